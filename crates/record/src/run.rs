@@ -1,0 +1,58 @@
+//! One run of one variant with one seed.
+
+/// What a world hands back. Times are seconds from the start of the run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Run {
+    pub transfers: Vec<Transfer>,
+    pub samples: Vec<Sample>,
+    /// Telemetry records that were lost on the way; never silent.
+    pub samples_dropped: u64,
+    /// Seconds the run covered (virtual in the simulator).
+    pub elapsed_s: f64,
+    /// What the user should know of this run, one line each (a fallback, a policy the world cannot honour).
+    pub notes: Vec<String>,
+}
+
+/// One transfer over one connection.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transfer {
+    /// Name of the scenario's `[[connections]]` entry.
+    pub connection: String,
+    /// Unique within the run, dense from 0.
+    pub id: u32,
+    /// False for plain TCP by the scenario's choice.
+    pub multipath: bool,
+    /// MPTCP was asked for and the connection went on as plain TCP.
+    pub fallback: bool,
+    pub start_s: f64,
+    /// `None`: not complete when the run ended.
+    pub end_s: Option<f64>,
+    /// Payload bytes delivered in order to the receiving application by the end of the transfer or of the run.
+    pub bytes: u64,
+    /// Whether the body's hash was right; `None` where there was no whole body to check.
+    pub intact: Option<bool>,
+    /// Payload bytes that arrived on each path, by path name, duplicates included.
+    pub path_bytes: Vec<(String, u64)>,
+}
+
+/// State of one subflow at one time, seen from the sender of data.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    pub time_s: f64,
+    /// [`Transfer::id`]
+    pub transfer: u32,
+    /// Slot of the subflow within its connection, dense from 0 in order of joining.
+    pub subflow: u32,
+    pub path: String,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub srtt_us: u32,
+    pub min_rtt_us: u32,
+    /// Payload bytes acknowledged so far.
+    pub delivered_bytes: u64,
+    /// Packets marked lost so far.
+    pub lost: u32,
+    /// bytes/s
+    pub pacing_rate: u64,
+    pub backup: bool,
+}
