@@ -1,0 +1,209 @@
+"""What a comparison leaves behind, as Arrow tables: the same for a folder on disk and for a run simulated just now.
+
+A record folder holds ``result.json`` (the document that ``multipilot compare --json`` prints), ``scenario.toml`` (the
+scenario as it was run) and ``runs/NNNN/{transfers,samples}.arrow``, where NNNN is the index of the row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+
+class RecordError(ValueError):
+    """A record folder that is missing, incomplete or of another version; the message says which and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Rows (one a run), transfers and samples (each with the index of its row in the column ``row``).
+
+    Rates are Mbit/s and times seconds, except where a column's name carries another unit (``srtt_us``).
+    """
+
+    document: dict[str, Any]
+    transfers: pa.Table
+    samples: pa.Table
+    scenario_text: str = ""
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def rows(self) -> pa.Table:
+        """One row a run: variant, controller, path_manager, scheduler, seed, goodput_mbps, completion_s, …"""
+        return pa.Table.from_pylist(self.row_dicts, schema=_rows_schema(self.row_dicts))
+
+    @property
+    def row_dicts(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.document["rows"]
+        return rows
+
+    @property
+    def world(self) -> str:
+        return str(self.document.get("world", ""))
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario."""
+        scenario = self.document.get("scenario", "")
+        return str(scenario.get("name", "") if isinstance(scenario, dict) else scenario)
+
+    @property
+    def variants(self) -> list[str]:
+        """Names of the variants in the order of the record."""
+        return list(dict.fromkeys(str(row["variant"]) for row in self.row_dicts))
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """The three tables as pandas frames; needs ``pip install 'multipilot[pandas]'``."""
+        return {name: getattr(self, name).to_pandas() for name in ("rows", "transfers", "samples")}
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Record:
+        """Read a record folder. Runs without telemetry (still under way, or failed) have no transfers and samples."""
+        folder = Path(folder)
+        document = _read_document(folder)
+        parts: dict[str, list[pa.Table]] = {"transfers": [], "samples": []}
+        for index in range(len(document["rows"])):
+            for name, tables in parts.items():
+                file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
+                if file.exists():
+                    tables.append(with_row(_read_arrow(file), index))
+        scenario = folder / "scenario.toml"
+        return cls(
+            document=document,
+            transfers=concat(parts["transfers"], TRANSFERS),
+            samples=concat(parts["samples"], SAMPLES),
+            scenario_text=scenario.read_text(encoding="utf-8") if scenario.exists() else "",
+            path=folder,
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the record as a folder that ``Record.load`` and ``multipilot report`` read."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("transfers", "samples"):
+            for index, table in split_rows(getattr(self, name), len(self.row_dicts)):
+                file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+        (folder / "scenario.toml").write_text(self.scenario_text, encoding="utf-8")
+        (folder / "result.json").write_text(json.dumps(self.document, indent=1), encoding="utf-8")
+        return folder
+
+
+def with_row(table: pa.Table, index: int) -> pa.Table:
+    """The table with its run's index in front."""
+    return table.add_column(0, ROW, pa.array([index] * len(table), ROW.type))
+
+
+def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    if not tables:
+        return schema.empty_table()
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def split_rows(table: pa.Table, count: int) -> list[tuple[int, pa.Table]]:
+    import pyarrow.compute as pc
+
+    return [(index, table.filter(pc.equal(table["row"], index)).drop_columns(["row"])) for index in range(count)]
+
+
+def _read_document(folder: Path) -> dict[str, Any]:
+    file = folder / "result.json"
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RecordError(f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote") from None
+    except (OSError, json.JSONDecodeError) as error:
+        raise RecordError(f"{file}: {error}; run the comparison again with the same --out to complete it") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
+        found = document.get("schema") if isinstance(document, dict) else None
+        raise RecordError(f"{file}: schema {found!r}, this version reads {SCHEMA_VERSION}; update multipilot")
+    if not isinstance(document.get("rows"), list):
+        raise RecordError(f"{file}: no rows; run the comparison again with the same --out to complete it")
+    return document
+
+
+def _read_arrow(file: Path) -> pa.Table:
+    try:
+        with pa.memory_map(str(file)) as source:
+            table = ipc.open_file(source).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RecordError(f"{file}: not an Arrow IPC file ({error}); delete the folder of this run and compare again") from None
+    return _plain_text(table)
+
+
+def _plain_text(table: pa.Table) -> pa.Table:
+    """Dictionary-encoded text as plain text, so that tables of different runs join."""
+    for position, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            plain = table.column(position).cast(column.type.value_type)
+            table = table.set_column(position, pa.field(column.name, column.type.value_type), plain)
+    return table
+
+
+def _rows_schema(rows: list[dict[str, Any]]) -> pa.Schema | None:
+    """Numbers stay numbers in a column whose first value is null."""
+    if not rows:
+        return None
+    names = dict.fromkeys(name for row in rows for name in row)
+    fields = []
+    for name in names:
+        values = [row[name] for row in rows if row.get(name) is not None]
+        if not values:
+            kind = pa.float64() if name in FLOAT_COLUMNS else pa.null()
+        elif all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            kind = pa.int64() if all(isinstance(value, int) for value in values) else pa.float64()
+        else:
+            kind = pa.infer_type(values)
+        fields.append(pa.field(name, pa.float64() if name in FLOAT_COLUMNS else kind))
+    return pa.schema(fields)
+
+
+FLOAT_COLUMNS = frozenset({"goodput_mbps", "completion_s", "jain", "ben", "paper", "competing_mbps", "elapsed_s"})
+
+ROW = pa.field("row", pa.int32())
+
+TRANSFERS = pa.schema(
+    [
+        ROW,
+        ("connection", pa.string()),
+        ("id", pa.uint32()),
+        ("multipath", pa.bool_()),
+        ("fallback", pa.bool_()),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("bytes", pa.uint64()),
+        ("intact", pa.bool_()),
+        ("path_bytes", pa.list_(pa.struct([("path", pa.string()), ("bytes", pa.uint64())]))),
+    ]
+)
+
+SAMPLES = pa.schema(
+    [
+        ROW,
+        ("time_s", pa.float64()),
+        ("transfer", pa.uint32()),
+        ("subflow", pa.uint32()),
+        ("path", pa.string()),
+        ("cwnd", pa.uint32()),
+        ("ssthresh", pa.uint32()),
+        ("srtt_us", pa.uint32()),
+        ("min_rtt_us", pa.uint32()),
+        ("delivered_bytes", pa.uint64()),
+        ("lost", pa.uint32()),
+        ("pacing_rate", pa.uint64()),
+        ("backup", pa.bool_()),
+    ]
+)

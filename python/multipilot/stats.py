@@ -1,0 +1,61 @@
+"""Means with their 95 % intervals. Runs with different seeds are independent draws, so Student's t applies to their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of ``n`` values; ``half`` is half its 95 % interval, NaN where one value alone says nothing of it."""
+
+    mean: float
+    half: float
+    n: int
+    std: float
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half
+
+    @property
+    def relative_half(self) -> float:
+        """Half the interval as a share of the mean."""
+        return self.half / abs(self.mean) if self.mean else math.nan
+
+
+def mean_of(values: Iterable[float]) -> Mean:
+    """Mean and Student's 95 % interval."""
+    data = np.asarray([v for v in values if v is not None and not math.isnan(v)], dtype=float)
+    n = len(data)
+    if n == 0:
+        return Mean(math.nan, math.nan, 0, math.nan)
+    if n == 1:
+        return Mean(float(data[0]), math.nan, 1, math.nan)
+    std = float(data.std(ddof=1))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1)) * std / math.sqrt(n)
+    return Mean(float(data.mean()), half, n, std)
+
+
+def difference(a: Mean, b: Mean) -> Mean:
+    """a − b with Welch's 95 % interval (unequal variances; Welch 1947). ``n`` is the smaller of the two."""
+    n = min(a.n, b.n)
+    if n < 2:
+        return Mean(a.mean - b.mean, math.nan, n, math.nan)
+    va, vb = a.std**2 / a.n, b.std**2 / b.n
+    if va + vb == 0:
+        return Mean(a.mean - b.mean, 0.0, n, 0.0)
+    freedom = (va + vb) ** 2 / (va**2 / (a.n - 1) + vb**2 / (b.n - 1))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * math.sqrt(va + vb)
+    return Mean(a.mean - b.mean, half, n, math.sqrt(va + vb))
