@@ -1,0 +1,68 @@
+# make demo   set up what is missing, then the main job
+# make test   set up what is missing, then every test but the extras
+# The rest: make help
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+BIN := target/release/multipilot
+export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/target/release:$(PATH)
+
+.PHONY: help setup setup-extras build python demo test lint test-rust test-python test-extras test-kernels fuzz bench clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+
+setup: ## system packages that are missing (apt), checked each time
+	@scripts/setup
+
+setup-extras:
+	@scripts/setup extras
+
+build: setup ## the multipilot command
+	cargo build --release --locked -p multipilot
+
+# The stamp is older than the package's dependencies when pyproject.toml changes; the extension itself is cargo's to judge.
+$(VENV)/.stamp: python/pyproject.toml
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --upgrade pip
+	$(VENV)/bin/pip install --quiet maturin
+	touch $@
+
+python: setup $(VENV)/.stamp ## the Python package, in .venv
+	cd python && ../$(VENV)/bin/maturin develop --release --quiet --extras test
+
+demo: build python ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
+	$(BIN) demo
+
+lint: setup python ## formatters and linters for Rust, C and Python
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	clang-format --dry-run --Werror $$(git ls-files 'controllers/*.h' 'controllers/*.c' 'crates/*.c' 'crates/*.h')
+	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
+
+test-rust: setup
+	cargo test --workspace --locked
+
+test-python: build python
+	cd python && ../$(PY) -m pytest -m 'not extras'
+
+test: lint test-rust test-python ## every test but the extras
+
+test-kernels: setup-extras build ## boot Debian 12's stock kernel under QEMU and try every controller there
+	tests/kernels/run
+
+fuzz: setup ## a minute of fuzzing of each parser
+	fuzz/run 60
+
+test-extras: setup-extras test-kernels fuzz test-python ## what needs heavy packages or minutes
+	cd python && ../$(PY) -m pytest -m extras
+
+bench: build python ## the figures in the README
+	benches/run
+
+clean: ## what was built here
+	rm -rf target $(VENV)
