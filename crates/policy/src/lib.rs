@@ -1,1 +1,12 @@
+//! Decisions about paths: which subflows exist, which of them carry data, which are spared.
+//!
+//! Observation in, action out: nothing here does I/O, reads a clock or knows which world (simulator, testbed, host) it
+//! serves. Time is passed in, as microseconds from any fixed origin.
 
+#![forbid(unsafe_code)]
+
+pub mod path_manager;
+pub mod scheduler;
+
+/// Subflows of one connection at most (`MPTCP_PM_ADDR_MAX` of Linux, `MP_MAX_SUBFLOWS` of the controllers).
+pub const MAX_SUBFLOWS: usize = 8;

@@ -1,0 +1,182 @@
+//! Path managers: which subflows exist, and which of them are only backup.
+//!
+//! A world lists the [`Path`]s that a connection could use (pairs of a local and a remote address) and the
+//! [`Subflow`]s it has, calls [`Manage::observe`] at each [`Event`], and carries out the [`Action`]s. An action that
+//! fails comes back as [`Event::SubflowClosed`].
+
+mod backup;
+mod fullmesh;
+mod ndiffports;
+mod single;
+#[cfg(test)]
+mod tests;
+
+pub use backup::Backup;
+pub use fullmesh::Fullmesh;
+pub use ndiffports::Ndiffports;
+pub use single::Single;
+
+/// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Path {
+    /// Index of the local address in the world's own list.
+    pub local: u8,
+    /// Index of the remote address in the world's own list.
+    pub remote: u8,
+    /// Both addresses exist and the local interface is up.
+    pub up: bool,
+    /// The connection was opened over it.
+    pub primary: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum State {
+    /// Slot is free.
+    #[default]
+    Closed,
+    /// SYN sent.
+    Opening,
+    Established,
+}
+
+/// A subflow slot. Its index in the slice is the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Subflow {
+    pub state: State,
+    /// Index of its path.
+    pub path: usize,
+    pub backup: bool,
+}
+
+/// What a path manager sees of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub now_us: u64,
+    pub paths: &'a [Path],
+    pub subflows: &'a [Subflow],
+    /// Payload bytes delivered so far, either way.
+    pub bytes: u64,
+    /// This end opened the connection. Only that end opens further subflows: the other one mostly sits behind its NAT.
+    pub client: bool,
+}
+
+impl View<'_> {
+    /// Subflows on a path, open or opening.
+    pub fn subflows_on(&self, path: usize) -> usize {
+        self.subflows
+            .iter()
+            .filter(|s| s.state != State::Closed && s.path == path)
+            .count()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The first subflow is up and MPTCP was agreed on: further ones may join from now on.
+    Established,
+    /// A path came up, or joined the list (a new interface, an ADD_ADDR of the peer).
+    PathUp(usize),
+    PathDown(usize),
+    SubflowEstablished(usize),
+    /// The subflow in this slot ended; `path` is the one it was on. `error`: refused, reset or timed out.
+    SubflowClosed {
+        slot: usize,
+        path: usize,
+        error: bool,
+    },
+    /// The time asked for by [`Action::Wake`] has come.
+    Timer,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Open {
+        path: usize,
+        backup: bool,
+    },
+    Close {
+        slot: usize,
+    },
+    /// MP_PRIO, both for what this end sends and what it asks of the peer.
+    SetBackup {
+        slot: usize,
+        backup: bool,
+    },
+    /// ADD_ADDR of this local address.
+    Announce {
+        local: u8,
+    },
+    /// Asks for [`Event::Timer`]; a later one replaces it.
+    Wake {
+        at_us: u64,
+    },
+}
+
+/// The path manager of one connection.
+pub trait Manage {
+    /// Appends what is to be done now. `view` already holds the event's effect.
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>);
+}
+
+macro_rules! path_managers {
+    ($($variant:ident: $kind:ty, $name:literal, $summary:literal, $source:literal;)*) => {
+        /// The built-in path managers.
+        #[derive(Debug, Clone)]
+        pub enum PathManager {
+            $(#[doc = $summary] $variant($kind),)*
+        }
+
+        impl Manage for PathManager {
+            fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+                match self {
+                    $(Self::$variant(m) => m.observe(event, view, actions),)*
+                }
+            }
+        }
+
+        static ALL: &[Entry] = &[
+            $(Entry {
+                name: $name,
+                summary: $summary,
+                source: $source,
+                build: || PathManager::$variant(<$kind>::default()),
+            },)*
+        ];
+    };
+}
+
+path_managers! {
+    Fullmesh: Fullmesh, "fullmesh", "A subflow on every path",
+        "Linux net/mptcp/pm_kernel.c, endpoints with the flags subflow and fullmesh";
+    Ndiffports: Ndiffports, "ndiffports", "Two subflows on the primary path, from different ports",
+        "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
+    Backup: Backup, "backup", "A subflow on every path, all but the primary as backup",
+        "RFC 8684 section 3.3.8; Paasch et al., \"Exploring mobile/WiFi handover with Multipath TCP\", CellNet 2012";
+    Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
+}
+
+/// A path manager by its name.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// Paper, RFC section, or kernel file.
+    pub source: &'static str,
+    build: fn() -> PathManager,
+}
+
+impl Entry {
+    /// A fresh instance for one connection.
+    pub fn build(&self) -> PathManager {
+        (self.build)()
+    }
+}
+
+/// Every built-in path manager.
+pub fn all() -> &'static [Entry] {
+    ALL
+}
+
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|e| e.name == name)
+}

@@ -1,0 +1,35 @@
+//! Several subflows over the primary path, from different source ports, so that per-flow balancing in the network
+//! (ECMP) spreads one connection over several of its links (Raiciu et al. 2011).
+
+use super::{Action, Event, Manage, View};
+
+#[derive(Debug, Clone)]
+pub struct Ndiffports {
+    /// Subflows in all, the first included.
+    pub subflows: usize,
+}
+
+impl Default for Ndiffports {
+    /// Two, the default of net/mptcp/mptcp_ndiffports.c of the out-of-tree MPTCP.
+    fn default() -> Self {
+        Ndiffports { subflows: 2 }
+    }
+}
+
+impl Manage for Ndiffports {
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        let primary = |path: usize| view.paths[path].primary && view.paths[path].up;
+        let path = match event {
+            Event::Established => view.paths.iter().position(|p| p.primary && p.up),
+            Event::PathUp(path) => Some(path).filter(|&p| primary(p)),
+            _ => None,
+        };
+        if let (Some(path), true) = (path, view.client) {
+            let missing = self.subflows.saturating_sub(view.subflows_on(path));
+            actions.extend((0..missing).map(|_| Action::Open {
+                path,
+                backup: false,
+            }));
+        }
+    }
+}
