@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
+/*
+ * Reno on each subflow, uncoupled: the yardstick. RFC 5681.
+ *
+ *   per acknowledged packet  w += 1/w
+ *   on a loss event          w -= w/2
+ *
+ * No parameters.
+ *
+ * The kernel's reno counts ACKs up to a window (tcp_cong_avoid_ai); ours adds up 1/w, which differs only while the
+ * window changes in the middle of a count.
+ */
+#ifndef MP_RENO_H
+#define MP_RENO_H
+
+#include "mp_window.h"
+
+MP_INLINE void reno_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+{
+	(void)c, (void)i, (void)now_us;
+}
+
+MP_INLINE void reno_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+{
+	(void)c, (void)i, (void)now_us;
+}
+
+MP_INLINE void reno_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
+{
+	struct mp_subflow *self = mp_self(c, i);
+	mp_u64 acked = mp_slow_start(self, ack);
+
+	if (acked)
+		mp_grow(self, (mp_s64)mp_reno_growth(self, acked));
+}
+
+MP_INLINE mp_u64 reno_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+{
+	(void)now_us;
+	return mp_halve(mp_self(c, i));
+}
+
+MP_INLINE mp_u64 reno_on_undo(struct mp_connection *c, mp_u32 i)
+{
+	return mp_undo(mp_self(c, i));
+}
+
+MP_INLINE void reno_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
+#endif
