@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only
+/*
+ * A controller header as a struct_ops tcp_congestion_ops. Compiled once for each controllers/NAME.h with
+ *   -DMP_HEADER='"../NAME.h"' -DMP_NAME=NAME, and -DMP_RATE_BASED where NAME has on_interval in place of on_ack.
+ *
+ * The kernel runs congestion control once per MPTCP subflow, which is an ordinary tcp_sock. This file finds the
+ * connection a subflow belongs to, copies facts from the tcp_sock into the subflow's slot, calls the controller, and
+ * copies its decisions back. It decides nothing.
+ *
+ * Plain TCP, a subflow beyond MP_MAX_SUBFLOWS, and a subflow whose token is not known yet (0 in .init of a join) have a
+ * connection of their own, keyed by their owner number and token 0, so that one path through this file serves all.
+ */
+#include "kernel.h"
+
+#include "../mp.h"
+
+#include "slots.h"
+
+#include MP_HEADER
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define CONTROLLER(hook) PASTE(MP_NAME, hook)
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* The loader enlarges it when it sets log_calls. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} mp_calls SEC(".maps");
+
+/* Lives in icsk_ca_priv; all zero before .init. */
+struct mp_socket {
+	__u64 owner;       /* our number for this socket; the socket cookie cannot be had from struct_ops */
+	struct mp_key key; /* where its state is */
+	__u32 slot;
+	__u32 awaits_token;
+	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
+	__u32 owd_known;
+};
+
+static __always_inline struct mp_socket *glue_socket(struct sock *sk)
+{
+	return (struct mp_socket *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static __always_inline struct mptcp_subflow_context *glue_context(struct sock *sk)
+{
+	return ((struct inet_connection_sock *)sk)->icsk_ulp_data;
+}
+
+/* Moves a subflow from its own entry into its connection's, once that is known. */
+static __noinline int glue_join(struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_key key = {}, own_key = {};
+	struct mp_entry *own, *shared;
+	int slot;
+
+	key.token = BPF_CORE_READ(glue_context(sk), token);
+	if (!key.token)
+		return 0;
+	key.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
+	slot = slot_claim(&key, self->owner);
+	if (slot == MP_TRY_LATER)
+		return 0;
+	self->awaits_token = 0;
+	if (slot < 0) {
+		__sync_fetch_and_add(slot == MP_NO_SLOT ? &mp_counters.slots_full : &mp_counters.entries_full, 1);
+		return 0;
+	}
+	own_key = self->key;
+	self->key = key;
+	self->slot = slot;
+	own = bpf_map_lookup_elem(&mp_connections, &own_key);
+	shared = bpf_map_lookup_elem(&mp_connections, &key);
+	if (!own || !shared)
+		return 0;
+	slot_copy(&shared->connection.subflows[slot & (MP_MAX_SUBFLOWS - 1)], &own->connection.subflows[0]);
+	slot_leave(own, 0);
+	return 0;
+}
+
+/* The entry that holds this socket's state, and its slot there. */
+static __always_inline struct mp_entry *glue_find(struct sock *sk, __u32 *slot)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_entry *entry;
+	struct mp_key key;
+
+	if (self->awaits_token)
+		glue_join(sk);
+	key = self->key;
+	entry = bpf_map_lookup_elem(&mp_connections, &key);
+	*slot = self->slot;
+	if (!entry || *slot >= MP_MAX_SUBFLOWS || entry->connection.subflows[*slot].owner != self->owner) {
+		__sync_fetch_and_add(&mp_counters.without_slot, 1);
+		return 0;
+	}
+	return entry;
+}
+
+/* The 32-bit counters of tcp_sock wrap; ours do not. */
+static __always_inline __u64 glue_extend(__u64 total, __u32 now)
+{
+	return total + (__u32)(now - (__u32)total);
+}
+
+static __always_inline void glue_facts(struct tcp_sock *tp, struct mp_subflow *subflow)
+{
+	subflow->mss = tp->mss_cache;
+	subflow->srtt_us = tp->srtt_us >> 3;
+	subflow->delivered = glue_extend(subflow->delivered, tp->delivered);
+	subflow->lost = glue_extend(subflow->lost, tp->lost);
+	subflow->cwnd = tp->snd_cwnd;
+	subflow->ssthresh = tp->snd_ssthresh;
+}
+
+/*
+ * Forward one-way delay above its minimum: how much later than ever before our segment reached the peer's clock
+ * (RFC 7323: TSecr is when we sent it, TSval when the peer answered). The unknown offset between the two clocks
+ * cancels. It cannot exceed the whole round trip's excess by more than a tick, which bounds the clocks' drift.
+ */
+static __always_inline void glue_owd_fact(struct tcp_sock *tp, struct mp_socket *self, struct mp_subflow *subflow)
+{
+	struct tcp_options_received *options = &tp->rx_opt;
+	__u64 excess, bound, tick_us = 1000;
+	__s32 difference;
+
+	subflow->queue_owd_us = MP_UNKNOWN;
+	if (!BPF_CORE_READ_BITFIELD(options, tstamp_ok) || !options->rcv_tsecr)
+		return;
+	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+		tick_us = 1;
+	difference = (__s32)(options->rcv_tsval - options->rcv_tsecr);
+	if (!self->owd_known || difference - self->owd_minimum < 0) {
+		self->owd_minimum = difference;
+		self->owd_known = 1;
+	}
+	excess = (__u32)(difference - self->owd_minimum) * tick_us;
+	bound = subflow->rtt_us - subflow->min_rtt_us + tick_us;
+	subflow->queue_owd_us = excess < bound ? excess : bound;
+}
+
+static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow, __s32 rtt_us)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	subflow->rtt_us = rtt_us;
+	if (!subflow->min_rtt_us || (__u64)rtt_us < subflow->min_rtt_us)
+		subflow->min_rtt_us = rtt_us;
+	glue_owd_fact(tp, glue_socket(sk), subflow);
+	if (tp->is_mptcp) {
+		struct mptcp_subflow_context *context = glue_context(sk);
+
+		subflow->backup = BPF_CORE_READ_BITFIELD_PROBED(context, backup);
+	}
+}
+
+static __always_inline struct mp_call *glue_log_before(struct mp_connection *c, enum mp_hook hook, __u32 slot)
+{
+	struct mp_call *call;
+
+	if (!mp_settings.log_calls)
+		return 0;
+	call = bpf_ringbuf_reserve(&mp_calls, sizeof(*call), 0);
+	if (!call) {
+		__sync_fetch_and_add(&mp_counters.calls_dropped, 1);
+		return 0;
+	}
+	call->hook = hook;
+	call->slot = slot;
+	bpf_probe_read_kernel(&call->before, sizeof(call->before), c);
+	return call;
+}
+
+static __always_inline void glue_log_after(struct mp_call *call, struct mp_connection *c, struct mp_socket *self,
+					 const struct mp_ack *ack, __u64 now_us, __u64 result)
+{
+	if (!call)
+		return;
+	call->now_us = now_us;
+	call->ack = *ack;
+	call->result = result;
+	call->key = self->key;
+	bpf_probe_read_kernel(&call->after, sizeof(call->after), c);
+	bpf_ringbuf_submit(call, 0);
+}
+
+/* Runs `code` with the call before and after it in the log. */
+#define LOGGED(hook_number, ack_pointer, now_us, result, code)                                                      \
+	do {                                                                                                           \
+		struct mp_call *call_ = glue_log_before(c, hook_number, slot);                                           \
+		code;                                                                                                  \
+		glue_log_after(call_, c, glue_socket(sk), ack_pointer, now_us, result);                                    \
+	} while (0)
+
+static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow *subflow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 cwnd = subflow->cwnd;
+
+	if (cwnd > tp->snd_cwnd_clamp)
+		cwnd = tp->snd_cwnd_clamp;
+	if (cwnd != tp->snd_cwnd && cwnd)
+		tp->snd_cwnd = cwnd;
+	if (subflow->ssthresh != tp->snd_ssthresh)
+		tp->snd_ssthresh = subflow->ssthresh;
+	if (subflow->pacing_rate && subflow->pacing_rate != sk->sk_pacing_rate)
+		sk->sk_pacing_rate = subflow->pacing_rate;
+}
+
+static const struct mp_ack NO_ACK = {};
+
+SEC("struct_ops")
+void BPF_PROG(glue_init, struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u64 now_us = tp->tcp_mstamp;
+	struct mp_key key;
+	__u32 slot;
+
+	self->owner = __sync_fetch_and_add(&mp_counters.owners, 1) + 1;
+	self->key.netns_cookie = self->owner;
+	self->key.token = 0;
+	self->slot = 0;
+	self->owd_known = 0;
+	self->awaits_token = tp->is_mptcp;
+	key = self->key;
+	if (slot_claim(&key, self->owner) < 0)
+		__sync_fetch_and_add(&mp_counters.entries_full, 1);
+	__sync_fetch_and_add(&mp_counters.sockets, 1);
+#ifdef MP_RATE_BASED
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+#endif
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	c->subflows[slot].min_rtt_us = MP_UNKNOWN;
+	c->subflows[slot].queue_owd_us = MP_UNKNOWN;
+	LOGGED(MP_HOOK_INIT, &NO_ACK, now_us, 0, CONTROLLER(init)(c, slot, now_us));
+	glue_apply(sk, &c->subflows[slot]);
+}
+
+SEC("struct_ops")
+void BPF_PROG(glue_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__s32 rtt_us = sample->rtt_us;
+	__u64 now_us = tp->tcp_mstamp;
+	__u32 slot;
+
+	if (rtt_us < 0)
+		return;
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	glue_rtt_facts(sk, &c->subflows[slot], rtt_us ?: 1);
+	LOGGED(MP_HOOK_RTT, &NO_ACK, now_us, 0, CONTROLLER(on_rtt)(c, slot, now_us));
+	glue_apply(sk, &c->subflows[slot]);
+}
+
+#ifdef MP_RATE_BASED
+/* (sk, rs) on 6.1, (sk, ack, flag, rs) since 6.10: `sk` comes first in both, and we need no more. */
+SEC("struct_ops")
+void BPF_PROG(glue_cong_control, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u64 now_us = tp->tcp_mstamp;
+	__u32 slot;
+
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	LOGGED(MP_HOOK_INTERVAL, &NO_ACK, now_us, 0, CONTROLLER(on_interval)(c, slot, now_us));
+	glue_apply(sk, &c->subflows[slot]);
+}
+#else
+SEC("struct_ops")
+void BPF_PROG(glue_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	struct mp_ack event;
+	__u32 slot;
+
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return;
+	c = &entry->connection;
+	event.now_us = tp->tcp_mstamp;
+	event.acked = acked;
+	event.is_cwnd_limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+	event.max_packets_out = tp->max_packets_out;
+	glue_facts(tp, &c->subflows[slot]);
+	LOGGED(MP_HOOK_ACK, &event, event.now_us, 0, CONTROLLER(on_ack)(c, slot, &event));
+	glue_apply(sk, &c->subflows[slot]);
+}
+#endif
+
+SEC("struct_ops")
+__u32 BPF_PROG(glue_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u64 now_us = tp->tcp_mstamp, result = MP_MIN_CWND;
+	__u32 slot;
+
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return result;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	LOGGED(MP_HOOK_LOSS, &NO_ACK, now_us, result, result = CONTROLLER(on_loss)(c, slot, now_us));
+	return result;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u64 result = tp->snd_cwnd;
+	__u32 slot;
+
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return result;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	LOGGED(MP_HOOK_UNDO, &NO_ACK, 0, result, result = CONTROLLER(on_undo)(c, slot));
+	return result;
+}
+
+/* Also called for the MPTCP socket itself, which is no tcp_sock and never saw .init: touch nothing then. */
+SEC("struct_ops")
+void BPF_PROG(glue_release, struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u32 slot;
+
+	if (!self->owner)
+		return;
+	self->awaits_token = 0;
+	entry = glue_find(sk, &slot);
+	if (entry) {
+		c = &entry->connection;
+		LOGGED(MP_HOOK_CLOSE, &NO_ACK, 0, 0, CONTROLLER(on_close)(c, slot));
+		slot_leave(entry, slot);
+	}
+	self->owner = 0;
+	__sync_fetch_and_add(&mp_counters.sockets, -1ULL);
+}
+
+/* The name is the loader's to write: it carries a hash of the code and the parameters. */
+SEC(".struct_ops")
+struct tcp_congestion_ops mp_ops = {
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.init = (void *)glue_init,
+	.release = (void *)glue_release,
+	.ssthresh = (void *)glue_ssthresh,
+	.pkts_acked = (void *)glue_pkts_acked,
+	.undo_cwnd = (void *)glue_undo_cwnd,
+#ifdef MP_RATE_BASED
+	.cong_control = (void *)glue_cong_control,
+#else
+	.cong_avoid = (void *)glue_cong_avoid,
+#endif
+};

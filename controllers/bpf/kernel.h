@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
+/*
+ * The few kernel types that we touch, kept by hand.
+ *
+ * Not a generated vmlinux.h: that would tie the build to the BTF of the machine it runs on (a container or a build
+ * server has none), and its 150,000 lines hide which fields we depend on. Members and their order here are free:
+ * preserve_access_index makes every access a CO-RE relocation, which libbpf resolves against the running kernel's BTF,
+ * 6.1 and later. Only struct bpf_sock_ops and the enums are ABI (include/uapi/linux/bpf.h) and keep their layout.
+ */
+#ifndef MP_KERNEL_H
+#define MP_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed short __s16;
+typedef unsigned short __u16;
+typedef signed int __s32;
+typedef unsigned int __u32;
+typedef signed long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
+
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define RELOCATED __attribute__((preserve_access_index))
+
+struct net {
+	__u64 net_cookie;
+} RELOCATED;
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+} RELOCATED;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	__u16 skc_family;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+} RELOCATED;
+
+struct sock {
+	struct sock_common __sk_common;
+	__u32 sk_pacing_status;
+	unsigned long sk_pacing_rate;
+} RELOCATED;
+
+struct inet_connection_sock {
+	void *icsk_ulp_data;
+	__u64 icsk_ca_priv[13]; /* 104 bytes */
+} RELOCATED;
+
+struct tcp_options_received {
+	__u32 rcv_tsval;
+	__u32 rcv_tsecr;
+	__u16 tstamp_ok : 1;
+} RELOCATED;
+
+/* is_cwnd_limited, tcp_usec_ts and is_mptcp need BPF_CORE_READ_BITFIELD: a plain read of a bit field is not relocated. */
+struct tcp_sock {
+	__u32 snd_cwnd;
+	__u32 snd_cwnd_clamp;
+	__u32 snd_ssthresh;
+	__u32 srtt_us; /* 8 times the smoothed RTT */
+	__u32 mss_cache;
+	__u32 delivered;
+	__u32 lost;
+	__u32 max_packets_out;
+	__u64 tcp_mstamp;
+	__u64 bytes_acked;
+	struct tcp_options_received rx_opt;
+	__u8 is_cwnd_limited : 1;
+	__u8 tcp_usec_ts : 1;
+	_Bool is_mptcp;
+} RELOCATED;
+
+struct mptcp_subflow_context {
+	__u32 token;
+	__u32 backup : 1;
+	__u32 request_bkup : 1;
+} RELOCATED;
+
+struct ack_sample {
+	__s32 rtt_us;
+} RELOCATED;
+
+struct rate_sample;
+
+/* `name` comes first, so that the loader knows where to write it without reading BTF. */
+struct tcp_congestion_ops {
+	char name[16];
+	__u32 flags;
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
+};
+
+enum {
+	TCP_CONG_NON_RESTRICTED = 1, /* else the sysctl of a network namespace answers EPERM */
+	SK_PACING_NONE = 0,
+	SK_PACING_NEEDED = 1,
+	AF_INET = 2,
+	AF_INET6 = 10,
+};
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
+/*
+ * What the loader sets before a controller is loaded, and the counters it reads back. Mirrored by
+ * crates/kernel/src/object.rs.
+ */
+#ifndef MP_SETTINGS_H
+#define MP_SETTINGS_H
+
+/* Tokens are unique within a network namespace only. */
+struct mp_key {
+	__u64 netns_cookie;
+	__u64 token;
+};
+
+/* A connection's shared state. `references` counts its subflows; 0 means that the last leaver is deleting it. */
+struct mp_entry {
+	__u64 references;
+	struct mp_key key;
+	struct mp_connection connection;
+};
+
+struct mp_settings {
+	__u64 log_calls;          /* 1: every hook call goes into the ring buffer, for replay */
+	struct mp_entry template; /* a new entry: references = 1, the controller's parameters, slots empty */
+};
+
+struct mp_counters {
+	__u64 owners;        /* numbers given to sockets so far */
+	__u64 sockets;       /* sockets using the controller now */
+	__u64 slots_full;    /* subflows beyond MP_MAX_SUBFLOWS, running uncoupled */
+	__u64 entries_full;  /* the map was full; a socket that found no room even for itself keeps its window */
+	__u64 without_slot;  /* calls of such a socket; else a bug, shown rather than hidden */
+	__u64 calls_dropped; /* log records that found the ring buffer full */
+};
+
+enum mp_hook {
+	MP_HOOK_INIT,
+	MP_HOOK_RTT,
+	MP_HOOK_ACK,
+	MP_HOOK_LOSS,
+	MP_HOOK_UNDO,
+	MP_HOOK_CLOSE,
+	MP_HOOK_INTERVAL,
+};
+
+/* One hook call as it happened, with the whole connection around it. */
+struct mp_call {
+	__u64 hook;
+	__u64 slot;
+	__u64 now_us;
+	struct mp_ack ack;
+	__u64 result; /* of on_loss and on_undo */
+	struct mp_key key;
+	struct mp_connection before;
+	struct mp_connection after;
+};
+
+#endif
