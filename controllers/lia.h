@@ -38,16 +38,6 @@ MP_INLINE struct mp_real lia_increase(struct mp_connection *c, mp_u32 i)
 	return mp_div(best, mp_mul(total, total));
 }
 
-MP_INLINE void lia_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)c, (void)i, (void)now_us;
-}
-
-MP_INLINE void lia_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)c, (void)i, (void)now_us;
-}
-
 MP_INLINE void lia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);
@@ -64,20 +54,6 @@ MP_INLINE void lia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack
 	mp_grow(self, (mp_s64)growth);
 }
 
-MP_INLINE mp_u64 lia_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)now_us;
-	return mp_halve(mp_self(c, i));
-}
-
-MP_INLINE mp_u64 lia_on_undo(struct mp_connection *c, mp_u32 i)
-{
-	return mp_undo(mp_self(c, i));
-}
-
-MP_INLINE void lia_on_close(struct mp_connection *c, mp_u32 i)
-{
-	(void)c, (void)i;
-}
+MP_STATELESS_HALVING(lia)
 
 #endif

@@ -91,12 +91,13 @@ MP_INLINE struct mp_real mp_add(struct mp_real a, struct mp_real b)
 	return (struct mp_real){ sum >> carry, e + (mp_s64)carry };
 }
 
+#define MP_ORDER_ZERO (-(1LL << 61))
 #define MP_ORDER_LEAST (-(1LL << 62)) /* below every mp_order */
 
-/* Orders as the numbers do. */
+/* Orders as the numbers do; all zeros are equal. */
 MP_INLINE mp_s64 mp_order(struct mp_real a)
 {
-	return a.e * (1LL << 32) + (mp_s64)a.m;
+	return a.m ? a.e * (1LL << 32) + (mp_s64)a.m : MP_ORDER_ZERO;
 }
 
 MP_INLINE struct mp_real mp_max(struct mp_real a, struct mp_real b)

@@ -98,6 +98,30 @@ MP_INLINE mp_u64 mp_reno_growth(const struct mp_subflow *self, mp_u64 acked)
 	return ((acked << MP_FRACTION_BITS) + cwnd - 1) / cwnd;
 }
 
+/* Reno's growth times (a - b)/by, held within -1 ... 1: at most one packet a round trip either way. */
+MP_INLINE mp_s64 mp_scaled_growth(const struct mp_subflow *self, mp_u64 acked, mp_u64 a, mp_u64 b, mp_u64 by)
+{
+	mp_u64 growth = mp_reno_growth(self, acked);
+	mp_u64 distance = a > b ? a - b : b - a;
+
+	if (distance < by)
+		growth = mp_fixed(mp_div(mp_mul(mp_real(growth), mp_real(distance)), mp_real(by)), 0);
+	return a >= b ? (mp_s64)growth : -(mp_s64)growth;
+}
+
+#define MP_OWD_TARGET_US 50000 /* from here on a clock of 1 ms ticks, delayed ACKs included, is fine enough */
+
+/*
+ * Delay above propagation, to be held against `target_us`. The forward one-way delay where it is known: it leaves out
+ * the queue that only our ACKs wait in. Its clock is TCP's timestamps, too coarse for small targets.
+ */
+MP_INLINE mp_u64 mp_queue_us(const struct mp_subflow *self, mp_u64 target_us)
+{
+	if (target_us >= MP_OWD_TARGET_US && self->queue_owd_us != MP_UNKNOWN)
+		return self->queue_owd_us;
+	return self->srtt_us > self->min_rtt_us ? self->srtt_us - self->min_rtt_us : 0;
+}
+
 /* One congestion event that leaves `cwnd` packets. */
 MP_INLINE mp_u64 mp_reduce(struct mp_subflow *self, mp_u64 cwnd)
 {
@@ -117,5 +141,29 @@ MP_INLINE mp_u64 mp_undo(const struct mp_subflow *self)
 {
 	return self->cwnd > self->prior_cwnd ? self->cwnd : self->prior_cwnd;
 }
+
+/* The hooks of a rule that keeps no words of its own and halves on a loss, as most do: all but on_ack. */
+#define MP_STATELESS_HALVING(name)                                                                                     \
+	MP_INLINE void name##_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)                                   \
+	{                                                                                                              \
+		(void)c, (void)i, (void)now_us;                                                                        \
+	}                                                                                                              \
+	MP_INLINE void name##_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)                                 \
+	{                                                                                                              \
+		(void)c, (void)i, (void)now_us;                                                                        \
+	}                                                                                                              \
+	MP_INLINE mp_u64 name##_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)                              \
+	{                                                                                                              \
+		(void)now_us;                                                                                          \
+		return mp_halve(mp_self(c, i));                                                                        \
+	}                                                                                                              \
+	MP_INLINE mp_u64 name##_on_undo(struct mp_connection *c, mp_u32 i)                                             \
+	{                                                                                                              \
+		return mp_undo(mp_self(c, i));                                                                         \
+	}                                                                                                              \
+	MP_INLINE void name##_on_close(struct mp_connection *c, mp_u32 i)                                              \
+	{                                                                                                              \
+		(void)c, (void)i;                                                                                      \
+	}
 
 #endif

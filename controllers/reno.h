@@ -15,16 +15,6 @@
 
 #include "mp_window.h"
 
-MP_INLINE void reno_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)c, (void)i, (void)now_us;
-}
-
-MP_INLINE void reno_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)c, (void)i, (void)now_us;
-}
-
 MP_INLINE void reno_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);
@@ -34,20 +24,6 @@ MP_INLINE void reno_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ac
 		mp_grow(self, (mp_s64)mp_reno_growth(self, acked));
 }
 
-MP_INLINE mp_u64 reno_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	(void)now_us;
-	return mp_halve(mp_self(c, i));
-}
-
-MP_INLINE mp_u64 reno_on_undo(struct mp_connection *c, mp_u32 i)
-{
-	return mp_undo(mp_self(c, i));
-}
-
-MP_INLINE void reno_on_close(struct mp_connection *c, mp_u32 i)
-{
-	(void)c, (void)i;
-}
+MP_STATELESS_HALVING(reno)
 
 #endif

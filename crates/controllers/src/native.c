@@ -3,9 +3,15 @@
 #include <stddef.h>
 
 #include "mp.h"
+#include "balia.h"
+#include "dalia.h"
+#include "ld_mpsp.h"
 #include "lia.h"
 #include "olia.h"
 #include "reno.h"
+#include "rsf_db.h"
+#include "rsf_lb.h"
+#include "wvegas.h"
 
 #define WINDOW_CONTROLLER(name)                                                                                        \
 	const struct mp_controller mp_controller_##name = {                                                            \
@@ -20,6 +26,12 @@
 WINDOW_CONTROLLER(reno)
 WINDOW_CONTROLLER(lia)
 WINDOW_CONTROLLER(olia)
+WINDOW_CONTROLLER(balia)
+WINDOW_CONTROLLER(wvegas)
+WINDOW_CONTROLLER(rsf_db)
+WINDOW_CONTROLLER(rsf_lb)
+WINDOW_CONTROLLER(ld_mpsp)
+WINDOW_CONTROLLER(dalia)
 
 const size_t mp_layout[] = {
 	sizeof(struct mp_connection),
