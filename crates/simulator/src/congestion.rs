@@ -52,6 +52,10 @@ pub struct Flow {
     pub max_packets_out: u32,
     /// The subflow is reserve (MP_PRIO).
     pub backup: bool,
+    /// Time of the last transmission, ns (`lsndtime`); 0 before the first.
+    pub last_sent_ns: u64,
+    /// Pacing lets the next packet go at this time, ns (`tcp_wstamp_ns`); in the past where nothing is held back.
+    pub next_send_ns: u64,
 
     // Decisions.
     /// Packets, at least 1.

@@ -13,6 +13,8 @@
 //! Departures: time has 1 ms steps (HZ = 1000), whatever the kernel's HZ; the cube root is exact where the kernel's is
 //! within 0.2 %. The growth is capped at half a packet per packet acknowledged, as in the kernel.
 
+use crate::congestion::{Control, Event, Flow, State};
+
 /// C · 1024.
 const C: u64 = 410;
 /// β · 1024.
@@ -36,18 +38,11 @@ const HYSTART_DELAY_US: (u64, u64) = (4_000, 16_000);
 /// Bytes of four segmentation-offload bursts (`sk_gso_max_size` · 4), whose sending delays the train's end.
 const HYSTART_BURSTS: u64 = 4 * 65_536;
 
-/// Window and threshold that CUBIC steers, packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    pub cwnd: u64,
-    pub ssthresh: u64,
-}
-
 #[derive(Debug, Clone, Default)]
 pub struct Cubic {
     /// Packets to be acknowledged for one packet of growth.
     count: u64,
-    /// Packets acknowledged and not yet turned into growth.
+    /// Packets acknowledged and not yet turned into growth (`snd_cwnd_cnt`).
     credit: u64,
     last_max: u64,
     last_cwnd: u64,
@@ -65,72 +60,114 @@ pub struct Cubic {
 }
 
 /// Slow start ends early when a round's ACK train is as long as the path, or its least RTT has risen.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct HyStart {
     found: bool,
     samples: u32,
     round_start_us: u64,
-    /// First sequence of the next round; `None` before the first round.
-    round_end: Option<u64>,
+    /// Last segment of the round.
+    round_end: u64,
     last_ack_us: u64,
     rtt_us: u64,
 }
 
-/// What HyStart sees with an RTT sample.
-#[derive(Debug, Clone, Copy)]
-pub struct Round {
-    pub now_us: u64,
-    /// Oldest byte or packet not acknowledged, and the next to be sent, in one unit.
-    pub una: u64,
-    pub next: u64,
-    /// bytes/s; 0 where unknown
-    pub pacing_rate: u64,
-    /// Sending is paced, which stretches a train to up to an RTT.
-    pub paced: bool,
-}
+impl Control for Cubic {
+    /// `cubictcp_init`
+    fn init(&mut self, flow: &mut Flow) {
+        *self = Cubic::default();
+        self.hystart.restart(flow);
+    }
 
-impl Cubic {
-    /// `cubictcp_acked`: an RTT sample, before [`Cubic::on_ack`] of the same ACK.
-    pub fn on_rtt(&mut self, rtt_us: u64, round: &Round, window: &mut Window) {
+    /// `cubictcp_acked`
+    fn on_rtt(&mut self, flow: &mut Flow, _acked: u32, sampled: bool) {
         // Right after a reduction the queue still holds what overflowed it.
-        if self.epoch_ms.is_some_and(|epoch| (round.now_us / 1000).saturating_sub(epoch) < 1000) {
+        let recovering = self
+            .epoch_ms
+            .is_some_and(|epoch| (flow.now_us() / 1000).saturating_sub(epoch) < 1000);
+        if !sampled || recovering {
             return;
         }
-        let rtt_us = rtt_us.max(1);
+        let rtt_us = u64::from(flow.rtt_us.max(1));
         if self.delay_min_us == 0 || rtt_us < self.delay_min_us {
             self.delay_min_us = rtt_us;
         }
-        if !self.hystart.found
-            && window.cwnd < window.ssthresh
-            && self.hystart.ends(rtt_us, self.delay_min_us, round, window.cwnd)
+        if !self.hystart.found && flow.in_slow_start() && self.hystart.ends(flow, self.delay_min_us)
         {
             self.hystart.found = true;
-            window.ssthresh = window.cwnd;
+            flow.ssthresh = flow.cwnd;
         }
     }
 
-    /// `cubictcp_cong_avoid`: `acked` packets of a flight that filled the window.
-    pub fn on_ack(&mut self, now_us: u64, mut acked: u64, window: &mut Window) {
-        if window.cwnd < window.ssthresh {
-            let grown = (window.cwnd + acked).min(window.ssthresh);
-            acked -= grown - window.cwnd;
-            window.cwnd = grown;
+    /// `cubictcp_cong_avoid`
+    fn on_ack(&mut self, flow: &mut Flow, mut acked: u32) {
+        if !flow.cwnd_limited() {
+            return;
+        }
+        if flow.in_slow_start() {
+            let grown = flow.cwnd.saturating_add(acked).min(flow.ssthresh);
+            acked -= grown - flow.cwnd;
+            flow.cwnd = grown;
             if acked == 0 {
                 return;
             }
         }
-        self.update(now_us / 1000, window.cwnd, acked);
-        self.avoid(acked, window);
+        let acked = u64::from(acked);
+        self.update(flow.now_us() / 1000, u64::from(flow.cwnd), acked);
+        self.avoid(flow, acked);
     }
 
+    /// `cubictcp_recalc_ssthresh`
+    fn on_loss(&mut self, flow: &mut Flow) -> u32 {
+        let cwnd = u64::from(flow.cwnd);
+        self.epoch_ms = None;
+        // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
+        self.last_max = if cwnd < self.last_max {
+            cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
+        } else {
+            cwnd
+        };
+        (cwnd * BETA / BETA_SCALE).max(2) as u32
+    }
+
+    /// `tcp_reno_undo_cwnd`
+    fn on_undo(&mut self, flow: &mut Flow) -> u32 {
+        flow.cwnd.max(flow.prior_cwnd)
+    }
+
+    /// `cubictcp_state`
+    fn on_state(&mut self, flow: &mut Flow, state: State) {
+        if state == State::Loss {
+            let found = false;
+            *self = Cubic {
+                credit: self.credit,
+                hystart: HyStart {
+                    found,
+                    ..self.hystart
+                },
+                ..Cubic::default()
+            };
+            self.hystart.restart(flow);
+        }
+    }
+
+    /// `cubictcp_cwnd_event`: the curve stands still while the application sends nothing.
+    fn on_event(&mut self, flow: &mut Flow, event: Event) {
+        if let (Event::TxStart, Some(epoch)) = (event, &mut self.epoch_ms) {
+            let idle_ms = flow.now_ns.saturating_sub(flow.last_sent_ns) / 1_000_000;
+            *epoch = (*epoch + idle_ms).min(flow.now_us() / 1000);
+        }
+    }
+}
+
+impl Cubic {
     /// `tcp_cong_avoid_ai`: one packet per `count` acknowledged.
-    fn avoid(&mut self, acked: u64, window: &mut Window) {
+    fn avoid(&mut self, flow: &mut Flow, acked: u64) {
         if self.credit >= self.count {
             self.credit = 0; // gathered at a higher count
-            window.cwnd += 1;
+            flow.cwnd += 1;
         }
         self.credit += acked;
-        window.cwnd += self.credit / self.count;
+        flow.cwnd += (self.credit / self.count) as u32;
         self.credit %= self.count;
     }
 
@@ -150,21 +187,31 @@ impl Cubic {
     }
 
     fn follow_cubic(&mut self, now_ms: u64, cwnd: u64, acked: u64) {
-        let epoch = *self.epoch_ms.get_or_insert_with(|| {
-            self.acked = acked;
-            self.reno_cwnd = cwnd;
-            let below = self.last_max.saturating_sub(cwnd);
-            self.k = cube_root((below << (10 + 3 * TIME_BITS)) / C);
-            self.origin = self.last_max.max(cwnd);
-            now_ms
-        });
+        let epoch = match self.epoch_ms {
+            Some(epoch) => epoch,
+            None => {
+                self.epoch_ms = Some(now_ms);
+                self.acked = acked;
+                self.reno_cwnd = cwnd;
+                let below = self.last_max.saturating_sub(cwnd);
+                self.k = cube_root((below << (10 + 3 * TIME_BITS)) / C);
+                self.origin = self.last_max.max(cwnd);
+                now_ms
+            }
+        };
         let t = ((now_ms - epoch + self.delay_min_us.div_ceil(1000)) << TIME_BITS) / 1000;
-        let offset = t.abs_diff(self.k);
-        let delta = (u128::from(C) * u128::from(offset).pow(3)) >> (10 + 3 * TIME_BITS);
+        let delta = (u128::from(C) * u128::from(t.abs_diff(self.k)).pow(3)) >> (10 + 3 * TIME_BITS);
         let delta = u64::try_from(delta).unwrap_or(u64::MAX);
-        let target =
-            if t < self.k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
-        self.count = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        let target = if t < self.k {
+            self.origin.saturating_sub(delta)
+        } else {
+            self.origin.saturating_add(delta)
+        };
+        self.count = if target > cwnd {
+            cwnd / (target - cwnd)
+        } else {
+            100 * cwnd
+        };
         // Nothing known of the path yet: at least 5 % an RTT.
         if self.last_max == 0 {
             self.count = self.count.min(20);
@@ -181,61 +228,39 @@ impl Cubic {
             self.count = self.count.min(cwnd / (self.reno_cwnd - cwnd));
         }
     }
-
-    /// `cubictcp_recalc_ssthresh`: a congestion event; returns the new threshold, packets.
-    pub fn on_loss(&mut self, cwnd: u64) -> u64 {
-        self.epoch_ms = None;
-        // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
-        self.last_max =
-            if cwnd < self.last_max { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
-        (cwnd * BETA / BETA_SCALE).max(2)
-    }
-
-    /// `cubictcp_state` with `TCP_CA_Loss`: a retransmission timeout, after [`Cubic::on_loss`].
-    pub fn on_timeout(&mut self, now_us: u64, next: u64) {
-        let credit = self.credit;
-        *self = Cubic { credit, ..Cubic::default() };
-        self.hystart.restart(now_us, next);
-    }
-
-    /// `cubictcp_cwnd_event` with `CA_EVENT_TX_START`: sending resumes after `idle_us` without any. The curve stands still
-    /// meanwhile.
-    pub fn on_idle(&mut self, now_us: u64, idle_us: u64) {
-        if let Some(epoch) = &mut self.epoch_ms {
-            *epoch = (*epoch + idle_us / 1000).min(now_us / 1000);
-        }
-    }
 }
 
 impl HyStart {
-    fn restart(&mut self, now_us: u64, next: u64) {
-        self.round_start_us = now_us;
-        self.last_ack_us = now_us;
-        self.round_end = Some(next);
+    fn restart(&mut self, flow: &Flow) {
+        self.round_start_us = flow.now_us();
+        self.last_ack_us = flow.now_us();
+        self.round_end = flow.snd_nxt;
         self.rtt_us = u64::MAX;
         self.samples = 0;
     }
 
     /// `hystart_update`
-    fn ends(&mut self, rtt_us: u64, delay_min_us: u64, round: &Round, cwnd: u64) -> bool {
-        if self.round_end.is_none_or(|end| round.una > end) {
-            self.restart(round.now_us, round.next);
+    fn ends(&mut self, flow: &Flow, delay_min_us: u64) -> bool {
+        if flow.snd_una > self.round_end {
+            self.restart(flow);
         }
-        if cwnd < HYSTART_LOW_WINDOW {
+        if u64::from(flow.cwnd) < HYSTART_LOW_WINDOW {
             return false;
         }
         let mut found = false;
-        if round.now_us.saturating_sub(self.last_ack_us) <= HYSTART_ACK_DELTA_US {
-            self.last_ack_us = round.now_us;
-            let bursts = match round.pacing_rate {
-                0 => 0,
-                rate => (HYSTART_BURSTS * 1_000_000 / rate).min(1_000),
-            };
+        let now_us = flow.now_us();
+        if now_us.saturating_sub(self.last_ack_us) <= HYSTART_ACK_DELTA_US {
+            self.last_ack_us = now_us;
+            let bursts = (HYSTART_BURSTS * 1_000_000)
+                .checked_div(flow.pacing_rate)
+                .unwrap_or(0)
+                .min(1_000);
             let limit = delay_min_us + bursts;
-            let limit = if round.paced { limit } else { limit / 2 };
-            found = round.now_us - self.round_start_us > limit;
+            // Pacing stretches the train to up to an RTT.
+            let limit = if flow.pacing { limit } else { limit / 2 };
+            found = now_us - self.round_start_us > limit;
         }
-        self.rtt_us = self.rtt_us.min(rtt_us);
+        self.rtt_us = self.rtt_us.min(u64::from(flow.rtt_us.max(1)));
         if self.samples < HYSTART_MIN_SAMPLES {
             self.samples += 1;
         } else {
@@ -261,23 +286,45 @@ fn cube_root(a: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::INFINITE_SSTHRESH;
 
-    /// Grows for `seconds` at a round trip of `rtt_us`, every packet acknowledged singly. Returns the window by time, µs.
-    fn grow(cubic: &mut Cubic, window: &mut Window, from_us: u64, seconds: f64, rtt_us: u64) -> Vec<(u64, u64)> {
-        let (mut now, end) = (from_us, from_us + (seconds * 1e6) as u64);
+    fn flow(cwnd: u32, ssthresh: u32) -> Flow {
+        Flow {
+            cwnd,
+            ssthresh,
+            is_cwnd_limited: true,
+            mss: 1448,
+            ..Flow::default()
+        }
+    }
+
+    /// Grows for `seconds` at a constant round trip, every packet acknowledged singly. Returns time in seconds and window.
+    fn grow(cubic: &mut Cubic, flow: &mut Flow, seconds: f64, rtt_us: u32) -> Vec<(f64, f64)> {
+        let mut round_ns = flow.now_ns;
+        let end = round_ns + (seconds * 1e9) as u64;
         let mut seen = Vec::new();
-        while now < end {
-            let flight = window.cwnd;
+        flow.rtt_us = rtt_us;
+        while round_ns < end {
+            let flight = u64::from(flow.cwnd);
             for k in 0..flight {
-                let at = now + rtt_us * k / flight;
-                let round = Round { now_us: at, una: 0, next: 0, pacing_rate: 0, paced: false };
-                cubic.on_rtt(rtt_us, &round, window);
-                cubic.on_ack(at, 1, window);
+                flow.now_ns = round_ns + u64::from(rtt_us) * 1000 * k / flight;
+                cubic.on_rtt(flow, 1, true);
+                cubic.on_ack(flow, 1);
             }
-            now += rtt_us;
-            seen.push((now, window.cwnd));
+            round_ns += u64::from(rtt_us) * 1000;
+            flow.now_ns = round_ns;
+            seen.push((round_ns as f64 / 1e9, f64::from(flow.cwnd)));
         }
         seen
+    }
+
+    fn after_loss(w_max: u32) -> (Cubic, Flow) {
+        let mut cubic = Cubic::default();
+        let mut flow = flow(w_max, INFINITE_SSTHRESH);
+        cubic.init(&mut flow);
+        flow.ssthresh = cubic.on_loss(&mut flow);
+        flow.cwnd = flow.ssthresh;
+        (cubic, flow)
     }
 
     #[test]
@@ -290,96 +337,104 @@ mod tests {
 
     #[test]
     fn window_follows_the_cubic_of_the_rfc() {
-        // Large window and short RTT, where CUBIC is above Reno's estimate: W_max 10,000, RTT 20 ms.
-        let (mut cubic, rtt_us, w_max) = (Cubic::default(), 20_000, 10_000u64);
-        let ssthresh = cubic.on_loss(w_max);
-        assert_eq!(ssthresh, 7_001);
-        let mut window = Window { cwnd: ssthresh, ssthresh };
-        let k = ((w_max as f64 - ssthresh as f64) / 0.4).cbrt(); // RFC 9438 equation 2: 19.57 s
-        for (at, w) in grow(&mut cubic, &mut window, 0, 30.0, rtt_us) {
-            let t = at as f64 / 1e6;
-            let model = 0.4 * (t - k).powi(3) + w_max as f64;
-            assert!((w as f64 / model - 1.0).abs() < 0.01, "{t:.2} s: {w}, RFC 9438 gives {model:.0}");
+        // Large window and short RTT, where CUBIC is above Reno's estimate.
+        let w_max = 10_000.0;
+        let (mut cubic, mut flow) = after_loss(10_000);
+        assert_eq!(flow.cwnd, 7_001);
+        let k = ((w_max - 7_001.0) / 0.4_f64).cbrt(); // RFC 9438 equation 2: 19.6 s
+        for (t, w) in grow(&mut cubic, &mut flow, 30.0, 20_000) {
+            let model = 0.4 * (t - k).powi(3) + w_max;
+            assert!(
+                (w / model - 1.0).abs() < 0.01,
+                "{t:.2} s: {w}, RFC 9438 gives {model:.0}"
+            );
         }
     }
 
     #[test]
     fn short_paths_grow_as_fast_as_reno() {
-        // RFC 9438 section 4.3: α = 3 (1 − β)/(1 + β) packets a round trip. W_max 50, RTT 10 ms.
-        let mut cubic = Cubic::default();
-        let ssthresh = cubic.on_loss(50);
-        let mut window = Window { cwnd: ssthresh, ssthresh };
-        let start = window.cwnd as f64;
-        let (beta, rtt) = (0.7, 0.01);
-        for (at, w) in grow(&mut cubic, &mut window, 0, 0.5, 10_000) {
-            let reno = start + 3.0 * (1.0 - beta) / (1.0 + beta) * at as f64 / 1e6 / rtt;
-            assert!((w as f64 - reno).abs() <= 2.0, "{at} us: {w} against {reno:.1}");
+        // RFC 9438 section 4.3: α = 3 (1 − β)/(1 + β) packets a round trip.
+        let (mut cubic, mut flow) = after_loss(50);
+        let (start, beta, rtt) = (f64::from(flow.cwnd), 0.7, 0.01);
+        for (t, w) in grow(&mut cubic, &mut flow, 0.5, 10_000) {
+            let reno = start + 3.0 * (1.0 - beta) / (1.0 + beta) * t / rtt;
+            // Evaluated every 31 ms at most, so it lags a little.
+            assert!((w / reno - 1.0).abs() <= 0.08, "{t:.2} s: {w} against {reno:.1}");
         }
     }
 
     #[test]
     fn slow_start_doubles_and_then_hands_over_at_ssthresh() {
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 10, ssthresh: 35 };
-        cubic.on_ack(1_000, 10, &mut window);
-        assert_eq!(window.cwnd, 20);
-        cubic.on_ack(2_000, 20, &mut window);
-        assert!((35..=37).contains(&window.cwnd), "{}", window.cwnd);
+        let mut flow = flow(10, 35);
+        cubic.on_ack(&mut flow, 10);
+        assert_eq!(flow.cwnd, 20);
+        cubic.on_ack(&mut flow, 20);
+        assert_eq!(flow.cwnd, 35); // 5 packets left over, 20 needed for one more
+    }
+
+    #[test]
+    fn a_window_that_was_not_filled_does_not_grow() {
+        let mut cubic = Cubic::default();
+        let mut flow = Flow {
+            is_cwnd_limited: false,
+            ..flow(10, 5)
+        };
+        cubic.on_ack(&mut flow, 1_000);
+        assert_eq!(flow.cwnd, 10);
     }
 
     #[test]
     fn fast_convergence_releases_a_peak_that_was_not_reached() {
-        let mut cubic = Cubic::default();
-        cubic.on_loss(100);
+        let (mut cubic, _) = after_loss(100);
         assert_eq!(cubic.last_max, 100);
-        cubic.on_loss(80);
+        cubic.on_loss(&mut flow(80, 70));
         assert_eq!(cubic.last_max, 80 * 1741 / 2048);
     }
 
     #[test]
     fn idle_time_does_not_count() {
-        let mut cubic = Cubic::default();
-        let ssthresh = cubic.on_loss(1_000);
-        let mut window = Window { cwnd: ssthresh, ssthresh };
-        grow(&mut cubic, &mut window, 0, 1.0, 20_000);
-        let before = window.cwnd;
-        cubic.on_idle(61_000_000, 60_000_000);
-        grow(&mut cubic, &mut window, 61_000_000, 0.1, 20_000);
-        assert!(window.cwnd < before + 20, "{before} → {}", window.cwnd);
+        let (mut cubic, mut flow) = after_loss(1_000);
+        grow(&mut cubic, &mut flow, 1.0, 20_000);
+        let before = flow.cwnd;
+        flow.last_sent_ns = flow.now_ns;
+        flow.now_ns += 60_000_000_000;
+        cubic.on_event(&mut flow, Event::TxStart);
+        grow(&mut cubic, &mut flow, 0.1, 20_000);
+        assert!(flow.cwnd < before + 20, "{before} → {}", flow.cwnd);
     }
 
     #[test]
     fn hystart_leaves_slow_start_when_the_rtt_rises() {
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 32, ssthresh: u64::MAX >> 1 };
-        // One round at 40 ms, spaced beyond a train; then one at 46 ms, above 40 + 40/8.
-        for (first, rtt_us) in [(0u64, 40_000u64), (1, 46_000)] {
-            for k in 0..12 {
-                let round = Round {
-                    now_us: 100_000 * (first + 1) + k * 3_000,
-                    una: 100 * (first + 1) + k,
-                    next: 100 * (first + 2),
-                    pacing_rate: 0,
-                    paced: false,
-                };
-                cubic.on_rtt(rtt_us, &round, &mut window);
+        let mut flow = flow(32, INFINITE_SSTHRESH);
+        cubic.init(&mut flow);
+        // One round at 40 ms, its ACKs too far apart for a train; then one at 46 ms, above 40 + 40/8.
+        for (round, rtt_us) in [(1u64, 40_000), (2, 46_000)] {
+            flow.rtt_us = rtt_us;
+            flow.snd_nxt = 100 * (round + 1);
+            for k in 1..12 {
+                flow.now_ns = (100 * round + 3 * k) * 1_000_000;
+                flow.snd_una = 100 * round + k;
+                cubic.on_rtt(&mut flow, 1, true);
             }
-            assert_eq!(window.ssthresh == 32, first == 1);
+            assert_eq!(flow.ssthresh == 32, round == 2);
         }
     }
 
     #[test]
     fn hystart_leaves_slow_start_when_the_train_fills_half_the_path() {
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 64, ssthresh: u64::MAX >> 1 };
-        let at = |now_us| Round { now_us, una: 0, next: 100, pacing_rate: 0, paced: false };
-        let mut last = 0;
-        for k in 0..30 {
-            if window.ssthresh > 64 {
-                cubic.on_rtt(40_000, &at(1_000 + k * 1_000), &mut window);
-                last = k;
-            }
+        let mut flow = Flow {
+            snd_nxt: 100,
+            rtt_us: 40_000,
+            ..flow(64, INFINITE_SSTHRESH)
+        };
+        cubic.init(&mut flow);
+        while flow.ssthresh == INFINITE_SSTHRESH {
+            flow.now_ns += 1_000_000;
+            cubic.on_rtt(&mut flow, 1, true);
         }
-        assert_eq!(last, 21); // the first ACK more than 20 ms after the round's start
+        assert_eq!(flow.now_us(), 21_000); // the first ACK more than 20 ms after the round's start
     }
 }

@@ -1,4 +1,5 @@
-//! Endpoints' own congestion control besides the project's controllers, for comparison: what Linux has built in.
+//! Congestion control that Linux has built in, for comparison with the project's controllers.
 
 pub mod bbr;
 pub mod cubic;
+mod max_filter;
