@@ -22,7 +22,11 @@ pub(crate) struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Source { name, text, has_lines } = &*self.source;
+        let Source {
+            name,
+            text,
+            has_lines,
+        } = &*self.source;
         if !has_lines {
             return f.write_str(name);
         }
@@ -50,9 +54,19 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(place: impl ToString, key: &str, problem: impl Into<String>, expected: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        place: impl ToString,
+        key: &str,
+        problem: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
         let place = place.to_string();
-        Error { place, key: key.to_owned(), problem: problem.into(), expected: expected.into() }
+        Error {
+            place,
+            key: key.to_owned(),
+            problem: problem.into(),
+            expected: expected.into(),
+        }
     }
 }
 
@@ -72,7 +86,10 @@ impl fmt::Display for Error {
 
 /// ` (did you mean "…"?)` where a known word is near, else nothing.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let best = known.into_iter().map(|k| (strsim::jaro_winkler(word, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = known
+        .into_iter()
+        .map(|k| (strsim::jaro_winkler(word, k), k))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
         Some((score, k)) if score > 0.8 => format!(" (did you mean \"{k}\"?)"),
         _ => String::new(),

@@ -25,15 +25,23 @@ impl<'a> Section<'a> {
     pub fn open(field: &Field<'a>, known: &[&str]) -> Result<Self, Error> {
         let table = field.table()?;
         check_keys(table, &field.path, known)?;
-        Ok(Section { table, path: field.path.clone(), at: &field.node.at })
+        Ok(Section {
+            table,
+            path: field.path.clone(),
+            at: &field.node.at,
+        })
     }
 
     pub fn get(&self, key: &str) -> Option<Field<'a>> {
-        self.table.get(key).map(|node| Field { node, path: join(&self.path, key) })
+        self.table.get(key).map(|node| Field {
+            node,
+            path: join(&self.path, key),
+        })
     }
 
     pub fn require(&self, key: &str, expected: &str) -> Result<Field<'a>, Error> {
-        self.get(key).ok_or_else(|| Error::new(self.at, &join(&self.path, key), "missing", expected))
+        self.get(key)
+            .ok_or_else(|| Error::new(self.at, &join(&self.path, key), "missing", expected))
     }
 
     /// Error about the section as a whole.
@@ -42,7 +50,8 @@ impl<'a> Section<'a> {
     }
 
     pub fn string_or(&self, key: &str, default: &str) -> Result<String, Error> {
-        self.get(key).map_or_else(|| Ok(default.to_owned()), |f| f.string().map(str::to_owned))
+        self.get(key)
+            .map_or_else(|| Ok(default.to_owned()), |f| f.string().map(str::to_owned))
     }
 
     pub fn duration_or(&self, key: &str, default: Duration) -> Result<Duration, Error> {
@@ -64,9 +73,15 @@ impl<'a> Field<'a> {
     }
 
     /// Text of a quantity; a bare number gets told that it lacks a unit.
-    fn quantity<T>(&self, read: impl Fn(&str) -> Result<T, Problem>, expected: &'static str) -> Result<T, Error> {
+    fn quantity<T>(
+        &self,
+        read: impl Fn(&str) -> Result<T, Problem>,
+        expected: &'static str,
+    ) -> Result<T, Error> {
         match &self.node.value {
-            Value::String(text) => read(text).map_err(|(problem, expected)| self.error(problem, expected)),
+            Value::String(text) => {
+                read(text).map_err(|(problem, expected)| self.error(problem, expected))
+            }
             Value::Integer(_) | Value::Float(_) => {
                 Err(self.error(format!("{} has no unit", self.node.value.show()), expected))
             }
@@ -175,15 +190,28 @@ impl<'a> Field<'a> {
 
     /// Entries of a table, each with its own path.
     pub fn entries(&self) -> Result<Vec<(&'a str, Field<'a>)>, Error> {
-        let entry = |(key, node): (&'a String, &'a Node)| (key.as_str(), Field { node, path: join(&self.path, key) });
+        let entry = |(key, node): (&'a String, &'a Node)| {
+            (
+                key.as_str(),
+                Field {
+                    node,
+                    path: join(&self.path, key),
+                },
+            )
+        };
         Ok(self.table()?.iter().map(entry).collect())
     }
 
     pub fn items(&self) -> Result<Vec<Field<'a>>, Error> {
         match &self.node.value {
-            Value::Array(items) => {
-                Ok(items.iter().enumerate().map(|(i, node)| Field { node, path: join(&self.path, &i.to_string()) }).collect())
-            }
+            Value::Array(items) => Ok(items
+                .iter()
+                .enumerate()
+                .map(|(i, node)| Field {
+                    node,
+                    path: join(&self.path, &i.to_string()),
+                })
+                .collect()),
             _ => Err(self.wrong_type("a list")),
         }
     }
@@ -202,12 +230,20 @@ impl<'a> Field<'a> {
 
     /// One of a few words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
-        let words = || choices.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ");
+        let words = || {
+            choices
+                .iter()
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect::<Vec<_>>()
+                .join(" or ")
+        };
         let text = match &self.node.value {
             Value::String(text) => text,
             _ => return Err(self.wrong_type(&words())),
         };
         let found = choices.iter().find(|(word, _)| word == text);
-        found.map(|(_, value)| *value).ok_or_else(|| self.error(format!("\"{text}\" is unknown"), words()))
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| self.error(format!("\"{text}\" is unknown"), words()))
     }
 }

@@ -46,20 +46,40 @@ pub(crate) fn apply(root: &mut Node, overrides: &Overrides) -> Result<(), Error>
 
 /// A value that came from an option of the command line.
 fn option(flag: &str, value: &str) -> Node {
-    let source = crate::error::Source { name: format!("{flag} {value}"), text: value.to_owned(), has_lines: false };
-    let at = crate::error::Place { source: std::sync::Arc::new(source), offset: 0 };
+    let source = crate::error::Source {
+        name: format!("{flag} {value}"),
+        text: value.to_owned(),
+        has_lines: false,
+    };
+    let at = crate::error::Place {
+        source: std::sync::Arc::new(source),
+        offset: 0,
+    };
     Node::new(Value::String(value.to_owned()), &at)
 }
 
 /// The entries of `[[variants]]`, one empty entry where there are none.
 fn variants_mut(root: &mut Node) -> Result<&mut Vec<Node>, Error> {
     let at = root.at.clone();
-    let fresh = || Node::new(Value::Array(vec![Node::new(Value::Table(Table::new()), &at)]), &at);
-    let node = root.table_mut("")?.entry("variants".into()).or_insert_with(fresh);
+    let fresh = || {
+        Node::new(
+            Value::Array(vec![Node::new(Value::Table(Table::new()), &at)]),
+            &at,
+        )
+    };
+    let node = root
+        .table_mut("")?
+        .entry("variants".into())
+        .or_insert_with(fresh);
     let place = node.at.clone();
     match &mut node.value {
         Value::Array(items) => Ok(items),
-        other => Err(Error::new(place, "variants", format!("is {}", other.kind()), "[[variants]] entries")),
+        other => Err(Error::new(
+            place,
+            "variants",
+            format!("is {}", other.kind()),
+            "[[variants]] entries",
+        )),
     }
 }
 
@@ -73,7 +93,9 @@ fn select_controllers(root: &mut Node, wanted: &[String]) -> Result<(), Error> {
     let names = |entry: &Node, name: &str| match &entry.value {
         Value::Table(t) => match t.get("controller").map(|n| &n.value) {
             Some(Value::String(one)) => one == name,
-            Some(Value::Array(many)) => many.iter().any(|n| matches!(&n.value, Value::String(s) if s == name)),
+            Some(Value::Array(many)) => many
+                .iter()
+                .any(|n| matches!(&n.value, Value::String(s) if s == name)),
             _ => name == crate::defaults::CONTROLLER,
         },
         _ => false,
@@ -82,7 +104,10 @@ fn select_controllers(root: &mut Node, wanted: &[String]) -> Result<(), Error> {
     for name in wanted {
         let mut matching: Vec<Node> = entries.iter().filter(|e| names(e, name)).cloned().collect();
         if matching.is_empty() {
-            let mut first = entries.first().cloned().unwrap_or_else(|| option("--controllers", name));
+            let mut first = entries
+                .first()
+                .cloned()
+                .unwrap_or_else(|| option("--controllers", name));
             if let Value::Table(table) = &mut first.value {
                 table.shift_remove("parameters");
                 table.shift_remove("name");
@@ -90,7 +115,9 @@ fn select_controllers(root: &mut Node, wanted: &[String]) -> Result<(), Error> {
             matching.push(first);
         }
         for mut entry in matching {
-            entry.table_mut("variants")?.insert("controller".into(), option("--controllers", name));
+            entry
+                .table_mut("variants")?
+                .insert("controller".into(), option("--controllers", name));
             chosen.push(entry);
         }
     }
@@ -103,13 +130,30 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
     let mut bare = root.clone();
     let table = bare.table_mut("")?;
     let (grid, cases) = (table.shift_remove("grid"), table.shift_remove("cases"));
-    let mut cells = vec![CellTree { root: bare, values: Vec::new(), label: String::new() }];
+    let mut cells = vec![CellTree {
+        root: bare,
+        values: Vec::new(),
+        label: String::new(),
+    }];
     if let Some(node) = &cases {
-        cells = lay_cases(&cells[0].root, &Field { node, path: "cases".into() })?;
+        cells = lay_cases(
+            &cells[0].root,
+            &Field {
+                node,
+                path: "cases".into(),
+            },
+        )?;
     }
     let Some(node) = &grid else { return Ok(cells) };
     let mut axes = Vec::new();
-    flatten(&Field { node, path: "grid".into() }, "", &mut axes)?;
+    flatten(
+        &Field {
+            node,
+            path: "grid".into(),
+        },
+        "",
+        &mut axes,
+    )?;
     let keys: Vec<String> = axes.iter().map(|(key, _)| key.clone()).collect();
     for (key, field) in &axes {
         let mut next = Vec::new();
@@ -119,7 +163,10 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
             }
         }
         if next.len() > MOST_CELLS {
-            return Err(field.error(format!("makes {} cells", next.len()), format!("at most {MOST_CELLS}")));
+            return Err(field.error(
+                format!("makes {} cells", next.len()),
+                format!("at most {MOST_CELLS}"),
+            ));
         }
         cells = next;
     }
@@ -127,7 +174,11 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
 }
 
 /// `"paths.wifi.loss" = […]` and `paths.wifi.loss = […]` mean the same.
-fn flatten<'a>(field: &Field<'a>, prefix: &str, out: &mut Vec<(String, Field<'a>)>) -> Result<(), Error> {
+fn flatten<'a>(
+    field: &Field<'a>,
+    prefix: &str,
+    out: &mut Vec<(String, Field<'a>)>,
+) -> Result<(), Error> {
     for (key, entry) in field.entries()? {
         let full = tree::join(prefix, key);
         match entry.node.value {
@@ -140,25 +191,46 @@ fn flatten<'a>(field: &Field<'a>, prefix: &str, out: &mut Vec<(String, Field<'a>
 
 fn lay(cell: &CellTree, key: &str, short: &str, value: &Field<'_>) -> Result<CellTree, Error> {
     let mut root = cell.root.clone();
-    tree::set(&mut root, key, value.node).map_err(|e| Error { key: value.path.clone(), ..e })?;
+    tree::set(&mut root, key, value.node).map_err(|e| Error {
+        key: value.path.clone(),
+        ..e
+    })?;
     let shown = value.node.value.label();
     let mut values = cell.values.clone();
     values.push((key.to_owned(), shown.clone()));
-    Ok(CellTree { root, values, label: join_label(&cell.label, &format!("{short}={shown}")) })
+    Ok(CellTree {
+        root,
+        values,
+        label: join_label(&cell.label, &format!("{short}={shown}")),
+    })
 }
 
 fn join_label(a: &str, b: &str) -> String {
-    if a.is_empty() { b.to_owned() } else { format!("{a} {b}") }
+    if a.is_empty() {
+        b.to_owned()
+    } else {
+        format!("{a} {b}")
+    }
 }
 
 /// The last two parts of a key, or all of it where that would be ambiguous.
 fn short(key: &str, all: &[String]) -> String {
     let tail = |k: &str| {
         let parts: Vec<&str> = k.rsplitn(3, '.').collect();
-        parts.iter().take(2).rev().copied().collect::<Vec<_>>().join(".")
+        parts
+            .iter()
+            .take(2)
+            .rev()
+            .copied()
+            .collect::<Vec<_>>()
+            .join(".")
     };
     let mine = tail(key);
-    if all.iter().filter(|k| tail(k) == mine).count() > 1 { key.to_owned() } else { mine }
+    if all.iter().filter(|k| tail(k) == mine).count() > 1 {
+        key.to_owned()
+    } else {
+        mine
+    }
 }
 
 fn lay_cases(root: &Node, field: &Field<'_>) -> Result<Vec<CellTree>, Error> {
@@ -168,16 +240,30 @@ fn lay_cases(root: &Node, field: &Field<'_>) -> Result<Vec<CellTree>, Error> {
     }
     let mut cells: Vec<CellTree> = Vec::new();
     for item in items {
-        let section = Section { table: item.table()?, path: item.path.clone(), at: &item.node.at };
-        let name = section.require("name", "a name for the case")?.name()?.to_owned();
+        let section = Section {
+            table: item.table()?,
+            path: item.path.clone(),
+            at: &item.node.at,
+        };
+        let name = section
+            .require("name", "a name for the case")?
+            .name()?
+            .to_owned();
         if cells.iter().any(|c| c.label == name) {
-            return Err(item.error(format!("there is another case \"{name}\""), "a name of its own"));
+            return Err(item.error(
+                format!("there is another case \"{name}\""),
+                "a name of its own",
+            ));
         }
         let mut over = item.node.clone();
         over.table_mut("cases")?.shift_remove("name");
         let mut root = root.clone();
         tree::merge(&mut root, &over);
-        cells.push(CellTree { root, values: vec![("case".into(), name.clone())], label: name });
+        cells.push(CellTree {
+            root,
+            values: vec![("case".into(), name.clone())],
+            label: name,
+        });
     }
     Ok(cells)
 }

@@ -68,7 +68,8 @@ impl Experiment {
         match (&self.cells[..], &self.tree.value) {
             ([cell], _) if cell.values.is_empty() => print(&cell.scenario),
             (_, tree::Value::Table(table)) => {
-                let name = (!table.contains_key("name")).then(|| format!("name = {}\n", tree::quote(&self.name)));
+                let name = (!table.contains_key("name"))
+                    .then(|| format!("name = {}\n", tree::quote(&self.name)));
                 name.unwrap_or_default() + &tree::print(table)
             }
             _ => String::new(),
@@ -79,10 +80,25 @@ impl Experiment {
 /// Loads a file; traces are found relative to its folder.
 pub fn load(path: &FsPath, overrides: &Overrides) -> Result<Experiment, Error> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::new(&shown, "", format!("cannot read the scenario: {e}"), "a readable TOML file"))?;
-    let folder = std::path::absolute(path).ok().and_then(|p| p.parent().map(FsPath::to_owned)).unwrap_or_default();
-    parse(&shown, &text, &folder, &|file| std::fs::read(file), overrides)
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::new(
+            &shown,
+            "",
+            format!("cannot read the scenario: {e}"),
+            "a readable TOML file",
+        )
+    })?;
+    let folder = std::path::absolute(path)
+        .ok()
+        .and_then(|p| p.parent().map(FsPath::to_owned))
+        .unwrap_or_default();
+    parse(
+        &shown,
+        &text,
+        &folder,
+        &|file| std::fs::read(file),
+        overrides,
+    )
 }
 
 /// Loads a text. `shown` is what errors call it (its stem is the scenario's name), `folder` what trace files are relative to.
@@ -93,21 +109,39 @@ pub fn parse(
     read: &ReadFile<'_>,
     overrides: &Overrides,
 ) -> Result<Experiment, Error> {
-    let source = Arc::new(Source { name: shown.to_owned(), text: text.to_owned(), has_lines: true });
+    let source = Arc::new(Source {
+        name: shown.to_owned(),
+        text: text.to_owned(),
+        has_lines: true,
+    });
     let mut root = tree::parse(&source)?;
     grid::apply(&mut root, overrides)?;
     tree::anchor_traces(&mut root, folder);
-    let stem = FsPath::new(shown).file_stem().map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
+    let stem = FsPath::new(shown)
+        .file_stem()
+        .map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
     let mut cells = Vec::new();
     for cell in grid::expand(&root)? {
         let mut scenario = parse::scenario(&cell.root, &stem, read)?;
         if !cell.label.is_empty() {
-            scenario.variants.iter_mut().for_each(|v| v.name = format!("{} {}", v.name, cell.label));
+            scenario
+                .variants
+                .iter_mut()
+                .for_each(|v| v.name = format!("{} {}", v.name, cell.label));
         }
-        cells.push(Cell { label: cell.label, values: cell.values, scenario });
+        cells.push(Cell {
+            label: cell.label,
+            values: cell.values,
+            scenario,
+        });
     }
     let first = &cells[0].scenario;
-    Ok(Experiment { name: first.name.clone(), title: first.title.clone(), cells, tree: root })
+    Ok(Experiment {
+        name: first.name.clone(),
+        title: first.title.clone(),
+        cells,
+        tree: root,
+    })
 }
 
 /// Every key that a scenario may have, by the section it stands in; what `docs/scenario.md` has to cover.

@@ -9,19 +9,35 @@ use indexmap::IndexMap;
 use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
-use crate::model::{Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Trace, TransferDirection};
+use crate::model::{
+    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Trace, TransferDirection,
+};
 use crate::units::QueueSize;
 use crate::{trace, ReadFile};
 
-pub const PATH_KEYS: &[&str] =
-    &["link", "rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up"];
-pub const LINK_KEYS: &[&str] = &["rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up"];
-pub const DIRECTION_KEYS: &[&str] = &["rate", "trace", "delay", "jitter", "reorder", "loss", "queue"];
-pub const QUEUE_KEYS: &[&str] =
-    &["limit", "discipline", "ecn", "target", "interval", "min", "max", "probability"];
+pub const PATH_KEYS: &[&str] = &[
+    "link", "rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+];
+pub const LINK_KEYS: &[&str] = &[
+    "rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+];
+pub const DIRECTION_KEYS: &[&str] = &[
+    "rate", "trace", "delay", "jitter", "reorder", "loss", "queue",
+];
+pub const QUEUE_KEYS: &[&str] = &[
+    "limit",
+    "discipline",
+    "ecn",
+    "target",
+    "interval",
+    "min",
+    "max",
+    "probability",
+];
 pub const GILBERT_ELLIOTT_KEYS: &[&str] = &["p", "r", "good", "bad"];
 
-const LOSS: &str = "a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }";
+const LOSS: &str =
+    "a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }";
 const JITTER: &str = "a range such as \"0..5ms\"";
 
 /// Which directions carry data, for loss that is stated without a direction.
@@ -41,7 +57,14 @@ impl DataFlow {
 
     /// A path that nothing uses is taken for a download's.
     pub fn or_down(self) -> Self {
-        if self.down || self.up { self } else { DataFlow { down: true, up: false } }
+        if self.down || self.up {
+            self
+        } else {
+            DataFlow {
+                down: true,
+                up: false,
+            }
+        }
     }
 }
 
@@ -65,11 +88,18 @@ impl DraftPath {
 
     /// Propagation delay there and back.
     pub fn round_trip(&self) -> Duration {
-        self.down.direction.delay.saturating_add(self.up.direction.delay)
+        self.down
+            .direction
+            .delay
+            .saturating_add(self.up.direction.delay)
     }
 
     pub fn finish(self, round_trip: Duration) -> Path {
-        Path { link: self.link, down: self.down.finish(round_trip), up: self.up.finish(round_trip) }
+        Path {
+            link: self.link,
+            down: self.down.finish(round_trip),
+            up: self.up.finish(round_trip),
+        }
     }
 }
 
@@ -82,9 +112,12 @@ impl Draft {
                 Rate::Trace(trace) => Some(trace::mean_rate(&trace.kind)),
             };
             let packets = rate.map_or(defaults::QUEUE_UNLIMITED, |rate| {
-                (multiple * rate * round_trip.as_secs_f64() / (8 * defaults::PACKET) as f64).ceil() as u64
+                (multiple * rate * round_trip.as_secs_f64() / (8 * defaults::PACKET) as f64).ceil()
+                    as u64
             });
-            let QueueLimit::Packets(floor) = self.direction.queue.limit else { return self.direction };
+            let QueueLimit::Packets(floor) = self.direction.queue.limit else {
+                return self.direction;
+            };
             self.direction.queue.limit = QueueLimit::Packets(packets.clamp(floor, 100_000_000));
         }
         self.direction
@@ -98,20 +131,47 @@ pub(crate) fn path(
     data: DataFlow,
     read: &ReadFile<'_>,
 ) -> Result<DraftPath, Error> {
-    let section = Section::open(field, if links.is_some() { PATH_KEYS } else { LINK_KEYS })?;
-    let link = section.get("link").map(|f| f.string().map(|name| (name, f.clone()))).transpose()?;
+    let section = Section::open(
+        field,
+        if links.is_some() {
+            PATH_KEYS
+        } else {
+            LINK_KEYS
+        },
+    )?;
+    let link = section
+        .get("link")
+        .map(|f| f.string().map(|name| (name, f.clone())))
+        .transpose()?;
     if let (Some((name, field)), Some(links)) = (&link, links) {
         if !links.contains_key(*name) {
             let hint = did_you_mean(name, links.keys().map(String::as_str));
-            return Err(field.error(format!("there is no [links.{name}]{hint}"), "the name of a shared link"));
+            return Err(field.error(
+                format!("there is no [links.{name}]{hint}"),
+                "the name of a shared link",
+            ));
         }
     }
     let side = |key: &str, carries_data: bool| -> Result<Draft, Error> {
-        let own = section.get(key).map(|f| Section::open(&f, DIRECTION_KEYS)).transpose()?;
-        direction(&section, own.as_ref(), key, link.is_some(), carries_data, read)
+        let own = section
+            .get(key)
+            .map(|f| Section::open(&f, DIRECTION_KEYS))
+            .transpose()?;
+        direction(
+            &section,
+            own.as_ref(),
+            key,
+            link.is_some(),
+            carries_data,
+            read,
+        )
     };
     let (down, up) = (side("down", data.down)?, side("up", data.up)?);
-    Ok(DraftPath { link: link.map(|(name, _)| name.to_owned()), down, up })
+    Ok(DraftPath {
+        link: link.map(|(name, _)| name.to_owned()),
+        down,
+        up,
+    })
 }
 
 fn direction(
@@ -141,7 +201,10 @@ fn direction(
     };
     let delay = get("delay").map_or(Ok(Duration::ZERO), |f| f.duration())?;
     if delay > Duration::from_secs(3600) {
-        return Err(get("delay").map_or_else(|| common.error("", ""), |f| f.error("is above an hour", "less")));
+        return Err(get("delay").map_or_else(
+            || common.error("", ""),
+            |f| f.error("is above an hour", "less"),
+        ));
     }
     let jitter = get("jitter").map(|f| f.range(JITTER)).transpose()?;
     let reorder = get("reorder").map_or(Ok(false), |f| f.boolean())?;
@@ -150,13 +213,27 @@ fn direction(
     common.get("loss").map(|f| loss(&f)).transpose()?;
     let loss = stated.map_or(Ok(Loss::None), |f| loss(&f))?;
     let (queue, bdp) = queue(get("queue"), matches!(rate, Rate::Unlimited))?;
-    Ok(Draft { direction: Direction { rate, delay, jitter, reorder, loss, queue }, bdp })
+    Ok(Draft {
+        direction: Direction {
+            rate,
+            delay,
+            jitter,
+            reorder,
+            loss,
+            queue,
+        },
+        bdp,
+    })
 }
 
 fn load_trace(field: &Field<'_>, read: &ReadFile<'_>) -> Result<Arc<Trace>, Error> {
     let file = PathBuf::from(field.string()?);
-    let content = read(&file)
-        .map_err(|e| field.error(format!("cannot read {}: {e}", file.display()), "a Mahimahi or CSV trace"))?;
+    let content = read(&file).map_err(|e| {
+        field.error(
+            format!("cannot read {}: {e}", file.display()),
+            "a Mahimahi or CSV trace",
+        )
+    })?;
     let kind = trace::parse(&file.display().to_string(), &content)?;
     Ok(Arc::new(Trace { file, kind }))
 }
@@ -175,8 +252,12 @@ pub(crate) fn loss(field: &Field<'_>) -> Result<Loss, Error> {
     let section = Section::open(inner, GILBERT_ELLIOTT_KEYS)?;
     let or = |key: &str, default: f64| section.get(key).map_or(Ok(default), |f| f.probability());
     Ok(Loss::GilbertElliott {
-        p: section.require("p", "the probability to go from good to bad")?.probability()?,
-        r: section.require("r", "the probability to go from bad to good")?.probability()?,
+        p: section
+            .require("p", "the probability to go from good to bad")?
+            .probability()?,
+        r: section
+            .require("r", "the probability to go from bad to good")?
+            .probability()?,
         good: or("good", 0.0)?,
         bad: or("bad", 1.0)?,
     })
@@ -188,13 +269,24 @@ fn queue(field: Option<Field<'_>>, unlimited: bool) -> Result<(Queue, Option<f64
         true => (QueueLimit::Packets(defaults::QUEUE_UNLIMITED), None),
         false => (QueueLimit::Packets(defaults::QUEUE_FLOOR), Some(1.0)),
     };
-    let (mut queue, mut bdp) = (Queue { limit: fallback.0, discipline: Discipline::DropTail, ecn: false }, fallback.1);
-    let Some(field) = field else { return Ok((queue, bdp)) };
+    let (mut queue, mut bdp) = (
+        Queue {
+            limit: fallback.0,
+            discipline: Discipline::DropTail,
+            ecn: false,
+        },
+        fallback.1,
+    );
+    let Some(field) = field else {
+        return Ok((queue, bdp));
+    };
     let section = match field.table() {
         Ok(_) => Some(Section::open(&field, QUEUE_KEYS)?),
         Err(_) => None,
     };
-    let limit = section.as_ref().map_or(Some(field.clone()), |s| s.get("limit"));
+    let limit = section
+        .as_ref()
+        .map_or(Some(field.clone()), |s| s.get("limit"));
     if let Some(field) = limit {
         (queue.limit, bdp) = match field.queue()? {
             QueueSize::Limit(QueueLimit::Packets(0) | QueueLimit::Bytes(0)) => {
@@ -209,7 +301,10 @@ fn queue(field: Option<Field<'_>>, unlimited: bool) -> Result<(Queue, Option<f64
         queue.discipline = discipline(&section)?;
         queue.ecn = section.boolean_or("ecn", false)?;
         if queue.ecn && queue.discipline == Discipline::DropTail {
-            return Err(section.error("a droptail queue marks nothing", "ecn with \"codel\" or \"red\""));
+            return Err(section.error(
+                "a droptail queue marks nothing",
+                "ecn with \"codel\" or \"red\"",
+            ));
         }
     }
     Ok((queue, bdp))
@@ -222,21 +317,32 @@ fn discipline(section: &Section<'_>) -> Result<Discipline, Error> {
         CoDel,
         Red,
     }
-    let words = [("droptail", Kind::DropTail), ("codel", Kind::CoDel), ("red", Kind::Red)];
-    let kind = section.get("discipline").map_or(Ok(Kind::DropTail), |f| f.choice(&words))?;
+    let words = [
+        ("droptail", Kind::DropTail),
+        ("codel", Kind::CoDel),
+        ("red", Kind::Red),
+    ];
+    let kind = section
+        .get("discipline")
+        .map_or(Ok(Kind::DropTail), |f| f.choice(&words))?;
     let foreign: &[&str] = match kind {
         Kind::DropTail => &["target", "interval", "min", "max", "probability"],
         Kind::CoDel => &["min", "max", "probability"],
         Kind::Red => &["target", "interval"],
     };
     if let Some(field) = foreign.iter().find_map(|key| section.get(key)) {
-        return Err(field.error("does not belong to this discipline", "target and interval with \"codel\"; min, max and probability with \"red\""));
+        return Err(field.error(
+            "does not belong to this discipline",
+            "target and interval with \"codel\"; min, max and probability with \"red\"",
+        ));
     }
     Ok(match kind {
         Kind::DropTail => Discipline::DropTail,
         Kind::CoDel => Discipline::CoDel {
             target: section.duration_or("target", defaults::CODEL_TARGET)?,
-            interval: section.get("interval").map_or(Ok(defaults::CODEL_INTERVAL), |f| f.positive_duration())?,
+            interval: section
+                .get("interval")
+                .map_or(Ok(defaults::CODEL_INTERVAL), |f| f.positive_duration())?,
         },
         Kind::Red => red(section)?,
     })
@@ -252,6 +358,12 @@ fn red(section: &Section<'_>) -> Result<Discipline, Error> {
     if min >= max {
         return Err(section.error(format!("min {min} is not below max {max}"), PACKETS));
     }
-    let probability = section.get("probability").map_or(Ok(defaults::RED_PROBABILITY), |f| f.probability())?;
-    Ok(Discipline::Red { min, max, probability })
+    let probability = section
+        .get("probability")
+        .map_or(Ok(defaults::RED_PROBABILITY), |f| f.probability())?;
+    Ok(Discipline::Red {
+        min,
+        max,
+        probability,
+    })
 }

@@ -90,7 +90,10 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TraceKind {
     /// Mahimahi: each entry is a chance to send 1500 bytes (IP packet) at that time; repeats with the period of its last entry.
-    Opportunities { times: Vec<Duration>, period: Duration },
+    Opportunities {
+        times: Vec<Duration>,
+        period: Duration,
+    },
     /// CSV `time_s,rate_mbps[,delay_ms[,loss]]`: a step function from each time on, holding its last value.
     Steps(Vec<Step>),
 }
@@ -110,7 +113,12 @@ pub enum Loss {
     Bernoulli(f64),
     /// Two-state Markov chain, one step a packet: `p` good→bad, `r` bad→good, loss `good`/`bad` in each state
     /// (Gilbert: good = 0, bad = 1).
-    GilbertElliott { p: f64, r: f64, good: f64, bad: f64 },
+    GilbertElliott {
+        p: f64,
+        r: f64,
+        good: f64,
+        bad: f64,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -131,9 +139,16 @@ pub enum QueueLimit {
 pub enum Discipline {
     DropTail,
     /// RFC 8289
-    CoDel { target: Duration, interval: Duration },
+    CoDel {
+        target: Duration,
+        interval: Duration,
+    },
     /// Floyd & Jacobson 1993; thresholds in packets
-    Red { min: f64, max: f64, probability: f64 },
+    Red {
+        min: f64,
+        max: f64,
+        probability: f64,
+    },
 }
 
 /// `count` like connections between one client host and the server.

@@ -14,23 +14,54 @@ use crate::tree::Node;
 use crate::ReadFile;
 
 pub const TOP_KEYS: &[&str] = &[
-    "name", "title", "description", "duration", "seed", "sample_interval", "segment_train", "mss", "buffers", "links",
-    "paths", "connections", "events", "variants", "grid", "cases",
+    "name",
+    "title",
+    "description",
+    "duration",
+    "seed",
+    "sample_interval",
+    "segment_train",
+    "mss",
+    "buffers",
+    "links",
+    "paths",
+    "connections",
+    "events",
+    "variants",
+    "grid",
+    "cases",
 ];
 pub const BUFFER_KEYS: &[&str] = &["send", "receive", "autotune"];
 
 /// Reads one cell: a tree in which grid and cases have been laid over the rest.
 pub(crate) fn scenario(root: &Node, stem: &str, read: &ReadFile<'_>) -> Result<Scenario, Error> {
-    let top = Section::open(&Field { node: root, path: String::new() }, TOP_KEYS)?;
+    let top = Section::open(
+        &Field {
+            node: root,
+            path: String::new(),
+        },
+        TOP_KEYS,
+    )?;
     let path_fields = named(top.require("paths", "at least one [paths.NAME]")?)?;
     if path_fields.is_empty() {
-        return Err(Error::new(top.at, "paths", "there are none", "at least one [paths.NAME]"));
+        return Err(Error::new(
+            top.at,
+            "paths",
+            "there are none",
+            "at least one [paths.NAME]",
+        ));
     }
     let link_fields = top.get("links").map_or(Ok(Vec::new()), named)?;
     let names: Vec<&str> = path_fields.iter().map(|(name, _)| *name).collect();
     let link_names: Vec<&str> = link_fields.iter().map(|(name, _)| *name).collect();
-    if let Some((name, field)) = path_fields.iter().find(|(name, _)| link_names.contains(name)) {
-        return Err(field.error(format!("\"{name}\" is the name of a link too"), "a name of its own"));
+    if let Some((name, field)) = path_fields
+        .iter()
+        .find(|(name, _)| link_names.contains(name))
+    {
+        return Err(field.error(
+            format!("\"{name}\" is the name of a link too"),
+            "a name of its own",
+        ));
     }
     let connections = traffic::connections(top.get("connections").as_ref(), &names)?;
     let (links, paths) = network(&link_fields, &path_fields, &connections, read)?;
@@ -59,12 +90,21 @@ pub(crate) fn scenario(root: &Node, stem: &str, read: &ReadFile<'_>) -> Result<S
 fn named<'a>(field: Field<'a>) -> Result<Vec<(&'a str, Field<'a>)>, Error> {
     let entries = field.entries()?;
     let fit = |name: &str| {
-        !name.is_empty() && name.len() <= 32 && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        !name.is_empty()
+            && name.len() <= 32
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
     };
     match entries.iter().find(|(name, _)| !fit(name)) {
         Some((_, entry)) => {
             let place = &entry.node.key_at;
-            Err(Error::new(place, &entry.path, "is no usable name", "up to 32 letters, digits, dashes and underscores"))
+            Err(Error::new(
+                place,
+                &entry.path,
+                "is no usable name",
+                "up to 32 letters, digits, dashes and underscores",
+            ))
         }
         None => Ok(entries),
     }
@@ -72,7 +112,9 @@ fn named<'a>(field: Field<'a>) -> Result<Vec<(&'a str, Field<'a>)>, Error> {
 
 fn duration(top: &Section<'_>) -> Result<Duration, Error> {
     const EXPECTED: &str = "at most \"24h\"";
-    let Some(field) = top.get("duration") else { return Ok(defaults::DURATION) };
+    let Some(field) = top.get("duration") else {
+        return Ok(defaults::DURATION);
+    };
     match field.positive_duration()? {
         d if d > Duration::from_secs(86_400) => Err(field.error("is too long", EXPECTED)),
         d => Ok(d),
@@ -80,9 +122,13 @@ fn duration(top: &Section<'_>) -> Result<Duration, Error> {
 }
 
 fn sample_interval(top: &Section<'_>) -> Result<Duration, Error> {
-    let Some(field) = top.get("sample_interval") else { return Ok(defaults::SAMPLE_INTERVAL) };
+    let Some(field) = top.get("sample_interval") else {
+        return Ok(defaults::SAMPLE_INTERVAL);
+    };
     match field.duration()? {
-        d if d < Duration::from_micros(100) => Err(field.error("is too short", "at least \"100us\"")),
+        d if d < Duration::from_micros(100) => {
+            Err(field.error("is too short", "at least \"100us\""))
+        }
         d => Ok(d),
     }
 }
@@ -96,7 +142,9 @@ fn buffers(field: Option<Field<'_>>) -> Result<Buffers, Error> {
             _ => Err(field.error("is out of range", "a size from \"4KiB\" to \"2GiB\"")),
         },
     };
-    let autotune = section.as_ref().map_or(Ok(defaults::AUTOTUNE), |s| s.boolean_or("autotune", defaults::AUTOTUNE));
+    let autotune = section.as_ref().map_or(Ok(defaults::AUTOTUNE), |s| {
+        s.boolean_or("autotune", defaults::AUTOTUNE)
+    });
     Ok(Buffers {
         send: size("send", defaults::SEND_BUFFER)?,
         receive: size("receive", defaults::RECEIVE_BUFFER)?,
@@ -115,24 +163,45 @@ fn network(
 ) -> Result<Network, Error> {
     let data_of = |path: &str| {
         let mut data = DataFlow::default();
-        connections.iter().filter(|c| c.paths.iter().any(|p| p == path)).for_each(|c| data.add(c.direction));
+        connections
+            .iter()
+            .filter(|c| c.paths.iter().any(|p| p == path))
+            .for_each(|c| data.add(c.direction));
         data
     };
-    let link_of = |field: &Field<'_>| field.table().ok().and_then(|t| t.get("link")).map(|n| n.value.label());
+    let link_of = |field: &Field<'_>| {
+        field
+            .table()
+            .ok()
+            .and_then(|t| t.get("link"))
+            .map(|n| n.value.label())
+    };
     let mut drafts: IndexMap<String, DraftPath> = IndexMap::new();
     for (name, field) in links {
         let mut data = DataFlow::default();
-        for (path, _) in paths.iter().filter(|(_, f)| link_of(f).as_deref() == Some(*name)) {
+        for (path, _) in paths
+            .iter()
+            .filter(|(_, f)| link_of(f).as_deref() == Some(*name))
+        {
             let through = data_of(path);
-            data = DataFlow { down: data.down || through.down, up: data.up || through.up };
+            data = DataFlow {
+                down: data.down || through.down,
+                up: data.up || through.up,
+            };
         }
-        drafts.insert((*name).to_owned(), links::path(field, None, data.or_down(), read)?);
+        drafts.insert(
+            (*name).to_owned(),
+            links::path(field, None, data.or_down(), read)?,
+        );
     }
     let mut longest: IndexMap<String, Duration> = IndexMap::new();
     let mut out = IndexMap::new();
     for (name, field) in paths {
         let draft = links::path(field, Some(&drafts), data_of(name).or_down(), read)?;
-        let beyond = draft.link().and_then(|l| drafts.get(l)).map_or(Duration::ZERO, DraftPath::round_trip);
+        let beyond = draft
+            .link()
+            .and_then(|l| drafts.get(l))
+            .map_or(Duration::ZERO, DraftPath::round_trip);
         let round_trip = draft.round_trip().saturating_add(beyond);
         if let Some(link) = draft.link() {
             let entry = longest.entry(link.to_owned()).or_default();
@@ -141,7 +210,10 @@ fn network(
         out.insert((*name).to_owned(), draft.finish(round_trip));
     }
     let finish = |(name, draft): (String, DraftPath)| {
-        let round_trip = longest.get(&name).copied().unwrap_or_else(|| draft.round_trip());
+        let round_trip = longest
+            .get(&name)
+            .copied()
+            .unwrap_or_else(|| draft.round_trip());
         (name, draft.finish(round_trip))
     };
     Ok((drafts.into_iter().map(finish).collect(), out))

@@ -17,7 +17,11 @@ pub fn print(s: &Scenario) -> String {
     out.text("sample_interval", &show_duration(s.sample_interval));
     out.raw("segment_train", s.segment_train);
     out.raw("mss", s.mss);
-    let Buffers { send, receive, autotune } = &s.buffers;
+    let Buffers {
+        send,
+        receive,
+        autotune,
+    } = &s.buffers;
     out.section("[buffers]");
     out.text("send", &show_size(*send));
     out.text("receive", &show_size(*receive));
@@ -50,7 +54,17 @@ impl Lines {
     }
 
     fn list(&mut self, key: &str, values: &[String]) {
-        self.raw(key, format!("[{}]", values.iter().map(|v| quote(v)).collect::<Vec<_>>().join(", ")));
+        self.raw(
+            key,
+            format!(
+                "[{}]",
+                values
+                    .iter()
+                    .map(|v| quote(v))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        );
     }
 
     /// Loss always by direction: which one a common value counts in depends on the connections.
@@ -59,11 +73,17 @@ impl Lines {
             self.text("link", link);
         }
         let (down, up) = (direction(&path.down), direction(&path.up));
-        for (key, value) in down.iter().filter(|entry| entry.0 != "loss" && up.contains(entry)) {
+        for (key, value) in down
+            .iter()
+            .filter(|entry| entry.0 != "loss" && up.contains(entry))
+        {
             self.raw(key, value);
         }
         for (side, own, other) in [("down", &down, &up), ("up", &up, &down)] {
-            for (key, value) in own.iter().filter(|entry| entry.0 == "loss" || !other.contains(entry)) {
+            for (key, value) in own
+                .iter()
+                .filter(|entry| entry.0 == "loss" || !other.contains(entry))
+            {
                 self.raw(&format!("{side}.{key}"), value);
             }
         }
@@ -72,22 +92,43 @@ impl Lines {
     fn connection(&mut self, c: &Connection) {
         self.section("[[connections]]");
         self.text("name", &c.name);
-        self.text("protocol", if c.protocol == Protocol::Tcp { "tcp" } else { "mptcp" });
+        self.text(
+            "protocol",
+            if c.protocol == Protocol::Tcp {
+                "tcp"
+            } else {
+                "mptcp"
+            },
+        );
         self.list("paths", &c.paths);
         self.text("client", &c.client);
         self.raw("count", c.count);
-        self.text("direction", if c.direction == TransferDirection::Upload { "upload" } else { "download" });
+        self.text(
+            "direction",
+            if c.direction == TransferDirection::Upload {
+                "upload"
+            } else {
+                "download"
+            },
+        );
         self.text("start", &show_duration(c.start));
         if let Some(bytes) = c.bytes {
             self.text("bytes", &show_size(bytes));
         }
         if let Some((low, high)) = c.lasting {
-            self.text("lasting", &format!("{}..{}", show_duration(low), show_duration(high)));
+            self.text(
+                "lasting",
+                &format!("{}..{}", show_duration(low), show_duration(high)),
+            );
         }
         if let Some(rate) = c.arrivals {
             self.text("arrivals", &format!("{rate}/s"));
         }
-        let own = [("controller", &c.controller), ("path_manager", &c.path_manager), ("scheduler", &c.scheduler)];
+        let own = [
+            ("controller", &c.controller),
+            ("path_manager", &c.path_manager),
+            ("scheduler", &c.scheduler),
+        ];
         for (key, value) in own {
             if let Some(value) = value {
                 self.text(key, value);
@@ -129,7 +170,10 @@ fn direction(d: &Direction) -> Vec<(&'static str, String)> {
     }];
     out.push(("delay", quote(&show_duration(d.delay))));
     if let Some((low, high)) = d.jitter {
-        out.push(("jitter", quote(&format!("{}..{}", show_duration(low), show_duration(high)))));
+        out.push((
+            "jitter",
+            quote(&format!("{}..{}", show_duration(low), show_duration(high))),
+        ));
     }
     out.push(("reorder", d.reorder.to_string()));
     out.push(("loss", show_loss(&d.loss)));
@@ -143,7 +187,13 @@ fn show_loss(loss: &Loss) -> String {
         Loss::None => "0.0".into(),
         Loss::Bernoulli(p) => f(p),
         Loss::GilbertElliott { p, r, good, bad } => {
-            format!("{{ gilbert-elliott = {{ p = {}, r = {}, good = {}, bad = {} }} }}", f(p), f(r), f(good), f(bad))
+            format!(
+                "{{ gilbert-elliott = {{ p = {}, r = {}, good = {}, bad = {} }} }}",
+                f(p),
+                f(r),
+                f(good),
+                f(bad)
+            )
         }
     }
 }
@@ -157,10 +207,17 @@ fn show_queue(queue: &Queue) -> String {
     match queue.discipline {
         Discipline::DropTail => limit,
         Discipline::CoDel { target, interval } => {
-            let (target, interval) = (quote(&show_duration(target)), quote(&show_duration(interval)));
+            let (target, interval) = (
+                quote(&show_duration(target)),
+                quote(&show_duration(interval)),
+            );
             format!("{{ limit = {limit}, discipline = \"codel\", target = {target}, interval = {interval}, ecn = {ecn} }}")
         }
-        Discipline::Red { min, max, probability } => {
+        Discipline::Red {
+            min,
+            max,
+            probability,
+        } => {
             let [min, max, probability] = [min, max, probability].map(show_float);
             format!("{{ limit = {limit}, discipline = \"red\", min = {min}, max = {max}, probability = {probability}, ecn = {ecn} }}")
         }

@@ -15,15 +15,33 @@ const CSV: &str = "time_s,rate_mbps[,delay_ms[,loss]] with times ascending from 
 pub fn parse(name: &str, content: &[u8]) -> Result<TraceKind, Error> {
     let mut text = String::new();
     let read = match content.starts_with(&[0x1f, 0x8b]) {
-        true => flate2::read::MultiGzDecoder::new(content).take(LIMIT).read_to_string(&mut text),
+        true => flate2::read::MultiGzDecoder::new(content)
+            .take(LIMIT)
+            .read_to_string(&mut text),
         false => content.take(LIMIT).read_to_string(&mut text),
     };
-    let length = read.map_err(|e| Error::new(name, "", format!("cannot be read: {e}"), "text, or text packed by gzip"))?;
+    let length = read.map_err(|e| {
+        Error::new(
+            name,
+            "",
+            format!("cannot be read: {e}"),
+            "text, or text packed by gzip",
+        )
+    })?;
     if length as u64 == LIMIT {
-        return Err(Error::new(name, "", "is longer than 256 MiB", "a shorter trace"));
+        return Err(Error::new(
+            name,
+            "",
+            "is longer than 256 MiB",
+            "a shorter trace",
+        ));
     }
     let stem = name.strip_suffix(".gz").unwrap_or(name);
-    if stem.ends_with(".csv") { steps(name, &text) } else { opportunities(name, &text) }
+    if stem.ends_with(".csv") {
+        steps(name, &text)
+    } else {
+        opportunities(name, &text)
+    }
 }
 
 /// One timestamp in milliseconds a line, each a chance to send 1500 bytes.
@@ -31,7 +49,9 @@ fn opportunities(name: &str, text: &str) -> Result<TraceKind, Error> {
     let mut times = Vec::new();
     for (number, line) in lines(text) {
         let bad = |problem| Error::new(format!("{name}:{number}"), "", problem, MAHIMAHI);
-        let millis: u64 = line.parse().map_err(|_| bad(format!("\"{}\" is no timestamp", short(line))))?;
+        let millis: u64 = line
+            .parse()
+            .map_err(|_| bad(format!("\"{}\" is no timestamp", short(line))))?;
         let time = Duration::from_millis(millis);
         if times.last().is_some_and(|last| time < *last) {
             return Err(bad(format!("{millis} runs backwards")));
@@ -51,10 +71,17 @@ fn steps(name: &str, text: &str) -> Result<TraceKind, Error> {
         if steps.is_empty() && line.starts_with("time_s") {
             continue;
         }
-        let step = step(line).map_err(|problem| Error::new(format!("{name}:{number}"), "", problem, CSV))?;
-        let in_order = steps.last().map_or(step.at.is_zero(), |last| step.at > last.at);
+        let step = step(line)
+            .map_err(|problem| Error::new(format!("{name}:{number}"), "", problem, CSV))?;
+        let in_order = steps
+            .last()
+            .map_or(step.at.is_zero(), |last| step.at > last.at);
         if !in_order {
-            let problem = if steps.is_empty() { "does not begin at 0" } else { "does not come after the line before" };
+            let problem = if steps.is_empty() {
+                "does not begin at 0"
+            } else {
+                "does not come after the line before"
+            };
             return Err(Error::new(format!("{name}:{number}"), "", problem, CSV));
         }
         steps.push(step);
@@ -74,7 +101,13 @@ fn step(line: &str) -> Result<Step, String> {
         Ok(value) if value.is_finite() && (0.0..1e9).contains(&value) => Ok(value),
         _ => Err(format!("\"{}\" is no {what}", short(cell))),
     };
-    let optional = |i: usize, what: &str| cells.get(i).filter(|c| !c.is_empty()).map(|c| number(c, what)).transpose();
+    let optional = |i: usize, what: &str| {
+        cells
+            .get(i)
+            .filter(|c| !c.is_empty())
+            .map(|c| number(c, what))
+            .transpose()
+    };
     let loss = optional(3, "loss")?;
     if loss.is_some_and(|l| l > 1.0) {
         return Err(format!("\"{}\" is no probability", cells[3]));
@@ -88,7 +121,10 @@ fn step(line: &str) -> Result<Step, String> {
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    let numbered = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
@@ -107,7 +143,10 @@ pub(crate) fn mean_rate(kind: &TraceKind) -> f64 {
             if span == 0.0 {
                 return steps.first().map_or(0.0, |s| s.rate as f64);
             }
-            let bits: f64 = steps.windows(2).map(|w| w[0].rate as f64 * (w[1].at - w[0].at).as_secs_f64()).sum();
+            let bits: f64 = steps
+                .windows(2)
+                .map(|w| w[0].rate as f64 * (w[1].at - w[0].at).as_secs_f64())
+                .sum();
             bits / span
         }
     }
@@ -127,7 +166,10 @@ mod tests {
         assert_eq!(parse("lte.down", b"0\n0\n3\n10\n"), Ok(expected.clone()));
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gz.write_all(b"0\n0\n3\n10\n").unwrap();
-        assert_eq!(parse("lte.down.gz", &gz.finish().unwrap()), Ok(expected.clone()));
+        assert_eq!(
+            parse("lte.down.gz", &gz.finish().unwrap()),
+            Ok(expected.clone())
+        );
         assert_eq!(mean_rate(&expected), 4.0 * 12_000.0 / 0.010);
     }
 
@@ -139,8 +181,16 @@ mod tests {
             delay: delay.map(Duration::from_millis),
             loss,
         };
-        let kind = parse("x.csv", b"time_s,rate_mbps,delay_ms,loss\n0,10,5,0.1\n2,0,,\n4,20\n").unwrap();
-        let expected = vec![step(0, 10, Some(5), Some(0.1)), step(2, 0, None, None), step(4, 20, None, None)];
+        let kind = parse(
+            "x.csv",
+            b"time_s,rate_mbps,delay_ms,loss\n0,10,5,0.1\n2,0,,\n4,20\n",
+        )
+        .unwrap();
+        let expected = vec![
+            step(0, 10, Some(5), Some(0.1)),
+            step(2, 0, None, None),
+            step(4, 20, None, None),
+        ];
         assert_eq!(kind, TraceKind::Steps(expected));
         assert_eq!(mean_rate(&kind), 5e6);
     }
@@ -157,7 +207,8 @@ mod tests {
         assert!(message("a", b"0\n0\n").starts_with("a: never leaves time 0"));
         assert!(message("a", b"\xff\xfe").starts_with("a: cannot be read"));
         assert!(message("a.gz", b"\x1f\x8bjunk").starts_with("a.gz: cannot be read"));
-        assert!(message("a.csv", b"0,1\n0,2\n").starts_with("a.csv:2: does not come after the line before"));
+        assert!(message("a.csv", b"0,1\n0,2\n")
+            .starts_with("a.csv:2: does not come after the line before"));
         assert!(message("a.csv", b"1,1\n").starts_with("a.csv:1: does not begin at 0"));
         assert!(message("a.csv", b"0,1,2,1.5\n").starts_with("a.csv:1: \"1.5\" is no probability"));
         assert!(message("a.csv", b"0,0\n").starts_with("a.csv: has no line with a rate above 0"));

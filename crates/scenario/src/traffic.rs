@@ -13,17 +13,39 @@ use crate::tree::Value;
 use crate::units;
 
 pub const CONNECTION_KEYS: &[&str] = &[
-    "name", "protocol", "paths", "client", "count", "direction", "bytes", "start", "lasting", "arrivals", "controller",
-    "path_manager", "scheduler",
+    "name",
+    "protocol",
+    "paths",
+    "client",
+    "count",
+    "direction",
+    "bytes",
+    "start",
+    "lasting",
+    "arrivals",
+    "controller",
+    "path_manager",
+    "scheduler",
 ];
 pub const EVENT_KEYS: &[&str] = &["at", "path", "down", "rate", "delay", "loss", "backup"];
-pub const VARIANT_KEYS: &[&str] = &["name", "controller", "path_manager", "scheduler", "parameters"];
+pub const VARIANT_KEYS: &[&str] = &[
+    "name",
+    "controller",
+    "path_manager",
+    "scheduler",
+    "parameters",
+];
 
 const LASTING: &str = "a duration or a range, such as \"5s\" or \"1s..30s\"";
 
 /// The connections; without any, one MPTCP download over all paths.
-pub(crate) fn connections(field: Option<&Field<'_>>, paths: &[&str]) -> Result<Vec<Connection>, Error> {
-    let Some(field) = field else { return Ok(vec![default_connection(paths)]) };
+pub(crate) fn connections(
+    field: Option<&Field<'_>>,
+    paths: &[&str],
+) -> Result<Vec<Connection>, Error> {
+    let Some(field) = field else {
+        return Ok(vec![default_connection(paths)]);
+    };
     let items = field.items()?;
     if items.is_empty() {
         return Err(field.error("there are no connections", "at least one [[connections]]"));
@@ -32,7 +54,10 @@ pub(crate) fn connections(field: Option<&Field<'_>>, paths: &[&str]) -> Result<V
     for (index, item) in items.iter().enumerate() {
         let next = connection(item, index, paths)?;
         if all.iter().any(|c| c.name == next.name) {
-            return Err(item.error(format!("the name \"{}\" is taken", next.name), "a name of its own"));
+            return Err(item.error(
+                format!("the name \"{}\" is taken", next.name),
+                "a name of its own",
+            ));
         }
         all.push(next);
     }
@@ -59,21 +84,37 @@ fn default_connection(paths: &[&str]) -> Connection {
 
 fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connection, Error> {
     let section = Section::open(field, CONNECTION_KEYS)?;
-    let text = |key: &str| section.get(key).map(|f| f.name().map(str::to_owned)).transpose();
+    let text = |key: &str| {
+        section
+            .get(key)
+            .map(|f| f.name().map(str::to_owned))
+            .transpose()
+    };
     let protocol = section.get("protocol").map_or(Ok(Protocol::Mptcp), |f| {
         f.choice(&[("mptcp", Protocol::Mptcp), ("tcp", Protocol::Tcp)])
     })?;
     let used = used_paths(&section, protocol, paths)?;
-    let prefix = if protocol == Protocol::Tcp { "tcp" } else { "mptcp" };
+    let prefix = if protocol == Protocol::Tcp {
+        "tcp"
+    } else {
+        "mptcp"
+    };
     let connection = Connection {
         name: text("name")?.unwrap_or_else(|| format!("{prefix}{index}")),
         protocol,
         paths: used,
         client: text("client")?.unwrap_or_else(|| defaults::CLIENT.into()),
-        count: section.get("count").map_or(Ok(1), |f| f.integer(1, 100_000))? as u32,
-        direction: section.get("direction").map_or(Ok(TransferDirection::Download), |f| {
-            f.choice(&[("download", TransferDirection::Download), ("upload", TransferDirection::Upload)])
-        })?,
+        count: section
+            .get("count")
+            .map_or(Ok(1), |f| f.integer(1, 100_000))? as u32,
+        direction: section
+            .get("direction")
+            .map_or(Ok(TransferDirection::Download), |f| {
+                f.choice(&[
+                    ("download", TransferDirection::Download),
+                    ("upload", TransferDirection::Upload),
+                ])
+            })?,
         bytes: section.get("bytes").map(|f| f.size()).transpose()?,
         start: section.duration_or("start", Duration::ZERO)?,
         lasting: section.get("lasting").map(|f| lasting(&f)).transpose()?,
@@ -86,9 +127,15 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
         return Err(section.error("has both bytes and lasting", "either of them"));
     }
     if connection.arrivals.is_some() && connection.bytes.is_none() && connection.lasting.is_none() {
-        return Err(section.error("has arrivals of transfers that never end", "bytes or lasting beside arrivals"));
+        return Err(section.error(
+            "has arrivals of transfers that never end",
+            "bytes or lasting beside arrivals",
+        ));
     }
-    for (key, set) in [("path_manager", &connection.path_manager), ("scheduler", &connection.scheduler)] {
+    for (key, set) in [
+        ("path_manager", &connection.path_manager),
+        ("scheduler", &connection.scheduler),
+    ] {
         if let (Protocol::Tcp, Some(_), Some(f)) = (protocol, set, section.get(key)) {
             return Err(f.error("plain TCP has none", "this key on an MPTCP connection"));
         }
@@ -96,10 +143,16 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
     Ok(connection)
 }
 
-fn used_paths(section: &Section<'_>, protocol: Protocol, paths: &[&str]) -> Result<Vec<String>, Error> {
+fn used_paths(
+    section: &Section<'_>,
+    protocol: Protocol,
+    paths: &[&str],
+) -> Result<Vec<String>, Error> {
     let Some(field) = section.get("paths") else {
         return match (protocol, paths) {
-            (Protocol::Tcp, [_, _, ..]) => Err(section.error("plain TCP over which path", "paths = [\"NAME\"]")),
+            (Protocol::Tcp, [_, _, ..]) => {
+                Err(section.error("plain TCP over which path", "paths = [\"NAME\"]"))
+            }
             _ => Ok(paths.iter().map(|p| (*p).to_owned()).collect()),
         };
     };
@@ -108,7 +161,10 @@ fn used_paths(section: &Section<'_>, protocol: Protocol, paths: &[&str]) -> Resu
         let name = item.string()?;
         if !paths.contains(&name) {
             let hint = did_you_mean(name, paths.iter().copied());
-            return Err(item.error(format!("there is no [paths.{name}]{hint}"), format!("one of {}", paths.join(", "))));
+            return Err(item.error(
+                format!("there is no [paths.{name}]{hint}"),
+                format!("one of {}", paths.join(", ")),
+            ));
         }
         if used.iter().any(|u| u == name) {
             return Err(item.error(format!("names \"{name}\" twice"), "each path once"));
@@ -117,8 +173,13 @@ fn used_paths(section: &Section<'_>, protocol: Protocol, paths: &[&str]) -> Resu
     }
     match (protocol, used.len()) {
         (_, 0) => Err(field.error("is an empty list", "at least one path")),
-        (Protocol::Tcp, 2..) => Err(field.error("plain TCP takes one path", "one name, or protocol = \"mptcp\"")),
-        (Protocol::Mptcp, 9..) => Err(field.error("has more than 8 paths", "at most 8 (the kernel's limit)")),
+        (Protocol::Tcp, 2..) => Err(field.error(
+            "plain TCP takes one path",
+            "one name, or protocol = \"mptcp\"",
+        )),
+        (Protocol::Mptcp, 9..) => {
+            Err(field.error("has more than 8 paths", "at most 8 (the kernel's limit)"))
+        }
         _ => Ok(used),
     }
 }
@@ -135,7 +196,11 @@ fn lasting(field: &Field<'_>) -> Result<(Duration, Duration), Error> {
 }
 
 /// The changes in mid-run, sorted by time.
-pub(crate) fn events(field: Option<&Field<'_>>, paths: &[&str], links: &[&str]) -> Result<Vec<Event>, Error> {
+pub(crate) fn events(
+    field: Option<&Field<'_>>,
+    paths: &[&str],
+    links: &[&str],
+) -> Result<Vec<Event>, Error> {
     let mut all = Vec::new();
     for item in field.map_or(Ok(Vec::new()), Field::items)? {
         let section = Section::open(&item, EVENT_KEYS)?;
@@ -145,10 +210,19 @@ pub(crate) fn events(field: Option<&Field<'_>>, paths: &[&str], links: &[&str]) 
         let names = || paths.iter().chain(links).copied();
         if !names().any(|n| n == path) {
             let hint = did_you_mean(path, names());
-            return Err(on.error(format!("there is no path or link \"{path}\"{hint}"), "a path or link of this scenario"));
+            return Err(on.error(
+                format!("there is no path or link \"{path}\"{hint}"),
+                "a path or link of this scenario",
+            ));
         }
         let before = all.len();
-        let mut push = |change| all.push(Event { at, path: path.to_owned(), change });
+        let mut push = |change| {
+            all.push(Event {
+                at,
+                path: path.to_owned(),
+                change,
+            })
+        };
         if let Some(f) = section.get("rate") {
             push(Change::Rate(f.rate()?));
         }
@@ -160,12 +234,19 @@ pub(crate) fn events(field: Option<&Field<'_>>, paths: &[&str], links: &[&str]) 
         }
         if let Some(f) = section.get("backup") {
             if !paths.contains(&path) {
-                return Err(f.error(format!("\"{path}\" is a link"), "a path: subflows have priorities, links have none"));
+                return Err(f.error(
+                    format!("\"{path}\" is a link"),
+                    "a path: subflows have priorities, links have none",
+                ));
             }
             push(Change::Backup(f.boolean()?));
         }
         if let Some(f) = section.get("down") {
-            push(if f.boolean()? { Change::Down } else { Change::Up });
+            push(if f.boolean()? {
+                Change::Down
+            } else {
+                Change::Up
+            });
         }
         if all.len() == before {
             return Err(section.error("changes nothing", "down, rate, delay, loss or backup"));
@@ -217,10 +298,19 @@ pub(crate) fn variants(field: Option<&Field<'_>>) -> Result<Vec<Variant>, Error>
 fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
     let section = Section::open(field, VARIANT_KEYS)?;
     let words = |key: &str, default: &str| -> Result<Vec<String>, Error> {
-        let Some(field) = section.get(key) else { return Ok(vec![default.to_owned()]) };
-        field.one_or_many()?.iter().map(|f| f.name().map(str::to_owned)).collect()
+        let Some(field) = section.get(key) else {
+            return Ok(vec![default.to_owned()]);
+        };
+        field
+            .one_or_many()?
+            .iter()
+            .map(|f| f.name().map(str::to_owned))
+            .collect()
     };
-    let stated_name = section.get("name").map(|f| f.name().map(str::to_owned)).transpose()?;
+    let stated_name = section
+        .get("name")
+        .map(|f| f.name().map(str::to_owned))
+        .transpose()?;
     let settings = parameters(section.get("parameters"))?;
     let mut drafts = Vec::new();
     for controller in words("controller", defaults::CONTROLLER)? {
@@ -230,12 +320,22 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
                     let variant = Variant {
                         name: String::new(),
                         controller: controller.clone(),
-                        parameters: setting.iter().map(|(key, value, _)| (key.clone(), *value)).collect(),
+                        parameters: setting
+                            .iter()
+                            .map(|(key, value, _)| (key.clone(), *value))
+                            .collect(),
                         path_manager: path_manager.clone(),
                         scheduler: scheduler.clone(),
                     };
-                    let spelled = setting.iter().map(|(key, _, spelled)| (key.clone(), spelled.clone())).collect();
-                    drafts.push(Draft { stated_name: stated_name.clone(), variant, spelled });
+                    let spelled = setting
+                        .iter()
+                        .map(|(key, _, spelled)| (key.clone(), spelled.clone()))
+                        .collect();
+                    drafts.push(Draft {
+                        stated_name: stated_name.clone(),
+                        variant,
+                        spelled,
+                    });
                 }
             }
         }
@@ -246,7 +346,13 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
     // A stated name fits one variant; several get theirs from what differs.
     match (&drafts[..], &stated_name) {
         ([_], _) | (_, None) => Ok(drafts),
-        _ => Ok(drafts.into_iter().map(|d| Draft { stated_name: None, ..d }).collect()),
+        _ => Ok(drafts
+            .into_iter()
+            .map(|d| Draft {
+                stated_name: None,
+                ..d
+            })
+            .collect()),
     }
 }
 
@@ -261,7 +367,10 @@ fn parameters(field: Option<Field<'_>>) -> Result<Vec<Setting>, Error> {
         for value in values.one_or_many()? {
             let number = parameter(&value)?;
             let spelled = value.node.value.label();
-            longer.extend(all.iter().map(|s| [s.as_slice(), &[(key.to_owned(), number, spelled.clone())]].concat()));
+            longer
+                .extend(all.iter().map(|s| {
+                    [s.as_slice(), &[(key.to_owned(), number, spelled.clone())]].concat()
+                }));
         }
         all = longer;
         if all.len() > 10_000 {
@@ -275,18 +384,31 @@ fn parameter(field: &Field<'_>) -> Result<u64, Error> {
     const EXPECTED: &str = "a whole number, a duration, a size or a rate";
     let Value::String(text) = &field.node.value else {
         let known = matches!(field.node.value, Value::Integer(_));
-        return if known { field.integer(0, u64::MAX) } else { Err(field.error("is no setting", EXPECTED)) };
+        return if known {
+            field.integer(0, u64::MAX)
+        } else {
+            Err(field.error("is no setting", EXPECTED))
+        };
     };
-    let micros = units::duration(text).ok().and_then(|d| u64::try_from(d.as_micros()).ok());
+    let micros = units::duration(text)
+        .ok()
+        .and_then(|d| u64::try_from(d.as_micros()).ok());
     let bytes = || units::size(text).ok();
     let bytes_per_second = || units::rate(text).ok().map(|bits| bits / 8);
-    let found = micros.or_else(bytes).or_else(bytes_per_second).filter(|v| *v <= i64::MAX as u64);
+    let found = micros
+        .or_else(bytes)
+        .or_else(bytes_per_second)
+        .filter(|v| *v <= i64::MAX as u64);
     found.ok_or_else(|| field.error(format!("\"{text}\" is no setting"), EXPECTED))
 }
 
 /// Names from what differs: `lia`, `lia/blest`, `rsf-db d=50ms`.
 fn name_all(drafts: Vec<Draft>) -> Vec<Variant> {
-    let differs = |get: fn(&Variant) -> &String| drafts.iter().any(|d| get(&d.variant) != get(&drafts[0].variant));
+    let differs = |get: fn(&Variant) -> &String| {
+        drafts
+            .iter()
+            .any(|d| get(&d.variant) != get(&drafts[0].variant))
+    };
     let (by_manager, by_scheduler) = (differs(|v| &v.path_manager), differs(|v| &v.scheduler));
     let name = |draft: &Draft| {
         if let Some(stated) = &draft.stated_name {
@@ -300,8 +422,12 @@ fn name_all(drafts: Vec<Draft>) -> Vec<Variant> {
         if by_scheduler {
             name += &format!("/{}", variant.scheduler);
         }
-        let same_controller = drafts.iter().filter(|d| d.variant.controller == variant.controller);
-        let settings_differ = same_controller.clone().any(|d| d.variant.parameters != variant.parameters);
+        let same_controller = drafts
+            .iter()
+            .filter(|d| d.variant.controller == variant.controller);
+        let settings_differ = same_controller
+            .clone()
+            .any(|d| d.variant.parameters != variant.parameters);
         if settings_differ {
             for (key, spelled) in &draft.spelled {
                 name += &format!(" {key}={spelled}");
@@ -310,5 +436,12 @@ fn name_all(drafts: Vec<Draft>) -> Vec<Variant> {
         name
     };
     let names: Vec<String> = drafts.iter().map(name).collect();
-    drafts.into_iter().zip(names).map(|(draft, name)| Variant { name, ..draft.variant }).collect()
+    drafts
+        .into_iter()
+        .zip(names)
+        .map(|(draft, name)| Variant {
+            name,
+            ..draft.variant
+        })
+        .collect()
 }

@@ -49,11 +49,20 @@ impl Value {
             Value::Float(number) => show_float(*number),
             Value::Bool(yes) => yes.to_string(),
             Value::Array(items) => {
-                format!("[{}]", items.iter().map(|i| i.value.show()).collect::<Vec<_>>().join(", "))
+                format!(
+                    "[{}]",
+                    items
+                        .iter()
+                        .map(|i| i.value.show())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
             }
             Value::Table(table) if table.is_empty() => "{}".into(),
             Value::Table(table) => {
-                let pairs = table.iter().map(|(k, n)| format!("{} = {}", show_key(k), n.value.show()));
+                let pairs = table
+                    .iter()
+                    .map(|(k, n)| format!("{} = {}", show_key(k), n.value.show()));
                 format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
             }
         }
@@ -73,8 +82,15 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 pub(crate) fn show_key(key: &str) -> String {
-    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if bare { key.to_owned() } else { quote(key) }
+    let bare = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if bare {
+        key.to_owned()
+    } else {
+        quote(key)
+    }
 }
 
 /// A float that TOML reads back as a float.
@@ -84,13 +100,22 @@ pub(crate) fn show_float(number: f64) -> String {
 
 impl Node {
     pub fn new(value: Value, at: &Place) -> Node {
-        Node { value, at: at.clone(), key_at: at.clone() }
+        Node {
+            value,
+            at: at.clone(),
+            key_at: at.clone(),
+        }
     }
 
     pub fn table_mut(&mut self, key: &str) -> Result<&mut Table, Error> {
         match &mut self.value {
             Value::Table(table) => Ok(table),
-            other => Err(Error::new(&self.at, key, format!("is {}", other.kind()), "a table")),
+            other => Err(Error::new(
+                &self.at,
+                key,
+                format!("is {}", other.kind()),
+                "a table",
+            )),
         }
     }
 }
@@ -98,20 +123,35 @@ impl Node {
 /// Parses a document.
 pub(crate) fn parse(source: &Arc<Source>) -> Result<Node, Error> {
     let root = DeTable::parse(&source.text).map_err(|e| syntax_error(source, &e))?;
-    let at = Place { source: source.clone(), offset: root.span().start };
+    let at = Place {
+        source: source.clone(),
+        offset: root.span().start,
+    };
     table(source, root.get_ref()).map(|value| Node::new(value, &at))
 }
 
 /// Parses one `key=value` of the command line. A value that is no TOML is a string, so that the shell needs no quotes.
 pub(crate) fn parse_setting(setting: &str) -> Result<(String, Node), Error> {
     let source = |text: &str| {
-        Arc::new(Source { name: format!("--set {setting}"), text: text.to_owned(), has_lines: false })
+        Arc::new(Source {
+            name: format!("--set {setting}"),
+            text: text.to_owned(),
+            has_lines: false,
+        })
     };
     let Some((key, text)) = setting.split_once('=') else {
-        return Err(Error::new(format!("--set {setting}"), "", "has no \"=\"", "KEY=VALUE, e.g. paths.wifi.loss=0.02"));
+        return Err(Error::new(
+            format!("--set {setting}"),
+            "",
+            "has no \"=\"",
+            "KEY=VALUE, e.g. paths.wifi.loss=0.02",
+        ));
     };
     let source = source(text.trim());
-    let at = Place { source: source.clone(), offset: 0 };
+    let at = Place {
+        source: source.clone(),
+        offset: 0,
+    };
     let node = match DeValue::parse(&source.text) {
         Ok(parsed) => value(&source, &parsed).map(|value| Node::new(value, &at))?,
         Err(_) => Node::new(Value::String(source.text.clone()), &at),
@@ -121,36 +161,70 @@ pub(crate) fn parse_setting(setting: &str) -> Result<(String, Node), Error> {
 
 fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Error {
     let offset = error.span().map_or(0, |s| s.start);
-    Error::new(Place { source: source.clone(), offset }, "", error.message(), "")
+    Error::new(
+        Place {
+            source: source.clone(),
+            offset,
+        },
+        "",
+        error.message(),
+        "",
+    )
 }
 
 fn table(source: &Arc<Source>, from: &DeTable<'_>) -> Result<Value, Error> {
     let mut out = Table::new();
     for (key, item) in from {
-        let key_at = Place { source: source.clone(), offset: key.span().start };
-        let at = Place { source: source.clone(), offset: item.span().start };
-        out.insert(key.get_ref().to_string(), Node { value: value(source, item)?, at, key_at });
+        let key_at = Place {
+            source: source.clone(),
+            offset: key.span().start,
+        };
+        let at = Place {
+            source: source.clone(),
+            offset: item.span().start,
+        };
+        out.insert(
+            key.get_ref().to_string(),
+            Node {
+                value: value(source, item)?,
+                at,
+                key_at,
+            },
+        );
     }
     Ok(Value::Table(out))
 }
 
 fn value(source: &Arc<Source>, from: &Spanned<DeValue<'_>>) -> Result<Value, Error> {
-    let at = Place { source: source.clone(), offset: from.span().start };
+    let at = Place {
+        source: source.clone(),
+        offset: from.span().start,
+    };
     Ok(match from.get_ref() {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(yes) => Value::Bool(*yes),
         DeValue::Integer(number) => {
             let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            Value::Integer(parsed.map_err(|_| Error::new(&at, "", "this integer is out of range", ""))?)
+            Value::Integer(
+                parsed.map_err(|_| Error::new(&at, "", "this integer is out of range", ""))?,
+            )
         }
         DeValue::Float(number) => {
-            let parsed: f64 = number.as_str().parse().map_err(|_| Error::new(&at, "", "is no number", ""))?;
+            let parsed: f64 = number
+                .as_str()
+                .parse()
+                .map_err(|_| Error::new(&at, "", "is no number", ""))?;
             Value::Float(parsed)
         }
-        DeValue::Datetime(_) => return Err(Error::new(&at, "", "a date has no place in a scenario", "")),
+        DeValue::Datetime(_) => {
+            return Err(Error::new(&at, "", "a date has no place in a scenario", ""))
+        }
         DeValue::Array(items) => {
             let node = |item| {
-                let at = Place { source: source.clone(), offset: Spanned::span(item).start };
+                let at = Place {
+                    source: source.clone(),
+                    offset: Spanned::span(item).start,
+                };
                 value(source, item).map(|value| Node::new(value, &at))
             };
             Value::Array(items.iter().map(node).collect::<Result<_, _>>()?)
@@ -164,42 +238,68 @@ fn value(source: &Arc<Source>, from: &Spanned<DeValue<'_>>) -> Result<Value, Err
 pub(crate) fn set(root: &mut Node, key: &str, new: &Node) -> Result<(), Error> {
     let segments: Vec<&str> = key.split('.').map(str::trim).collect();
     if segments.iter().any(|s| s.is_empty()) {
-        return Err(Error::new(&new.at, key, "has an empty part", "a dotted key such as paths.wifi.loss"));
+        return Err(Error::new(
+            &new.at,
+            key,
+            "has an empty part",
+            "a dotted key such as paths.wifi.loss",
+        ));
     }
     descend(root, &segments, key, new)
 }
 
 fn descend(node: &mut Node, segments: &[&str], key: &str, new: &Node) -> Result<(), Error> {
     let Some((first, rest)) = segments.split_first() else {
-        *node = Node { key_at: node.key_at.clone(), ..new.clone() };
+        *node = Node {
+            key_at: node.key_at.clone(),
+            ..new.clone()
+        };
         return Ok(());
     };
     match &mut node.value {
-        Value::Table(table) if *first == "*" => {
-            table.values_mut().try_for_each(|child| descend(child, rest, key, new))
-        }
-        Value::Array(items) if *first == "*" => {
-            items.iter_mut().try_for_each(|child| descend(child, rest, key, new))
-        }
+        Value::Table(table) if *first == "*" => table
+            .values_mut()
+            .try_for_each(|child| descend(child, rest, key, new)),
+        Value::Array(items) if *first == "*" => items
+            .iter_mut()
+            .try_for_each(|child| descend(child, rest, key, new)),
         Value::Table(table) => {
             let fresh = || Node::new(Value::Table(Table::new()), &new.at);
-            descend(table.entry((*first).to_owned()).or_insert_with(fresh), rest, key, new)
+            descend(
+                table.entry((*first).to_owned()).or_insert_with(fresh),
+                rest,
+                key,
+                new,
+            )
         }
         Value::Array(items) => {
             let by_name = |n: &Node| matches!(&n.value, Value::Table(t) if matches!(t.get("name"), Some(Node { value: Value::String(s), .. }) if s == first));
-            let found = items.iter().position(by_name).or_else(|| first.parse().ok());
+            let found = items
+                .iter()
+                .position(by_name)
+                .or_else(|| first.parse().ok());
             let count = items.len();
             match found.and_then(|i: usize| items.get_mut(i)) {
                 Some(child) => descend(child, rest, key, new),
                 None => {
                     let problem = format!("\"{first}\" is none of the {count} entries there");
-                    Err(Error::new(&new.at, key, problem, "a number from 0, or the name of an entry"))
+                    Err(Error::new(
+                        &new.at,
+                        key,
+                        problem,
+                        "a number from 0, or the name of an entry",
+                    ))
                 }
             }
         }
         other => {
             let problem = format!("leads through {}, at \"{first}\"", other.kind());
-            Err(Error::new(&new.at, key, problem, "a key that the scenario has"))
+            Err(Error::new(
+                &new.at,
+                key,
+                problem,
+                "a key that the scenario has",
+            ))
         }
     }
 }
@@ -230,8 +330,9 @@ pub(crate) fn print(root: &Table) -> String {
 
 fn section(out: &mut String, path: &str, table: &Table) {
     let is_list = |v: &Value| matches!(v, Value::Array(items) if !items.is_empty() && items.iter().all(|i| matches!(i.value, Value::Table(_))));
-    let (sections, plain): (Vec<_>, Vec<_>) =
-        table.iter().partition(|(_, n)| path.is_empty() && (matches!(n.value, Value::Table(_)) || is_list(&n.value)));
+    let (sections, plain): (Vec<_>, Vec<_>) = table.iter().partition(|(_, n)| {
+        path.is_empty() && (matches!(n.value, Value::Table(_)) || is_list(&n.value))
+    });
     for (key, node) in plain {
         *out += &format!("{} = {}\n", show_key(key), node.value.show());
     }
@@ -256,14 +357,25 @@ fn section(out: &mut String, path: &str, table: &Table) {
 
 /// Refuses keys that are not `known`.
 pub(crate) fn check_keys(table: &Table, path: &str, known: &[&str]) -> Result<(), Error> {
-    let Some((key, node)) = table.iter().find(|(k, _)| !known.contains(&k.as_str())) else { return Ok(()) };
+    let Some((key, node)) = table.iter().find(|(k, _)| !known.contains(&k.as_str())) else {
+        return Ok(());
+    };
     let hint = did_you_mean(key, known.iter().copied());
     let full = join(path, key);
-    Err(Error::new(&node.key_at, &full, format!("unknown key{hint}"), format!("one of {}", known.join(", "))))
+    Err(Error::new(
+        &node.key_at,
+        &full,
+        format!("unknown key{hint}"),
+        format!("one of {}", known.join(", ")),
+    ))
 }
 
 pub(crate) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
 }
 
 /// Makes the names of trace files stand on their own, wherever the document is printed to.
@@ -285,7 +397,9 @@ pub(crate) fn anchor_traces(node: &mut Node, folder: &Path) {
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| anchor_traces(item, folder)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| anchor_traces(item, folder)),
         _ => {}
     }
 }

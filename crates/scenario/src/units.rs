@@ -10,7 +10,8 @@ pub(crate) type Problem = (String, &'static str);
 pub(crate) const DURATION: &str = "a duration such as \"250us\", \"5ms\" or \"1.5s\"";
 pub(crate) const RATE: &str = "a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)";
 pub(crate) const SIZE: &str = "a size such as \"64kB\", \"4MB\" or \"1GiB\"";
-pub(crate) const QUEUE: &str = "a queue such as \"100p\" (packets), \"150kB\" or \"1bdp\" (one bandwidth-delay product)";
+pub(crate) const QUEUE: &str =
+    "a queue such as \"100p\" (packets), \"150kB\" or \"1bdp\" (one bandwidth-delay product)";
 pub(crate) const FREQUENCY: &str = "arrivals such as \"8/s\" or \"30/min\"";
 
 const DURATIONS: [(&str, u128); 6] = [
@@ -21,7 +22,12 @@ const DURATIONS: [(&str, u128); 6] = [
     ("min", 60_000_000_000),
     ("h", 3_600_000_000_000),
 ];
-const RATES: [(&str, u128); 4] = [("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit", 1_000_000_000)];
+const RATES: [(&str, u128); 4] = [
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("Mbit", 1_000_000),
+    ("Gbit", 1_000_000_000),
+];
 const SIZES: [(&str, u128); 7] = [
     ("B", 1),
     ("kB", 1_000),
@@ -38,7 +44,9 @@ fn split<'a>(text: &'a str, expected: &'static str) -> Result<(u128, u32, &'a st
     if text.starts_with('-') {
         return Err((format!("\"{text}\" is negative"), expected));
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || decimals.contains('.') {
@@ -48,7 +56,9 @@ fn split<'a>(text: &'a str, expected: &'static str) -> Result<(u128, u32, &'a st
     if decimals.len() > 12 {
         return Err((format!("\"{text}\" has too many decimals"), expected));
     }
-    let digits: u128 = format!("{whole}{decimals}").parse().map_err(|_| too_large())?;
+    let digits: u128 = format!("{whole}{decimals}")
+        .parse()
+        .map_err(|_| too_large())?;
     if digits > u128::from(u64::MAX) * 1_000_000_000_000 {
         return Err(too_large());
     }
@@ -61,10 +71,17 @@ fn quantity(text: &str, units: &[(&str, u128)], expected: &'static str) -> Resul
         return Err((format!("\"{text}\" has no unit"), expected));
     }
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err((format!("\"{text}\" has the unknown unit \"{unit}\""), expected));
+        return Err((
+            format!("\"{text}\" has the unknown unit \"{unit}\""),
+            expected,
+        ));
     };
-    let value = digits.checked_mul(*factor).map(|v| v / 10u128.pow(decimals));
-    value.and_then(|v| u64::try_from(v).ok()).ok_or_else(|| (format!("\"{text}\" is out of range"), expected))
+    let value = digits
+        .checked_mul(*factor)
+        .map(|v| v / 10u128.pow(decimals));
+    value
+        .and_then(|v| u64::try_from(v).ok())
+        .ok_or_else(|| (format!("\"{text}\" is out of range"), expected))
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, Problem> {
@@ -83,12 +100,20 @@ pub(crate) fn size(text: &str) -> Result<u64, Problem> {
 
 /// `low..high`; a low end without unit takes the unit of the high one.
 pub(crate) fn range(text: &str, expected: &'static str) -> Result<(Duration, Duration), Problem> {
-    let (low, high) = text.split_once("..").ok_or_else(|| (format!("\"{text}\" is not a range"), expected))?;
+    let (low, high) = text
+        .split_once("..")
+        .ok_or_else(|| (format!("\"{text}\" is not a range"), expected))?;
     let top = duration(high).map_err(|(problem, _)| (problem, expected))?;
-    let unit = high.trim().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = high
+        .trim()
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let low = low.trim();
     let bare = low.ends_with(|c: char| c.is_ascii_digit() || c == '.');
-    let bottom = if bare { duration(&format!("{low}{unit}")) } else { duration(low) };
+    let bottom = if bare {
+        duration(&format!("{low}{unit}"))
+    } else {
+        duration(low)
+    };
     let bottom = bottom.map_err(|(problem, _)| (problem, expected))?;
     if bottom > top {
         return Err((format!("\"{text}\" runs backwards"), expected));
@@ -139,14 +164,21 @@ pub(crate) fn queue(text: &str) -> Result<QueueSize, Problem> {
 /// The largest unit that gives a whole number.
 fn show(value: u64, units: &[(&str, u128)]) -> String {
     let fits = |&&(_, factor): &&(&str, u128)| u128::from(value) % factor == 0;
-    let (name, factor) = units.iter().filter(fits).max_by_key(|(_, factor)| *factor).unwrap_or(&units[0]);
+    let (name, factor) = units
+        .iter()
+        .filter(fits)
+        .max_by_key(|(_, factor)| *factor)
+        .unwrap_or(&units[0]);
     format!("{}{name}", u128::from(value) / factor)
 }
 
 pub(crate) fn show_duration(value: Duration) -> String {
     match value.is_zero() {
         true => "0s".into(),
-        false => show(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &DURATIONS[..4]),
+        false => show(
+            u64::try_from(value.as_nanos()).unwrap_or(u64::MAX),
+            &DURATIONS[..4],
+        ),
     }
 }
 
@@ -158,9 +190,16 @@ pub(crate) fn show_size(value: u64) -> String {
     if value == 0 {
         return "0B".into();
     }
-    let decimal = show(value, &SIZES.map(|u| if u.0.contains('i') { SIZES[0] } else { u }));
+    let decimal = show(
+        value,
+        &SIZES.map(|u| if u.0.contains('i') { SIZES[0] } else { u }),
+    );
     let binary = show(value, &SIZES);
-    if binary.len() < decimal.len() { binary } else { decimal }
+    if binary.len() < decimal.len() {
+        binary
+    } else {
+        decimal
+    }
 }
 
 #[cfg(test)]
@@ -176,16 +215,35 @@ mod tests {
         assert_eq!(rate("50Mbit/s"), Ok(50_000_000));
         assert_eq!(size("4MB"), Ok(4_000_000));
         assert_eq!(size("1GiB"), Ok(1 << 30));
-        assert_eq!(range("0..5ms", ""), Ok((Duration::ZERO, Duration::from_millis(5))));
-        assert_eq!(range("1s..2min", ""), Ok((Duration::from_secs(1), Duration::from_secs(120))));
+        assert_eq!(
+            range("0..5ms", ""),
+            Ok((Duration::ZERO, Duration::from_millis(5)))
+        );
+        assert_eq!(
+            range("1s..2min", ""),
+            Ok((Duration::from_secs(1), Duration::from_secs(120)))
+        );
         assert_eq!(frequency("30/min"), Ok(0.5));
-        assert_eq!(queue("100p"), Ok(QueueSize::Limit(QueueLimit::Packets(100))));
+        assert_eq!(
+            queue("100p"),
+            Ok(QueueSize::Limit(QueueLimit::Packets(100)))
+        );
         assert_eq!(queue("0.5bdp"), Ok(QueueSize::Bdp(0.5)));
     }
 
     #[test]
     fn refuses_what_is_not_one() {
-        for text in ["5", "ms", "-5ms", "5 parsecs", "1e3s", "1.2.3s", "", "99999999999999999999h", "5MS"] {
+        for text in [
+            "5",
+            "ms",
+            "-5ms",
+            "5 parsecs",
+            "1e3s",
+            "1.2.3s",
+            "",
+            "99999999999999999999h",
+            "5MS",
+        ] {
             assert!(duration(text).is_err(), "{text}");
         }
         for text in ["50", "50MB", "50mbit", "∞Mbit"] {

@@ -6,7 +6,13 @@ use mp_scenario::*;
 
 fn message(text: &str) -> String {
     let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-    match parse("bad.toml", text, Path::new(""), &none, &Overrides::default()) {
+    match parse(
+        "bad.toml",
+        text,
+        Path::new(""),
+        &none,
+        &Overrides::default(),
+    ) {
         Ok(_) => panic!("accepted: {text}"),
         Err(e) => e.to_string(),
     }
@@ -16,24 +22,43 @@ fn message(text: &str) -> String {
 fn check(text: &str, expected: &str) {
     const HEAD: &str = "[paths.wifi]\nrate = '50Mbit'\n";
     let got = message(&format!("{HEAD}{text}"));
-    let rest = got.strip_prefix("bad.toml:").unwrap_or_else(|| panic!("no place in: {got}"));
-    let (line, rest) = rest.split_once(':').unwrap_or_else(|| panic!("no line in: {got}"));
+    let rest = got
+        .strip_prefix("bad.toml:")
+        .unwrap_or_else(|| panic!("no place in: {got}"));
+    let (line, rest) = rest
+        .split_once(':')
+        .unwrap_or_else(|| panic!("no line in: {got}"));
     let line: i64 = line.parse().unwrap_or_else(|_| panic!("no line in: {got}"));
     assert_eq!(format!("{}:{rest}", line - 2), expected);
 }
 
 #[test]
 fn syntax() {
-    assert_eq!(message("[paths"), "bad.toml:1:7: unclosed table, expected `]`");
+    assert_eq!(
+        message("[paths"),
+        "bad.toml:1:7: unclosed table, expected `]`"
+    );
     assert_eq!(message("a = 1\na = 2"), "bad.toml:2:1: duplicate key");
-    assert_eq!(message("x = 1979-05-27"), "bad.toml:1:5: a date has no place in a scenario");
-    assert_eq!(message("seed = 99999999999999999999"), "bad.toml:1:8: this integer is out of range");
+    assert_eq!(
+        message("x = 1979-05-27"),
+        "bad.toml:1:5: a date has no place in a scenario"
+    );
+    assert_eq!(
+        message("seed = 99999999999999999999"),
+        "bad.toml:1:8: this integer is out of range"
+    );
 }
 
 #[test]
 fn top_level() {
-    assert_eq!(message(""), "bad.toml:1:1: paths: missing; expected at least one [paths.NAME]");
-    assert_eq!(message("[paths]"), "bad.toml:1:1: paths: there are none; expected at least one [paths.NAME]");
+    assert_eq!(
+        message(""),
+        "bad.toml:1:1: paths: missing; expected at least one [paths.NAME]"
+    );
+    assert_eq!(
+        message("[paths]"),
+        "bad.toml:1:1: paths: there are none; expected at least one [paths.NAME]"
+    );
     assert_eq!(
         message("durration = '5s'"),
         "bad.toml:1:1: durration: unknown key (did you mean \"duration\"?); expected one of name, title, description, \
@@ -41,12 +66,30 @@ fn top_level() {
     );
     assert_eq!(message("duration = 30\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:12: duration: 30 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     assert_eq!(message("duration = '0s'\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:12: duration: is zero; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
-    assert_eq!(message("duration = '25h'\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:12: duration: is too long; expected at most \"24h\"");
-    assert_eq!(message("seed = -1\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:8: seed: -1 is out of range; expected an integer from 0 to 9223372036854775807");
-    assert_eq!(message("segment_train = 0\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:17: segment_train: 0 is out of range; expected an integer from 1 to 1024");
-    assert_eq!(message("sample_interval = '1us'\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:19: sample_interval: is too short; expected at least \"100us\"");
-    assert_eq!(message("buffers = { send = '1kB' }\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:20: buffers.send: is out of range; expected a size from \"4KiB\" to \"2GiB\"");
-    assert_eq!(message("title = 5\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:9: title: is an integer; expected a string");
+    assert_eq!(
+        message("duration = '25h'\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:12: duration: is too long; expected at most \"24h\""
+    );
+    assert_eq!(
+        message("seed = -1\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:8: seed: -1 is out of range; expected an integer from 0 to 9223372036854775807"
+    );
+    assert_eq!(
+        message("segment_train = 0\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:17: segment_train: 0 is out of range; expected an integer from 1 to 1024"
+    );
+    assert_eq!(
+        message("sample_interval = '1us'\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:19: sample_interval: is too short; expected at least \"100us\""
+    );
+    assert_eq!(
+        message("buffers = { send = '1kB' }\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:20: buffers.send: is out of range; expected a size from \"4KiB\" to \"2GiB\""
+    );
+    assert_eq!(
+        message("title = 5\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:9: title: is an integer; expected a string"
+    );
     assert_eq!(message("[paths.'a b']\nrate = '1Mbit'"), "bad.toml:1:8: paths.a b: is no usable name; expected up to 32 letters, digits, dashes and underscores");
 }
 
@@ -57,17 +100,38 @@ fn paths() {
     check("delay = '5'", "1:9: paths.wifi.delay: \"5\" has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     check("delay = '5m'", "1:9: paths.wifi.delay: \"5m\" has the unknown unit \"m\"; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     check("delay = '-5ms'", "1:9: paths.wifi.delay: \"-5ms\" is negative; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
-    check("delay = '2h'", "1:9: paths.wifi.delay: is above an hour; expected less");
+    check(
+        "delay = '2h'",
+        "1:9: paths.wifi.delay: is above an hour; expected less",
+    );
     check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rate, trace, delay, jitter, reorder, loss, queue, down, up");
     check("up = { rate = '0Mbit' }", "1:15: paths.wifi.up.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("up = { rate = '5Mb' }", "1:15: paths.wifi.up.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
-    check("up = 5", "1:6: paths.wifi.up: is an integer; expected a table");
-    check("trace = 'x.mahi'", "1:9: paths.wifi.trace: stands beside a rate; expected either of them");
+    check(
+        "up = 5",
+        "1:6: paths.wifi.up: is an integer; expected a table",
+    );
+    check(
+        "trace = 'x.mahi'",
+        "1:9: paths.wifi.trace: stands beside a rate; expected either of them",
+    );
     check("up.trace = 'x.mahi'", "1:12: paths.wifi.up.trace: cannot read x.mahi: entity not found; expected a Mahimahi or CSV trace");
-    check("jitter = '5ms'", "1:10: paths.wifi.jitter: \"5ms\" is not a range; expected a range such as \"0..5ms\"");
-    check("jitter = '5..1ms'", "1:10: paths.wifi.jitter: \"5..1ms\" runs backwards; expected a range such as \"0..5ms\"");
-    check("reorder = 'no'", "1:11: paths.wifi.reorder: is a string; expected true or false");
-    check("loss = 5", "1:8: paths.wifi.loss: 5 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)");
+    check(
+        "jitter = '5ms'",
+        "1:10: paths.wifi.jitter: \"5ms\" is not a range; expected a range such as \"0..5ms\"",
+    );
+    check(
+        "jitter = '5..1ms'",
+        "1:10: paths.wifi.jitter: \"5..1ms\" runs backwards; expected a range such as \"0..5ms\"",
+    );
+    check(
+        "reorder = 'no'",
+        "1:11: paths.wifi.reorder: is a string; expected true or false",
+    );
+    check(
+        "loss = 5",
+        "1:8: paths.wifi.loss: 5 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)",
+    );
     check("loss = nan", "1:8: paths.wifi.loss: NaN is no number; expected a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }");
     check("loss = '1%'", "1:8: paths.wifi.loss: is a string; expected a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }");
     check("loss = { gilbert = 1 }", "1:8: paths.wifi.loss: is no loss; expected a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }");
@@ -79,26 +143,53 @@ fn paths() {
     check("queue = { discipline = 'codel', min = 5 }", "1:39: paths.wifi.queue.min: does not belong to this discipline; expected target and interval with \"codel\"; min, max and probability with \"red\"");
     check("queue = { discipline = 'red' }", "1:9: paths.wifi.queue.min: missing; expected thresholds in packets, above zero, min below max");
     check("queue = { discipline = 'red', min = 9, max = 3 }", "1:9: paths.wifi.queue: min 9 is not below max 3; expected thresholds in packets, above zero, min below max");
-    check("link = 'dsl'", "1:8: paths.wifi.link: there is no [links.dsl]; expected the name of a shared link");
-    check("[links.wifi]\nrate = '1Mbit'", "-1:1: paths.wifi: \"wifi\" is the name of a link too; expected a name of its own");
+    check(
+        "link = 'dsl'",
+        "1:8: paths.wifi.link: there is no [links.dsl]; expected the name of a shared link",
+    );
+    check(
+        "[links.wifi]\nrate = '1Mbit'",
+        "-1:1: paths.wifi: \"wifi\" is the name of a link too; expected a name of its own",
+    );
 }
 
 #[test]
 fn connections() {
     check("[paths.lte]\nrate = '1Mbit'\n[[connections]]\npaths = ['wify']", "4:10: connections.0.paths.0: there is no [paths.wify] (did you mean \"wifi\"?); expected one of wifi, lte");
-    check("[paths.lte]\nrate = '1Mbit'\n[[connections]]\nprotocol = 'tcp'", "3:1: connections.0: plain TCP over which path; expected paths = [\"NAME\"]");
+    check(
+        "[paths.lte]\nrate = '1Mbit'\n[[connections]]\nprotocol = 'tcp'",
+        "3:1: connections.0: plain TCP over which path; expected paths = [\"NAME\"]",
+    );
     check("[paths.lte]\nrate = '1Mbit'\n[[connections]]\nprotocol = 'tcp'\npaths = ['wifi', 'lte']", "5:9: connections.0.paths: plain TCP takes one path; expected one name, or protocol = \"mptcp\"");
-    check("[[connections]]\nprotocol = 'udp'", "2:12: connections.0.protocol: \"udp\" is unknown; expected \"mptcp\" or \"tcp\"");
-    check("[[connections]]\npaths = []", "2:9: connections.0.paths: is an empty list; expected at least one path");
-    check("[[connections]]\npaths = ['wifi', 'wifi']", "2:18: connections.0.paths.1: names \"wifi\" twice; expected each path once");
-    check("[[connections]]\ncount = 0", "2:9: connections.0.count: 0 is out of range; expected an integer from 1 to 100000");
+    check(
+        "[[connections]]\nprotocol = 'udp'",
+        "2:12: connections.0.protocol: \"udp\" is unknown; expected \"mptcp\" or \"tcp\"",
+    );
+    check(
+        "[[connections]]\npaths = []",
+        "2:9: connections.0.paths: is an empty list; expected at least one path",
+    );
+    check(
+        "[[connections]]\npaths = ['wifi', 'wifi']",
+        "2:18: connections.0.paths.1: names \"wifi\" twice; expected each path once",
+    );
+    check(
+        "[[connections]]\ncount = 0",
+        "2:9: connections.0.count: 0 is out of range; expected an integer from 1 to 100000",
+    );
     check("[[connections]]\nbytes = 4000", "2:9: connections.0.bytes: 4000 has no unit; expected a size such as \"64kB\", \"4MB\" or \"1GiB\"");
-    check("[[connections]]\nbytes = '4MB'\nlasting = '5s'", "1:1: connections.0: has both bytes and lasting; expected either of them");
+    check(
+        "[[connections]]\nbytes = '4MB'\nlasting = '5s'",
+        "1:1: connections.0: has both bytes and lasting; expected either of them",
+    );
     check("[[connections]]\narrivals = '8/s'", "1:1: connections.0: has arrivals of transfers that never end; expected bytes or lasting beside arrivals");
     check("[[connections]]\narrivals = 8\nbytes = '1MB'", "2:12: connections.0.arrivals: 8 has no unit; expected arrivals such as \"8/s\" or \"30/min\"");
     check("[[connections]]\nlasting = '0s'", "2:11: connections.0.lasting: is zero; expected a duration or a range, such as \"5s\" or \"1s..30s\"");
     check("[[connections]]\nprotocol = 'tcp'\nscheduler = 'ecf'", "3:13: connections.0.scheduler: plain TCP has none; expected this key on an MPTCP connection");
-    check("[[connections]]\nname = 'a'\n[[connections]]\nname = 'a'", "3:1: connections.1: the name \"a\" is taken; expected a name of its own");
+    check(
+        "[[connections]]\nname = 'a'\n[[connections]]\nname = 'a'",
+        "3:1: connections.1: the name \"a\" is taken; expected a name of its own",
+    );
     assert_eq!(
         message("connections = []\n[paths.a]\nrate = '1Mbit'"),
         "bad.toml:1:15: connections: there are no connections; expected at least one [[connections]]"
@@ -107,13 +198,28 @@ fn connections() {
 
 #[test]
 fn events_and_variants() {
-    check("[[events]]\npath = 'wifi'\ndown = true", "1:1: events.0.at: missing; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
-    check("[[events]]\nat = '1s'\ndown = true", "1:1: events.0.path: missing; expected the name of a path or link");
+    check(
+        "[[events]]\npath = 'wifi'\ndown = true",
+        "1:1: events.0.at: missing; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"",
+    );
+    check(
+        "[[events]]\nat = '1s'\ndown = true",
+        "1:1: events.0.path: missing; expected the name of a path or link",
+    );
     check("[[events]]\nat = '1s'\npath = 'wfi'\ndown = true", "3:8: events.0.path: there is no path or link \"wfi\" (did you mean \"wifi\"?); expected a path or link of this scenario");
-    check("[[events]]\nat = '1s'\npath = 'wifi'", "1:1: events.0: changes nothing; expected down, rate, delay, loss or backup");
+    check(
+        "[[events]]\nat = '1s'\npath = 'wifi'",
+        "1:1: events.0: changes nothing; expected down, rate, delay, loss or backup",
+    );
     check("[links.dsl]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'dsl'\nbackup = true", "6:10: events.0.backup: \"dsl\" is a link; expected a path: subflows have priorities, links have none");
-    check("[[variants]]\ncontroller = []", "2:14: variants.0.controller: is an empty list; expected at least one value");
-    check("[[variants]]\ncontroller = 5", "2:14: variants.0.controller: is an integer; expected a string");
+    check(
+        "[[variants]]\ncontroller = []",
+        "2:14: variants.0.controller: is an empty list; expected at least one value",
+    );
+    check(
+        "[[variants]]\ncontroller = 5",
+        "2:14: variants.0.controller: is an integer; expected a string",
+    );
     check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, scheduler, parameters");
     check("[[variants]]\ncontroller = ['lia', 'lia']", "1:1: variants.0: there is another variant \"lia\"; expected each combination once, or a name of its own");
     check("[[variants]]\nparameters.d = '5 parsecs'", "2:16: variants.0.parameters.d: \"5 parsecs\" is no setting; expected a whole number, a duration, a size or a rate");
@@ -122,34 +228,80 @@ fn events_and_variants() {
 
 #[test]
 fn grids_and_cases() {
-    check("[grid]\n'paths.wifi.loss' = []", "2:21: grid.paths.wifi.loss: is an empty list; expected at least one value");
-    check("[grid]\n'paths.wifi.loss' = [0, 2]", "2:25: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)");
-    check("[grid]\n'paths..loss' = [0]", "2:18: grid.paths..loss: has an empty part; expected a dotted key such as paths.wifi.loss");
-    check("[grid]\n'connections.0.bytes' = ['1MB']", "2:26: connections.0: is a table; expected a list");
-    check("[[cases]]\npaths.wifi.loss = 0.1", "1:1: cases.0.name: missing; expected a name for the case");
-    check("[[cases]]\nname = 'a'\n[[cases]]\nname = 'a'", "3:1: cases.1: there is another case \"a\"; expected a name of its own");
-    check("[[cases]]\nname = 'a'\nduration = 5", "3:12: duration: 5 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
+    check(
+        "[grid]\n'paths.wifi.loss' = []",
+        "2:21: grid.paths.wifi.loss: is an empty list; expected at least one value",
+    );
+    check(
+        "[grid]\n'paths.wifi.loss' = [0, 2]",
+        "2:25: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)",
+    );
+    check(
+        "[grid]\n'paths..loss' = [0]",
+        "2:18: grid.paths..loss.0: has an empty part; expected a dotted key such as paths.wifi.loss",
+    );
+    check(
+        "[grid]\n'connections.0.bytes' = ['1MB']",
+        "2:26: connections.0: is a table; expected a list",
+    );
+    check(
+        "[[cases]]\npaths.wifi.loss = 0.1",
+        "1:1: cases.0.name: missing; expected a name for the case",
+    );
+    check(
+        "[[cases]]\nname = 'a'\n[[cases]]\nname = 'a'",
+        "3:1: cases.1: there is another case \"a\"; expected a name of its own",
+    );
+    check(
+        "[[cases]]\nname = 'a'\nduration = 5",
+        "3:12: duration: 5 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"",
+    );
 }
 
 #[test]
 fn settings_of_the_command_line() {
     let text = "[paths.wifi]\nrate = '50Mbit'\n[[connections]]\n";
     let with = |overrides: Overrides| {
-        parse("bad.toml", text, Path::new(""), &|_| Ok(Vec::new()), &overrides).map(|_| ()).unwrap_err().to_string()
+        parse(
+            "bad.toml",
+            text,
+            Path::new(""),
+            &|_| Ok(Vec::new()),
+            &overrides,
+        )
+        .map(|_| ())
+        .unwrap_err()
+        .to_string()
     };
-    let set = |s: &str| with(Overrides { set: vec![s.into()], ..Overrides::default() });
-    assert_eq!(set("mss"), "--set mss: has no \"=\"; expected KEY=VALUE, e.g. paths.wifi.loss=0.02");
+    let set = |s: &str| {
+        with(Overrides {
+            set: vec![s.into()],
+            ..Overrides::default()
+        })
+    };
+    assert_eq!(
+        set("mss"),
+        "--set mss: has no \"=\"; expected KEY=VALUE, e.g. paths.wifi.loss=0.02"
+    );
     assert_eq!(set("paths.wifi.loss=2"), "--set paths.wifi.loss=2: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)");
-    assert!(set("paths.wify.loss=0.2").starts_with("--set paths.wify.loss=0.2: paths.wify.rate: missing"));
-    assert!(set("paths.wifi.los=0.2").starts_with("--set paths.wifi.los=0.2: paths.wifi.los: unknown key (did you mean \"loss\"?)"));
+    assert!(set("paths.wify.loss=0.2")
+        .starts_with("--set paths.wify.loss=0.2: paths.wify.rate: missing"));
+    assert!(set("paths.wifi.los=0.2").starts_with(
+        "--set paths.wifi.los=0.2: paths.wifi.los: unknown key (did you mean \"loss\"?)"
+    ));
     assert_eq!(set("connections.5.count=2"), "--set connections.5.count=2: connections.5.count: \"5\" is none of the 1 entries there; expected a number from 0, or the name of an entry");
     assert_eq!(set("paths.wifi.rate.x=2"), "--set paths.wifi.rate.x=2: paths.wifi.rate.x: leads through a string, at \"x\"; expected a key that the scenario has");
-    let duration = with(Overrides { duration: Some("5".into()), ..Overrides::default() });
+    let duration = with(Overrides {
+        duration: Some("5".into()),
+        ..Overrides::default()
+    });
     assert_eq!(duration, "--duration 5: duration: \"5\" has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
 }
 
 #[test]
 fn files() {
-    let missing = load(Path::new("/nonexistent/x.toml"), &Overrides::default()).unwrap_err().to_string();
+    let missing = load(Path::new("/nonexistent/x.toml"), &Overrides::default())
+        .unwrap_err()
+        .to_string();
     assert_eq!(missing, "/nonexistent/x.toml: cannot read the scenario: No such file or directory (os error 2); expected a readable TOML file");
 }
