@@ -1,1 +1,2 @@
-
+pub mod mptcp_info;
+pub mod pm;
