@@ -359,7 +359,10 @@ mod tests {
         for (t, w) in grow(&mut cubic, &mut flow, 0.5, 10_000) {
             let reno = start + 3.0 * (1.0 - beta) / (1.0 + beta) * t / rtt;
             // Evaluated every 31 ms at most, so it lags a little.
-            assert!((w / reno - 1.0).abs() <= 0.08, "{t:.2} s: {w} against {reno:.1}");
+            assert!(
+                (w / reno - 1.0).abs() <= 0.08,
+                "{t:.2} s: {w} against {reno:.1}"
+            );
         }
     }
 

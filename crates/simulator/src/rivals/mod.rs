@@ -2,4 +2,3 @@
 
 pub mod bbr;
 pub mod cubic;
-mod max_filter;

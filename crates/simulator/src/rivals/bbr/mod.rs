@@ -16,7 +16,14 @@
 //! All of the module is here, the policer detection ("long-term bandwidth") and the ACK aggregation filter included.
 //! The starting phase of ProbeBw, random in Linux, comes from a generator seeded by the flow.
 
-use super::max_filter::MaxFilter;
+mod aggregation;
+mod max_filter;
+mod policer;
+
+use aggregation::Aggregation;
+use max_filter::MaxFilter;
+use policer::{Policer, Verdict};
+
 use crate::congestion::{Control, Event, Flow, RateSample, State, INFINITE_SSTHRESH};
 
 /// Bandwidths are packets/µs · 2^24.
@@ -52,19 +59,6 @@ const INIT_CWND: u64 = 10;
 /// Growth that counts as "more to be had" in Startup, and rounds without it that mean a full pipe.
 const FULL_BW_GAIN: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
-
-/// Policer detection: rounds of an interval at least (four times that at most), loss of a lossy one in 1/256 (20 %),
-/// agreement of two intervals (1/8, or 4 kbit/s), and rounds for which the policed rate is believed.
-const LT_MIN_ROUNDS: u32 = 4;
-const LT_LOSS: u64 = 50;
-const LT_RATIO: u64 = UNIT / 8;
-const LT_DIFFERENCE: u64 = 4000 / 8;
-const LT_USE_ROUNDS: u32 = 48;
-
-/// Excess ACKs: rounds of half the filter's window, cap on the credit in time, reset of the epoch in packets.
-const AGGREGATION_ROUNDS: u32 = 5;
-const AGGREGATION_MAX_US: u64 = 100_000;
-const AGGREGATION_RESET: u64 = 1 << 20;
 
 /// Below this rate one packet is a burst, else two at least (`bbr_min_tso_rate`), bytes/s.
 const MIN_TSO_RATE: u64 = 1_200_000 / 8;
@@ -111,28 +105,6 @@ pub struct Bbr {
     aggregation: Aggregation,
 }
 
-/// Long-term bandwidth: the rate that a token bucket lets through.
-#[derive(Debug, Clone, Copy, Default)]
-struct Policer {
-    sampling: bool,
-    in_use: bool,
-    rounds: u32,
-    bw: u64,
-    delivered: u64,
-    lost: u64,
-    at_ms: u64,
-}
-
-/// How far ACKs run ahead of the bandwidth, over 5 to 10 rounds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Aggregation {
-    epoch_us: u64,
-    acked: u64,
-    extra: [u64; 2],
-    rounds: u32,
-    index: usize,
-}
-
 impl Bbr {
     pub fn new(seed: u64) -> Bbr {
         Bbr {
@@ -147,7 +119,7 @@ impl Bbr {
 
     /// bytes/s
     pub fn bandwidth(&self, mss: u32) -> u64 {
-        (u128::from(self.estimate()) * u128::from(mss) * 1_000_000 >> BW_SCALE) as u64
+        ((u128::from(self.estimate()) * u128::from(mss) * 1_000_000) >> BW_SCALE) as u64
     }
 
     /// µs
@@ -156,16 +128,12 @@ impl Bbr {
     }
 
     fn estimate(&self) -> u64 {
-        if self.policer.in_use {
-            self.policer.bw
-        } else {
-            self.bw.get()
-        }
+        self.policer.bandwidth().unwrap_or_else(|| self.bw.get())
     }
 
     fn rate(bw: u64, gain: u64, mss: u32) -> u64 {
         let rate = u128::from(bw) * u128::from(mss) * u128::from(gain) / u128::from(UNIT);
-        (rate * 1_000_000 * u128::from(100 - PACING_MARGIN_PERCENT) / 100 >> BW_SCALE) as u64
+        ((rate * 1_000_000 * u128::from(100 - PACING_MARGIN_PERCENT) / 100) >> BW_SCALE) as u64
     }
 
     fn pace_from_rtt(&mut self, flow: &mut Flow) {
@@ -235,7 +203,7 @@ impl Bbr {
     /// Packets in the network by the time that pacing lets the next one go.
     fn in_network_at_departure(&self, flow: &Flow, in_flight: u64) -> u64 {
         let wait_us = flow.next_send_ns.saturating_sub(flow.now_ns) / 1000;
-        let leaving = (u128::from(self.estimate()) * u128::from(wait_us) >> BW_SCALE) as u64;
+        let leaving = ((u128::from(self.estimate()) * u128::from(wait_us)) >> BW_SCALE) as u64;
         let joining = if self.pacing_gain > UNIT {
             Self::burst(flow)
         } else {
@@ -264,45 +232,16 @@ impl Bbr {
     }
 
     fn update_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
-        if sample.acked_sacked == 0 || sample.delivered < 0 || sample.interval_us <= 0 {
-            return;
+        if sample.acked_sacked > 0 && sample.delivered >= 0 && sample.interval_us > 0 {
+            let (acked, bw) = (u64::from(sample.acked_sacked), self.estimate());
+            self.aggregation.update(
+                flow.now_us(),
+                acked,
+                bw,
+                u64::from(flow.cwnd),
+                self.round_start,
+            );
         }
-        let a = &mut self.aggregation;
-        if self.round_start {
-            a.rounds += 1;
-            if a.rounds >= AGGREGATION_ROUNDS {
-                a.rounds = 0;
-                a.index = 1 - a.index;
-                a.extra[a.index] = 0;
-            }
-        }
-        let bw = if self.policer.in_use {
-            self.policer.bw
-        } else {
-            self.bw.get()
-        };
-        let acked = u64::from(sample.acked_sacked);
-        let elapsed = flow.now_us().saturating_sub(a.epoch_us);
-        let mut expected = (u128::from(bw) * u128::from(elapsed) >> BW_SCALE) as u64;
-        if a.acked <= expected || a.acked + acked >= AGGREGATION_RESET {
-            a.acked = 0;
-            a.epoch_us = flow.now_us();
-            expected = 0;
-        }
-        a.acked += acked;
-        let extra = a.acked.saturating_sub(expected).min(u64::from(flow.cwnd));
-        a.extra[a.index] = a.extra[a.index].max(extra);
-    }
-
-    fn aggregation_cwnd(&self) -> u64 {
-        if !self.full_bw_reached {
-            return 0;
-        }
-        let most =
-            (u128::from(self.estimate()) * u128::from(AGGREGATION_MAX_US) >> BW_SCALE) as u64;
-        self.aggregation.extra[0]
-            .max(self.aggregation.extra[1])
-            .min(most)
     }
 
     fn update_cycle(&mut self, flow: &Flow, sample: &RateSample) {
@@ -421,7 +360,7 @@ impl Bbr {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
             Mode::ProbeBw => (
-                if self.policer.in_use {
+                if self.policer.bandwidth().is_some() {
                     UNIT
                 } else {
                     CYCLE[self.cycle]
@@ -462,8 +401,12 @@ impl Bbr {
             let conserving;
             (cwnd, conserving) = self.recover_or_restore(flow, sample, acked);
             if !conserving {
-                let target =
-                    self.quantize(flow, self.bdp(bw, self.cwnd_gain) + self.aggregation_cwnd());
+                let aggregated = if self.full_bw_reached {
+                    self.aggregation.cwnd(bw)
+                } else {
+                    0
+                };
+                let target = self.quantize(flow, self.bdp(bw, self.cwnd_gain) + aggregated);
                 if self.full_bw_reached {
                     cwnd = (cwnd + acked).min(target);
                 } else if cwnd < target || flow.delivered < INIT_CWND {
@@ -478,76 +421,16 @@ impl Bbr {
         flow.cwnd = cwnd.min(u64::from(u32::MAX)) as u32;
     }
 
-    fn reset_policer_interval(&mut self, flow: &Flow) {
-        let p = &mut self.policer;
-        (p.at_ms, p.delivered, p.lost, p.rounds) =
-            (flow.now_us() / 1000, flow.delivered, flow.lost, 0);
-    }
-
-    fn reset_policer(&mut self, flow: &Flow) {
-        self.policer = Policer::default();
-        self.reset_policer_interval(flow);
-    }
-
     fn sample_policer(&mut self, flow: &Flow, losses: u32, app_limited: bool) {
-        if self.policer.in_use {
-            if self.mode == Mode::ProbeBw && self.round_start {
-                self.policer.rounds += 1;
-                if self.policer.rounds >= LT_USE_ROUNDS {
-                    self.reset_policer(flow);
-                    self.enter_probe_bw(flow);
-                }
-            }
-            return;
+        let probing = self.mode == Mode::ProbeBw;
+        match self
+            .policer
+            .sample(flow, losses, app_limited, self.round_start, probing)
+        {
+            Verdict::Unchanged => {}
+            Verdict::Policed => self.pacing_gain = UNIT,
+            Verdict::Expired => self.enter_probe_bw(flow),
         }
-        // Tokens left over would flatter the rate: begin, and end, with a loss.
-        if !self.policer.sampling {
-            if losses == 0 {
-                return;
-            }
-            self.reset_policer_interval(flow);
-            self.policer.sampling = true;
-        }
-        if app_limited {
-            return self.reset_policer(flow);
-        }
-        self.policer.rounds += u32::from(self.round_start);
-        if self.policer.rounds < LT_MIN_ROUNDS {
-            return;
-        }
-        if self.policer.rounds > 4 * LT_MIN_ROUNDS {
-            return self.reset_policer(flow);
-        }
-        if losses == 0 {
-            return;
-        }
-        let (lost, delivered) = (
-            flow.lost - self.policer.lost,
-            flow.delivered - self.policer.delivered,
-        );
-        let elapsed_ms = (flow.now_us() / 1000).saturating_sub(self.policer.at_ms);
-        if delivered == 0 || lost * UNIT < LT_LOSS * delivered || elapsed_ms < 1 {
-            return;
-        }
-        self.end_policer_interval(flow, delivered * BW_UNIT / (elapsed_ms * 1000));
-    }
-
-    fn end_policer_interval(&mut self, flow: &Flow, bw: u64) {
-        let before = self.policer.bw;
-        if before > 0 {
-            let difference = bw.abs_diff(before);
-            if difference * UNIT <= LT_RATIO * before
-                || Self::rate(difference, UNIT, flow.mss) <= LT_DIFFERENCE
-            {
-                self.policer.bw = (bw + before) / 2;
-                self.policer.in_use = true;
-                self.policer.rounds = 0;
-                self.pacing_gain = UNIT;
-                return;
-            }
-        }
-        self.policer.bw = bw;
-        self.reset_policer_interval(flow);
     }
 }
 
@@ -565,9 +448,9 @@ impl Control for Bbr {
         };
         self.min_rtt_at_us = flow.now_us();
         self.next_round_delivered = flow.delivered;
-        self.aggregation.epoch_us = flow.now_us();
+        self.aggregation.restart(flow.now_us());
         self.pace_from_rtt(flow);
-        self.reset_policer(flow);
+        self.policer.reset(flow);
         self.update_gains();
     }
 
@@ -583,7 +466,7 @@ impl Control for Bbr {
     fn on_undo(&mut self, flow: &mut Flow) -> u32 {
         self.full_bw = 0;
         self.full_bw_rounds = 0;
-        self.reset_policer(flow);
+        self.policer.reset(flow);
         flow.cwnd
     }
 
@@ -601,8 +484,7 @@ impl Control for Bbr {
             return;
         }
         self.idle_restart = true;
-        self.aggregation.epoch_us = flow.now_us();
-        self.aggregation.acked = 0;
+        self.aggregation.restart(flow.now_us());
         match self.mode {
             Mode::ProbeBw => self.pace(flow, self.estimate(), UNIT),
             Mode::ProbeRtt => self.check_probe_rtt_done(flow),
