@@ -7,6 +7,7 @@ scenario as it was run) and ``runs/NNNN/{transfers,samples}.arrow``, where NNNN 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
+import pyarrow.parquet as parquet
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +70,15 @@ class Record:
         """Names of the variants in the order of the record."""
         return list(dict.fromkeys(str(row["variant"]) for row in self.row_dicts))
 
+    @property
+    def scenario_table(self) -> dict[str, Any]:
+        """The scenario file as it is written, without defaults; empty where the record has none."""
+        try:
+            table: dict[str, Any] = tomllib.loads(self.scenario_text)
+        except tomllib.TOMLDecodeError:
+            return {}
+        return table
+
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The three tables as pandas frames; needs ``pip install 'multipilot[pandas]'``."""
         return {name: getattr(self, name).to_pandas() for name in ("rows", "transfers", "samples")}
@@ -101,6 +117,16 @@ class Record:
         (folder / "result.json").write_text(json.dumps(self.document, indent=1), encoding="utf-8")
         return folder
 
+    def to_parquet(self, folder: str | Path) -> list[Path]:
+        """Write rows, transfers and samples as one Parquet file each; returns their paths."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = []
+        for name in ("rows", "transfers", "samples"):
+            files.append(folder / f"{name}.parquet")
+            parquet.write_table(getattr(self, name), files[-1], compression="zstd")
+        return files
+
 
 def with_row(table: pa.Table, index: int) -> pa.Table:
     """The table with its run's index in front."""
@@ -124,7 +150,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecordError(f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote") from None
+        raise RecordError(
+            f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote"
+        ) from None
     except (OSError, json.JSONDecodeError) as error:
         raise RecordError(f"{file}: {error}; run the comparison again with the same --out to complete it") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
@@ -140,7 +168,9 @@ def _read_arrow(file: Path) -> pa.Table:
         with pa.memory_map(str(file)) as source:
             table = ipc.open_file(source).read_all()
     except (pa.ArrowInvalid, OSError) as error:
-        raise RecordError(f"{file}: not an Arrow IPC file ({error}); delete the folder of this run and compare again") from None
+        raise RecordError(
+            f"{file}: not an Arrow IPC file ({error}); delete the folder of this run and compare again"
+        ) from None
     return _plain_text(table)
 
 

@@ -1,4 +1,4 @@
-"""Means with their 95 % intervals. Runs with different seeds are independent draws, so Student's t applies to their mean."""
+"""Means with their 95 % intervals: runs with different seeds are independent draws, so Student's t applies."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""``multipilot report DIR``: pictures of a record."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multipilot.console import fail, say
+from multipilot.record import Record, RecordError
+from multipilot.report import write
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(help="Draw a record: a bar per variant, and each subflow over time, as one HTML file that opens offline.")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare --out DIR` wrote")],
+    out: Annotated[Path | None, typer.Option(help="the page [default: DIR/report.html]")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="also write samples, transfers and rows as Parquet to this folder")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="show the page in the browser")] = False,
+) -> None:
+    try:
+        record = Record.load(folder)
+        if not record.row_dicts:
+            raise RecordError(
+                f"{folder}: no run has ended yet; run the comparison again with the same --out to complete it"
+            )
+        page = write(record, out or folder / "report.html")
+        if parquet:
+            for file in record.to_parquet(parquet):
+                say(str(file))
+    except (RecordError, OSError) as error:
+        fail(str(error))
+    print(page)
+    if open_:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def main() -> None:
+    app(prog_name="multipilot report" if Path(sys.argv[0]).name == "multipilot-report" else None)

@@ -1,0 +1,254 @@
+"""The page itself: one HTML file that needs nothing else, on any screen or on paper."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+from html import escape
+from importlib import resources
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.compute as pc
+
+from multipilot._core import __version__
+from multipilot.record import Record
+from multipilot.report import figures, series, svg
+from multipilot.report import summary as summaries
+from multipilot.report.summary import Variant
+from multipilot.stats import Mean
+
+# Variants drawn over time before the rest is folded away.
+MOST_OPEN = 8
+
+Columns = list[tuple[str, str, list[Mean]]]
+
+
+def write(record: Record, out: str | Path) -> Path:
+    """Write the report of ``record`` to ``out`` and return its path."""
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(render(record), encoding="utf-8")
+    return out
+
+
+def render(record: Record) -> str:
+    """The report as one self-contained HTML document."""
+    found = summaries.variants(record)
+    verdict = summaries.verdict(found)
+    seed = summaries.representative_seed(record, found)
+    paths = _paths(record)
+    goodputs = {v.name: [x for i in v.rows if (x := _goodput(record, i)) is not None] for v in found}
+    title = _title(record)
+    seeds = len({row.get("seed") for row in record.row_dicts})
+    now = datetime.now(timezone.utc)
+    body = [
+        "<header>",
+        f'<p class="over"><span class="pill">{escape(_world(record))}</span>{escape(record.scenario)} · '
+        f"{_plural(len(found), 'variant')} · {_plural(seeds, 'seed')}</p>",
+        f"<h1>{escape(title)}</h1>",
+        _description(record),
+        f'<p class="verdict">{escape(verdict.sentence)}</p>',
+        "</header>",
+        _warnings(summaries.warnings(record, found)),
+        "<h2>Which does better</h2>",
+        f'<p class="note">{_explain(seeds)}</p>',
+        f'<div class="card">{figures.bars(found, verdict.best, goodputs, paths)}</div>' if found else "",
+        "<h2>In figures</h2>",
+        f'<div class="card scroll">{_table(found, verdict.best)}</div>',
+        _over_time(record, found, seed, paths),
+        "<h2>What was run</h2>",
+        f'<div class="card">{_facts(record)}</div>',
+        _scenario(record),
+        f"<footer>multipilot {escape(__version__)} drew this on {now:%Y-%m-%d %H:%M} UTC.</footer>",
+    ]
+    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)} – multipilot</title>\n<style>\n{css}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _title(record: Record) -> str:
+    scenario = record.document.get("scenario")
+    named = scenario.get("title") if isinstance(scenario, dict) else record.document.get("title")
+    return str(named or record.scenario_table.get("title") or record.scenario or "A comparison")
+
+
+def _description(record: Record) -> str:
+    text = str(record.scenario_table.get("description", ""))
+    return f'<p class="muted">{escape(text)}</p>' if text else ""
+
+
+def _world(record: Record) -> str:
+    return {"kernel": "Linux kernel, emulated paths", "sim": "simulator"}.get(record.world, record.world)
+
+
+def _explain(seeds: int) -> str:
+    goodput = "Goodput is payload delivered in order, summed over the connections under test."
+    if seeds == 1:
+        return f"One run of each variant, so no interval. {goodput}"
+    return f"Mean over the seeds; whiskers and ± are its 95 % interval (Student's t), dots the single runs. {goodput}"
+
+
+def _warnings(lines: list[str]) -> str:
+    if not lines:
+        return ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<div class="warnings" role="note"><strong>Know before you read on</strong><ul>{items}</ul></div>'
+
+
+def _table(found: list[Variant], best: str | None) -> str:
+    columns: Columns = [
+        ("Goodput", "Mbit/s", [v.goodput for v in found]),
+        ("Completion", "s", [v.completion for v in found]),
+        ("Competing", "Mbit/s", [v.competing for v in found]),
+        ("Jain", "fairness", [v.jain for v in found]),
+        ("Ben", "aggregation", [v.ben for v in found]),
+        ("Marked lost", "packets a run", [v.lost for v in found]),
+    ]
+    columns = [column for column in columns if any(not math.isnan(mean.mean) for mean in column[2])]
+    papers = any(v.paper is not None for v in found)
+    top = max((v.goodput.mean for v in found if not math.isnan(v.goodput.mean)), default=math.nan)
+    head = "<th>Variant</th><th>Runs</th>" + "".join(f"<th>{name}<br>{unit}</th>" for name, unit, _ in columns)
+    head += "<th>of best</th>" + ("<th>Paper<br>Mbit/s</th>" if papers else "") + "<th>Fallback</th>"
+    lines = []
+    for index, variant in enumerate(found):
+        cells = f"<td>{escape(variant.name)}</td><td>{len(variant.rows)}</td>"
+        cells += "".join(f"<td>{_cell(means[index], _decimals(means))}</td>" for _, _, means in columns)
+        cells += f"<td>{_share(variant.goodput.mean, top)}</td>"
+        if papers:
+            cells += f"<td>{'–' if variant.paper is None else f'{variant.paper:g}'}</td>"
+        cells += f"<td>{variant.fallbacks or 'none'}</td>"
+        lines.append(f'<tr class="best">{cells}</tr>' if variant.name == best else f"<tr>{cells}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _decimals(means: list[Mean]) -> int:
+    """One count of decimals for a column: three figures of its usual value."""
+    sizes = [abs(mean.mean) for mean in means if mean.mean and not math.isnan(mean.mean)]
+    return min(4, max(0, 2 - math.floor(math.log10(median(sizes))))) if sizes else 0
+
+
+def _cell(mean: Mean, decimals: int) -> str:
+    if math.isnan(mean.mean):
+        return "–"
+    text = f"{mean.mean:.{decimals}f}"
+    return text if math.isnan(mean.half) else f'{text} <span class="half">± {mean.half:.{decimals}f}</span>'
+
+
+def _share(value: float, top: float) -> str:
+    return "–" if math.isnan(value) or not top else f"{100 * value / top:.0f} %"
+
+
+def _over_time(record: Record, found: list[Variant], seed: int | None, paths: list[str]) -> str:
+    competing = summaries.competing_connections(record)
+    runs: dict[str, list[series.Subflow]] = {}
+    end = 0.0
+    for variant in found:
+        index = next((i for i in variant.rows if record.row_dicts[i].get("seed") == seed), variant.rows[0])
+        samples = record.samples.filter(pc.equal(record.samples["row"], index))
+        transfers = record.transfers.filter(pc.equal(record.transfers["row"], index))
+        runs[variant.name] = series.subflows(samples, transfers, competing)
+        end = max([end, *(float(flow.time[-1]) for flow in runs[variant.name])])
+    if not any(runs.values()):
+        return '<h2>Over time</h2><p class="note">This record holds no telemetry.</p>'
+    top = figures.limits(list(runs.values()), end)
+    cards = []
+    for name, flows in runs.items():
+        picture = (
+            figures.timeline(name, flows, paths, top) if flows else '<p class="note">No telemetry of this run.</p>'
+        )
+        cards.append(f'<figure class="card" style="margin:0"><h3>{escape(name)}</h3>{picture}</figure>')
+    which = f"The runs with seed {seed}" if len(found) > 1 else f"The run with seed {seed}"
+    why = (
+        ", the seed nearest to the median of all variants" if len({r.get("seed") for r in record.row_dicts}) > 1 else ""
+    )
+    note = f'<p class="note">{which}{why}. Axes are the same for all variants.</p>'
+    shown = f'<div class="grid">{"".join(cards[:MOST_OPEN])}</div>'
+    rest = cards[MOST_OPEN:]
+    folded = (
+        f'<details><summary>{len(rest)} more variants</summary><div class="grid">{"".join(rest)}</div></details>'
+        if rest
+        else ""
+    )
+    dotted = any(flow.competing for flows in runs.values() for flow in flows)
+    backup = any(flow.backup.any() for flows in runs.values() for flow in flows)
+    return f"<h2>Over time</h2>{note}{_legend(paths, dotted, backup)}{shown}{folded}"
+
+
+def _legend(paths: list[str], competing: bool, backup: bool) -> str:
+    items = [
+        f'<li><i style="background:var(--path-{index % len(svg.PATHS)})"></i>{escape(path)}</li>'
+        for index, path in enumerate(paths)
+    ]
+    if competing:
+        items.append('<li><i class="dotted"></i>competing flow</li>')
+    if backup:
+        items.append("<li>▂ at the foot: the subflow is in backup mode</li>")
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _facts(record: Record) -> str:
+    """Every plain entry of the document, so that a run can be done again."""
+    facts: list[tuple[str, str]] = [("World", _world(record))]
+    for key, value in record.document.items():
+        if key in ("schema", "rows", "world", "title", "notes", "scenario"):
+            continue
+        facts += _flatten(key, value)
+    seeds = sorted({int(row["seed"]) for row in record.row_dicts if row.get("seed") is not None})
+    facts.append(("Seeds", _range(seeds)))
+    for key, label in (("controller", "Controllers"), ("path_manager", "Path managers"), ("scheduler", "Schedulers")):
+        values = list(dict.fromkeys(str(row[key]) for row in record.row_dicts if row.get(key)))
+        if values:
+            facts.append((label, ", ".join(values)))
+    if record.path:
+        facts.append(("Record", str(record.path)))
+    return (
+        "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts if value) + "</dl>"
+    )
+
+
+def _flatten(key: str, value: Any) -> list[tuple[str, str]]:
+    label = key.replace("_", " ").capitalize()
+    if isinstance(value, dict):
+        return [
+            (f"{label}, {name}".replace("_", " "), str(inner)) for name, inner in value.items() if inner is not None
+        ]
+    if isinstance(value, list):
+        return [(label, ", ".join(map(str, value)))]
+    return [] if value is None else [(label, str(value))]
+
+
+def _range(seeds: list[int]) -> str:
+    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def _scenario(record: Record) -> str:
+    if not record.scenario_text:
+        return ""
+    text = escape(record.scenario_text.strip())
+    return f'<details open><summary>The scenario</summary><div class="card"><pre>{text}</pre></div></details>'
+
+
+def _paths(record: Record) -> list[str]:
+    """In the scenario's order, then whatever else the telemetry names."""
+    named = list(record.scenario_table.get("paths", {}))
+    seen = [str(path) for path in record.samples["path"].unique().to_pylist() if path is not None]
+    carried = [p for v in summaries.variants(record) for p in v.path_share]
+    return [*(p for p in named if p in {*seen, *carried}), *sorted({*seen, *carried} - set(named))]
+
+
+def _goodput(record: Record, index: int) -> float | None:
+    value = record.row_dicts[index].get("goodput_mbps")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,93 @@
+"""Matplotlib figures as inline SVG whose colours are the page's, so that one drawing serves light, dark and paper."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import AbstractContextManager
+from html import escape
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+# Stand-ins: Matplotlib wants real colours, the page's style sheet decides what each becomes.
+INK = "#0a0b01"
+MUTED = "#0a0b02"
+GRID = "#0a0b03"
+ACCENT = "#0a0b04"
+BAR = "#0a0b05"
+SURFACE = "#0a0b06"
+PATHS = tuple(f"#0a0c{index:02x}" for index in range(8))
+
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    ACCENT: "--accent",
+    BAR: "--bar",
+    SURFACE: "--surface",
+    **{colour: f"--path-{index}" for index, colour in enumerate(PATHS)},
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """Matplotlib's settings for all pictures of the page."""
+    context: AbstractContextManager[None] = mpl.rc_context(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "multipilot",
+            "font.size": 9.5,
+            "font.family": "DejaVu Sans",
+            "text.color": INK,
+            "axes.edgecolor": GRID,
+            "axes.facecolor": "none",
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.labelcolor": MUTED,
+            "axes.labelsize": 8.5,
+            "axes.titlecolor": INK,
+            "axes.titlelocation": "left",
+            "axes.titlesize": 9.5,
+            "axes.titleweight": "bold",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.spines.left": False,
+            "figure.facecolor": "none",
+            "grid.color": GRID,
+            "grid.linewidth": 0.7,
+            "legend.frameon": False,
+            "legend.fontsize": 8.5,
+            "lines.linewidth": 1.5,
+            "lines.solid_joinstyle": "round",
+            "path.simplify_threshold": 0.3,
+            "savefig.facecolor": "none",
+            "xtick.color": GRID,
+            "xtick.labelcolor": MUTED,
+            "xtick.labelsize": 8.5,
+            "ytick.color": GRID,
+            "ytick.labelcolor": MUTED,
+            "ytick.labelsize": 8.5,
+            "ytick.major.size": 0,
+        }
+    )
+    return context
+
+
+def inline(figure: Figure, label: str) -> str:
+    """The figure as an ``<svg>`` element, with ``label`` for those who cannot see it."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    # Names of drawing groups repeat from figure to figure; those that something refers to are hashes of their content.
+    referred = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
+    text = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in referred else "", text)
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    box = re.search(r'viewBox="([^"]+)"', text)
+    assert box is not None, "Matplotlib wrote an SVG without a viewBox"
+    width = float(box[1].split()[2])
+    size, name = f"max-width:{width * 1.34:.0f}px", escape(label, quote=True)
+    head = f'<svg viewBox="{box[1]}" style="{size}" role="img" aria-label="{name}">'
+    return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1)

@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+import records
+
+from multipilot import Record, RecordError
+
+
+def test_a_saved_record_reads_back_equal(tmp_path: Path) -> None:
+    record = records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=2)
+    again = Record.load(record.save(tmp_path / "r"))
+    assert again.rows.equals(record.rows)
+    assert again.transfers.equals(record.transfers)
+    assert again.samples.equals(record.samples)
+    assert again.scenario_text == record.scenario_text
+    assert again.variants == ["lia", "reno"]
+
+
+def test_numbers_stay_numbers_where_the_first_row_has_none(tmp_path: Path) -> None:
+    record = records.make({"lia": 0.6}, seeds=2, seconds=1)
+    record.row_dicts[0]["completion_s"] = None
+    record.row_dicts[1]["completion_s"] = 3
+    assert record.rows["completion_s"].to_pylist() == [None, 3.0]
+
+
+def test_runs_without_telemetry_are_read(tmp_path: Path) -> None:
+    folder = records.write(tmp_path / "r", variants={"lia": 0.6}, seeds=2, seconds=1)
+    for file in (folder / "runs/0001").iterdir():
+        file.unlink()
+    assert set(Record.load(folder).samples["row"].to_pylist()) == {0}
+
+
+def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
+    record = records.make({"lia": 0.6}, seeds=1, seconds=1)
+    files = record.to_parquet(tmp_path)
+    assert [file.name for file in files] == ["rows.parquet", "transfers.parquet", "samples.parquet"]
+    assert parquet.read_table(files[2]).equals(record.samples)
+    assert parquet.read_table(files[1]).to_pylist() == record.transfers.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "no result.json"),
+        ("{", "Expecting"),
+        ("[]", "schema None"),
+        (json.dumps({"schema": 9, "rows": []}), "schema 9"),
+        (json.dumps({"schema": 1}), "no rows"),
+    ],
+)
+def test_what_is_no_record_says_so_in_one_line(tmp_path: Path, content: str | None, says: str) -> None:
+    if content is not None:
+        (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RecordError, match=says) as caught:
+        Record.load(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_torn_arrow_file_is_named(tmp_path: Path) -> None:
+    folder = records.write(tmp_path / "r", variants={"lia": 0.6}, seeds=1, seconds=1)
+    file = folder / "runs/0000/samples.arrow"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(RecordError, match=r"samples\.arrow: not an Arrow IPC file"):
+        Record.load(folder)

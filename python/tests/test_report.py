@@ -1,0 +1,153 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import records
+from typer.testing import CliRunner
+
+from multipilot.report import render, summary
+from multipilot.report.cli import app
+from multipilot.report.series import edges, subflows, throughput
+
+VOID = {"meta", "br", "path", "use", "rect", "circle", "line", "image"}
+
+
+class Checker(HTMLParser):
+    """Every tag closed in order, and no address outside the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [
+            value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action")
+        ]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def check(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert all(link.startswith("#") for link in checker.links)
+    assert not re.search(r"@import|url\((?!#)|<script|<link", page)
+    return checker
+
+
+def test_page_is_whole_and_needs_no_network() -> None:
+    page = render(records.make({"lia": 0.6, "reno": 0.8}, seeds=3, seconds=5))
+    check(page)
+    assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
+    for text in (
+        "Wi-Fi and LTE, loss on Wi-Fi",
+        "6.18.5",
+        "reno",
+        "rate = &quot;50Mbit&quot;",
+        "Congestion window, packets",
+    ):
+        assert text in page
+
+
+def test_references_in_the_drawings_resolve() -> None:
+    page = render(records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=5))
+    names = set(re.findall(r' id="([^"]+)"', page))
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', page)) <= names
+
+
+def test_no_colour_escapes_the_style_sheet() -> None:
+    page = render(records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=5))
+    drawings = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
+    assert set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawings)) == set()
+    assert "var(--path-1)" in drawings
+
+
+def test_names_of_the_scenario_cannot_break_the_page() -> None:
+    record = records.make({"<b>lia & 'co'</b>": 0.6}, seeds=2, seconds=2)
+    page = render(record)
+    check(page)
+    assert "<b>lia" not in page
+
+
+def test_many_variants_and_seeds_stay_readable() -> None:
+    record = records.make({f"variant-{k:02}": 0.3 + k / 50 for k in range(20)}, seeds=12, seconds=2, competing=False)
+    page = render(record)
+    check(page)
+    assert "12 more variants" in page
+    assert "the seed nearest to the median of all variants" in page
+    assert len(page) < 3_000_000
+
+
+def test_warnings_come_before_the_figures() -> None:
+    record = records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=2, fallback=True)
+    record.row_dicts[1]["samples_dropped"] = 17
+    record.row_dicts[2]["goodput_mbps"] = None
+    page = render(record)
+    for text in (
+        "2 runs a connection fell back to plain TCP: lia 1 of 2, reno 1 of 2",
+        "17 telemetry samples were lost",
+        "1 run failed, left out of the means: reno 1 of 2",
+        "the peer did not answer MP_CAPABLE (2 runs)",
+    ):
+        assert 0 < page.index(text) < page.index("Which does better")
+
+
+def test_verdict_claims_no_more_than_the_runs_show() -> None:
+    def verdict(**shares: float) -> str:
+        return summary.verdict(summary.variants(records.make(shares, seeds=4, seconds=2, competing=False))).sentence
+
+    assert re.match(r"reno: [\d.]+ Mbit/s, \d+ % more than lia \(95 % interval", verdict(lia=0.5, reno=0.9))
+    assert "do not tell it apart from" in verdict(lia=0.70, reno=0.705)
+    single = summary.variants(records.make({"lia": 0.5, "reno": 0.9}, seeds=1, seconds=2))
+    assert "in one run each" in summary.verdict(single).sentence
+
+
+def test_competing_connections_are_told_apart() -> None:
+    record = records.make({"lia": 0.6}, seeds=1, seconds=2)
+    assert summary.competing_connections(record) == {"rival"}
+    shares = summary.variants(record)[0].path_share
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["lte"] == pytest.approx(20 / 70, rel=0.1)
+
+
+def test_drawn_throughput_adds_up_to_the_bytes_delivered() -> None:
+    record = records.make({"lia": 0.6}, seeds=1, seconds=20)
+    flows = subflows(record.samples, record.transfers, frozenset())
+    assert {(flow.transfer, flow.subflow, flow.path) for flow in flows} == {
+        (0, 0, "wifi"),
+        (0, 1, "lte"),
+        (1, 0, "wifi"),
+    }
+    bins = edges(flows, 20.0)
+    for flow in flows:
+        drawn = (throughput(flow, bins) * 1e6 / 8 * (bins[1:] - bins[:-1])).sum()
+        assert drawn == pytest.approx(flow.delivered[-1], rel=1e-9)
+
+
+def test_a_record_without_telemetry_still_gets_a_page() -> None:
+    record = records.make({"lia": 0.6}, seeds=2, seconds=1)
+    bare = type(record)(record.document, record.transfers.slice(0, 0), record.samples.slice(0, 0))
+    page = render(bare)
+    check(page)
+    assert "no telemetry" in page
+
+
+def test_the_command(tmp_path: Path) -> None:
+    folder = records.write(tmp_path / "r", variants={"lia": 0.6}, seeds=2, seconds=1)
+    done = CliRunner().invoke(
+        app, [str(folder), "--out", str(tmp_path / "page.html"), "--parquet", str(tmp_path / "pq")]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(tmp_path / "page.html")
+    assert (tmp_path / "pq/samples.parquet").exists()
+    wrong = CliRunner().invoke(app, [str(tmp_path)])
+    assert wrong.exit_code == 2
+    assert wrong.stdout == ""
+    assert len(wrong.stderr.strip().splitlines()) == 1
