@@ -1,6 +1,14 @@
 #![forbid(unsafe_code)]
 //! What a run leaves behind, alike for every world: rows, samples, metrics and the folder they are kept in.
 
+pub mod arrow;
+mod document;
+mod folder;
+pub mod metrics;
+mod row;
 pub mod run;
 
+pub use document::{Document, Failure, SCHEMA};
+pub use folder::{Error, Folder};
+pub use row::Row;
 pub use run::*;

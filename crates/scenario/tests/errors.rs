@@ -242,7 +242,7 @@ fn grids_and_cases() {
     );
     check(
         "[grid]\n'connections.0.bytes' = ['1MB']",
-        "2:26: connections.0: is a table; expected a list",
+        "2:26: connections: is a table; expected a list",
     );
     check(
         "[[cases]]\npaths.wifi.loss = 0.1",

@@ -1,0 +1,229 @@
+//! The folder of a comparison: `result.json`, `scenario.toml`, `runs/NNNN/{transfers,samples}.arrow`.
+//!
+//! NNNN is the index of the row in `result.json`. A run's tables are complete before its row appears, and `result.json` is
+//! replaced as a whole, so that a kill at any point loses the run under way and nothing else.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{flock, FlockOperation};
+
+use crate::arrow;
+use crate::document::{Document, Failure, SCHEMA};
+use crate::row::Row;
+use crate::run::{Run, Sample, Transfer};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: {error}; choose a folder that can be written with --out")]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{path}: {problem}; choose another folder with --out")]
+    Foreign { path: PathBuf, problem: String },
+    #[error("{path}: another comparison is writing here; wait for it, or choose another folder with --out")]
+    Busy { path: PathBuf },
+    #[error("{path}: {error}")]
+    Table { path: PathBuf, error: arrow::Error },
+}
+
+/// An open record; the lock on it lasts as long as this value.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    document: Document,
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens `path` for a comparison: a fresh record, or the continuation of the same one.
+    pub fn open(path: &Path, document: Document, scenario_toml: &str) -> Result<Folder, Error> {
+        let io = |error| Error::Io {
+            path: path.to_owned(),
+            error,
+        };
+        fs::create_dir_all(path.join("runs")).map_err(io)?;
+        let lock = File::create(path.join(".lock")).map_err(io)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(Error::Busy {
+                    path: path.to_owned(),
+                })
+            }
+            Err(error) => return Err(io(error.into())),
+        }
+        let scenario_file = path.join("scenario.toml");
+        let foreign = |problem: String| Error::Foreign {
+            path: path.to_owned(),
+            problem,
+        };
+        let document = match fs::read_to_string(path.join("result.json")) {
+            Ok(text) => {
+                let found = read_document(&text).map_err(foreign)?;
+                let same_scenario =
+                    fs::read_to_string(&scenario_file).is_ok_and(|s| s == scenario_toml);
+                if !same_scenario || found.world != document.world {
+                    let (scenario, world) = (found.scenario, found.world);
+                    return Err(foreign(format!(
+                        "holds another comparison ({scenario}, {world} world)"
+                    )));
+                }
+                // What failed gets another chance.
+                Document {
+                    failed: Vec::new(),
+                    ..found
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => document,
+            Err(error) => return Err(io(error)),
+        };
+        let folder = Folder {
+            path: path.to_owned(),
+            document,
+            _lock: lock,
+        };
+        folder.replace("scenario.toml", scenario_toml.as_bytes())?;
+        folder.write_document()?;
+        Ok(folder)
+    }
+
+    /// Reads the document of a record without opening it for writing.
+    pub fn read(path: &Path) -> Result<Document, Error> {
+        let file = path.join("result.json");
+        let text = fs::read_to_string(&file).map_err(|error| Error::Io {
+            path: file.clone(),
+            error,
+        })?;
+        read_document(&text).map_err(|problem| Error::Foreign {
+            path: file,
+            problem,
+        })
+    }
+
+    /// Reads the tables of row `index`.
+    pub fn read_run(path: &Path, index: usize) -> Result<(Vec<Transfer>, Vec<Sample>), Error> {
+        let file = |name: &str| run_folder(path, index).join(name);
+        let open = |path: &Path| {
+            File::open(path).map_err(|error| Error::Io {
+                path: path.to_owned(),
+                error,
+            })
+        };
+        let (transfers, samples) = (file("transfers.arrow"), file("samples.arrow"));
+        Ok((
+            arrow::read_transfers(open(&transfers)?).map_err(|error| Error::Table {
+                path: transfers,
+                error,
+            })?,
+            arrow::read_samples(open(&samples)?).map_err(|error| Error::Table {
+                path: samples,
+                error,
+            })?,
+        ))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The row of a run that is done already.
+    pub fn find(&self, variant: &str, seed: u64) -> Option<&Row> {
+        self.document
+            .rows
+            .iter()
+            .find(|r| r.key() == (variant, seed))
+    }
+
+    /// Adds a finished run.
+    pub fn append(&mut self, row: Row, run: &Run) -> Result<(), Error> {
+        let runs = self.path.join("runs");
+        let folder = run_folder(&self.path, self.document.rows.len());
+        // Remains of a run whose row was never written.
+        let _ = fs::remove_dir_all(&folder);
+        let fresh = tempfile::Builder::new()
+            .prefix(".run")
+            .tempdir_in(&runs)
+            .map_err(|e| self.io(e))?;
+        let write = |name: &str, fill: &dyn Fn(File) -> Result<(), arrow::Error>| {
+            let path = fresh.path().join(name);
+            let file = File::create(&path).map_err(|error| Error::Io {
+                path: path.clone(),
+                error,
+            })?;
+            fill(file).map_err(|error| Error::Table { path, error })
+        };
+        write("transfers.arrow", &|file| {
+            arrow::write_transfers(file, &run.transfers)
+        })?;
+        write("samples.arrow", &|file| {
+            arrow::write_samples(file, &run.samples)
+        })?;
+        readable(fresh.path()).map_err(|e| self.io(e))?;
+        fs::rename(fresh.keep(), &folder).map_err(|e| self.io(e))?;
+        self.document.rows.push(row);
+        self.write_document()
+    }
+
+    /// Notes a run that gave no row.
+    pub fn fail(&mut self, failure: Failure) -> Result<(), Error> {
+        self.document.failed.push(failure);
+        self.write_document()
+    }
+
+    /// Changes rows in place (figures that need several runs).
+    pub fn amend(&mut self, change: impl FnMut(&mut Row)) -> Result<(), Error> {
+        self.document.rows.iter_mut().for_each(change);
+        self.write_document()
+    }
+
+    fn write_document(&self) -> Result<(), Error> {
+        self.replace("result.json", (self.document.to_json() + "\n").as_bytes())
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            file.write_all(content)?;
+            file.as_file().sync_data()?;
+            fs::set_permissions(
+                file.path(),
+                std::os::unix::fs::PermissionsExt::from_mode(0o644),
+            )?;
+            file.persist(self.path.join(name))
+                .map(|_| ())
+                .map_err(|e| e.error)
+        };
+        write().map_err(|e| self.io(e))
+    }
+
+    fn io(&self, error: io::Error) -> Error {
+        Error::Io {
+            path: self.path.clone(),
+            error,
+        }
+    }
+}
+
+/// A temporary folder is its owner's alone; a record is for everybody who may read its parent.
+fn readable(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+}
+
+fn run_folder(path: &Path, index: usize) -> PathBuf {
+    path.join("runs").join(format!("{index:04}"))
+}
+
+fn read_document(text: &str) -> Result<Document, String> {
+    let document: Document =
+        serde_json::from_str(text).map_err(|e| format!("result.json is no record ({e})"))?;
+    match document.schema {
+        SCHEMA => Ok(document),
+        other => Err(format!(
+            "result.json has schema {other}, this version writes {SCHEMA}"
+        )),
+    }
+}
