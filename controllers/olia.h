@@ -125,12 +125,15 @@ MP_INLINE void olia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ac
 MP_INLINE mp_u64 olia_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
 	struct mp_subflow *self = mp_self(c, i);
+	mp_u64 since = (mp_u32)(self->delivered - self->state[OLIA_LOSS]);
 
 	(void)now_us;
 	self->state[OLIA_PRIOR_LOSS] = self->state[OLIA_LOSS];
 	self->state[OLIA_PRIOR_BETWEEN] = self->state[OLIA_BETWEEN];
-	self->state[OLIA_BETWEEN] = (mp_u32)(self->delivered - self->state[OLIA_LOSS]);
-	self->state[OLIA_LOSS] = self->delivered;
+	if (since) { /* else a timeout in the same loss */
+		self->state[OLIA_BETWEEN] = since;
+		self->state[OLIA_LOSS] = self->delivered;
+	}
 	return mp_halve(self);
 }
 

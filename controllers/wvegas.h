@@ -11,13 +11,16 @@
  *   drain:      for the queueing delay q = r - b > 0, if q >= 2 * (its minimum since the last drain), w *= b/(2r)
  * With at most two RTT samples in a round trip, and in recovery: Reno. On a loss event w -= w/2.
  *
+ * The drain is sharp: a queue that grows from one packet to two has doubled. The windows rest only where a queue stood
+ * when they came; a subflow that fills an empty queue empties it again and again.
+ *
  * Parameters: 0 initial_alpha, packets, default 2.
  *             1 total_alpha, packets, default 10: what the connection keeps in queues over all its subflows.
  *             2 gamma, packets, default 1.
  *
  * Where the mptcp.org kernel differs: it ends rounds by sequence number, we by time: an RTT sample tells when its
  * packet was sent. Its Reno rounds count the last ACK alone, ours all of the round. It grows a window that nobody
- * fills.
+ * fills, and it adds 1 us to every sample.
  */
 #ifndef MP_WVEGAS_H
 #define MP_WVEGAS_H
@@ -48,6 +51,7 @@ MP_INLINE void wvegas_new_round(struct mp_subflow *self, mp_u64 now_us)
 	self->state[WVEGAS_ACKED] = 0;
 }
 
+/* Forgets all but the base, as after each recovery. */
 MP_INLINE void wvegas_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
 	struct mp_subflow *self = mp_self(c, i);
@@ -165,14 +169,18 @@ MP_INLINE void wvegas_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_
 		return;
 	}
 
-	if (self->state[WVEGAS_RECOVERY] || self->state[WVEGAS_SAMPLES] <= 2) {
+	if (self->state[WVEGAS_RECOVERY]) {
+		wvegas_reno(self, mp_slow_start(self, ack));
+		wvegas_init(c, i, ack->now_us);
+		return;
+	}
+	if (self->state[WVEGAS_SAMPLES] <= 2) {
 		wvegas_reno(self, mp_slow_start(self, ack) + self->state[WVEGAS_ACKED]);
 	} else if (in_slow_start) {
 		wvegas_slow_start(c, i, self->state[WVEGAS_SUM] / self->state[WVEGAS_SAMPLES], ack);
 	} else {
 		wvegas_adjust(c, i, self->state[WVEGAS_SUM] / self->state[WVEGAS_SAMPLES], limited);
 	}
-	self->state[WVEGAS_RECOVERY] = 0;
 	wvegas_new_round(self, ack->now_us);
 }
 

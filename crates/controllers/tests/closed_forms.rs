@@ -1,0 +1,467 @@
+//! Equilibria and special cases that the papers give in closed form.
+
+mod common;
+
+use common::{ack, assert_close, connection, controller, growth, rules, subflow, subflows};
+use mp_controllers::{Ack, Connection, Controller, Subflow};
+use proptest::prelude::*;
+
+/// Acknowledges one window of `slot`, packet by packet; returns the packets.
+fn round(controller: &Controller, c: &mut Connection, slot: usize) -> u64 {
+    let packets = c.subflows[slot].cwnd;
+    for _ in 0..packets {
+        controller.on_ack(c, slot, &ack(1));
+    }
+    packets
+}
+
+/// Packets per cycle of a subflow that loses one each time its window reaches `top`, and the round trips that takes.
+fn sawtooth(controller: &Controller, c: &mut Connection, top: u64) -> (f64, f64) {
+    c.subflows[0].cwnd = top;
+    let (mut packets, mut rounds) = (0, 0);
+    for _ in 0..10 {
+        c.subflows[0].cwnd = controller.on_loss(c, 0, 0);
+        while c.subflows[0].cwnd < top {
+            packets += round(controller, c, 0);
+            rounds += 1;
+        }
+    }
+    (packets as f64 / 10.0, f64::from(rounds) / 10.0)
+}
+
+#[test]
+fn on_two_equal_paths_coupling_quarters_each_increase_and_rsf_does_not() {
+    for (name, part) in [
+        ("reno", 1.0),
+        ("rsf-db", 1.0),
+        ("rsf-lb", 1.0),
+        ("lia", 0.25),
+        ("olia", 0.25),
+        ("balia", 0.25),
+    ] {
+        let controller = controller(name);
+        let c = connection(controller, &[subflow(40, 100_000); 2]);
+        assert_close(growth(controller, &c, 0, &ack(1)), part / 40.0);
+        assert_close(growth(controller, &c, 1, &ack(1)), part / 40.0);
+    }
+}
+
+#[test]
+fn reno_delivers_the_inverse_square_root_of_its_loss() {
+    let reno = controller("reno");
+    for top in [100, 1000] {
+        let (packets, rounds) =
+            sawtooth(reno, &mut connection(reno, &[subflow(top, 100_000)]), top);
+        let expected = (3.0 * packets / 2.0).sqrt(); // packets a round trip at p = 1/packets
+        let got = packets / rounds;
+        assert!(
+            (got / expected - 1.0).abs() < 0.01,
+            "{got} packets a round trip, sqrt(3/(2p)) is {expected}"
+        );
+    }
+}
+
+#[test]
+fn ld_mpsp_loses_eight_thirds_of_its_headroom_over_the_largest_window_squared() {
+    let ld = controller("ld-mpsp");
+    for (target, queue) in [
+        (20_000, 0),
+        (20_000, 10_000),
+        (20_000, 15_000),
+        (4_000, 1_000),
+    ] {
+        let top = 600;
+        let base = 6_000;
+        let mut c = connection(
+            ld,
+            &[Subflow {
+                min_rtt_us: base,
+                ..subflow(top, base + queue)
+            }],
+        );
+        c.parameters[0] = target;
+        let (packets, rounds) = sawtooth(ld, &mut c, top);
+        let headroom = (target - queue) as f64 / target as f64;
+        let p = 8.0 / 3.0 * headroom / (top as f64).powi(2);
+        assert!(
+            (packets * p - 1.0).abs() < 0.01,
+            "1/p {packets}, closed form {}",
+            1.0 / p
+        );
+        // the window swings between 2/3 and 4/3 of its mean
+        let mean = packets / rounds;
+        assert!(
+            (mean / (0.75 * top as f64) - 1.0).abs() < 0.01,
+            "mean window {mean}"
+        );
+    }
+}
+
+#[test]
+fn ld_mpsp_rests_at_its_target_and_sinks_above_it() {
+    let ld = controller("ld-mpsp");
+    let at = |queue: u64| {
+        connection(
+            ld,
+            &[Subflow {
+                min_rtt_us: 6_000,
+                ..subflow(100, 6_000 + queue)
+            }],
+        )
+    };
+    assert_eq!(growth(ld, &at(20_000), 0, &ack(1)), 0.0);
+    assert_close(growth(ld, &at(30_000), 0, &ack(1)), -0.005);
+    assert_close(growth(ld, &at(500_000), 0, &ack(1)), -0.01);
+}
+
+#[test]
+fn rsf_is_reno_up_to_half_its_budget_and_turns_at_all_of_it() {
+    let db = controller("rsf-db");
+    let at = |queue: u64| {
+        connection(
+            db,
+            &[Subflow {
+                min_rtt_us: 10_000,
+                ..subflow(100, 10_000 + queue)
+            }],
+        )
+    };
+    for (queue, expected) in [
+        (0, 0.01),
+        (50_000, 0.01),
+        (75_000, 0.01 / 3.0),
+        (100_000, 0.0),
+        (200_000, -0.005),
+    ] {
+        assert_close(growth(db, &at(queue), 0, &ack(1)), expected);
+    }
+    let lb = controller("rsf-lb");
+    for (lost_per_s, expected) in [
+        (0, 0.01),
+        (1, 0.01),
+        (2, 0.01),
+        (3, 0.01 / 3.0),
+        (4, 0.0),
+        (8, -0.005),
+    ] {
+        let mut c = connection(lb, &[subflow(100, 100_000)]);
+        c.subflows[0].lost = 2 * lost_per_s;
+        lb.on_rtt(&mut c, 0, 2_000_000); // longer than its memory, so that the average is this sample
+        assert_close(growth(lb, &c, 0, &ack(1)), expected);
+    }
+}
+
+/// The alphas that show in OLIA's growth.
+fn olia_alphas(windows: &[u64], packets_between_losses: &[u64], srtt_us: u64) -> Vec<f64> {
+    let olia = controller("olia");
+    let subflows: Vec<Subflow> = windows.iter().map(|&w| subflow(w, srtt_us)).collect();
+    let mut c = connection(olia, &subflows);
+    for (slot, &packets) in packets_between_losses.iter().enumerate() {
+        c.subflows[slot].delivered = packets;
+    }
+    let total: u64 = windows.iter().sum();
+    let first = |w: u64| w as f64 / (total as f64).powi(2);
+    windows
+        .iter()
+        .enumerate()
+        .map(|(slot, &w)| w as f64 * (growth(olia, &c, slot, &ack(1)) - first(w)))
+        .collect()
+}
+
+fn assert_all_close(got: &[f64], expected: &[f64]) {
+    assert!(
+        got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5),
+        "{got:?}, expected {expected:?}"
+    );
+}
+
+#[test]
+fn olia_moves_nothing_where_the_best_path_has_the_largest_window() {
+    assert_all_close(&olia_alphas(&[100, 50], &[900, 100], 30_000), &[0.0, 0.0]);
+    assert_all_close(&olia_alphas(&[100, 100], &[900, 100], 30_000), &[0.0, 0.0]);
+    assert_all_close(&olia_alphas(&[100], &[900], 30_000), &[0.0]);
+}
+
+#[test]
+fn olia_takes_from_the_largest_windows_for_the_best_paths() {
+    assert_all_close(&olia_alphas(&[50, 100], &[900, 100], 30_000), &[0.5, -0.5]);
+    // two best paths, one of them already the largest: only the other collects
+    assert_all_close(&olia_alphas(&[50, 100], &[900, 900], 30_000), &[0.5, -0.5]);
+    // ties on each side share
+    assert_all_close(
+        &olia_alphas(&[50, 100, 100], &[900, 100, 200], 30_000),
+        &[1.0 / 3.0, -1.0 / 6.0, -1.0 / 6.0],
+    );
+    assert_all_close(
+        &olia_alphas(&[50, 60, 100], &[900, 900, 100], 30_000),
+        &[1.0 / 6.0, 1.0 / 6.0, -1.0 / 3.0],
+    );
+    // neither best nor largest: nothing
+    assert_all_close(
+        &olia_alphas(&[50, 60, 100], &[900, 800, 100], 30_000),
+        &[1.0 / 3.0, 0.0, -1.0 / 3.0],
+    );
+    // no loss and nothing delivered yet: all are equally good, the smaller collect
+    assert_all_close(
+        &olia_alphas(&[50, 50, 100], &[0, 0, 0], 30_000),
+        &[1.0 / 6.0, 1.0 / 6.0, -1.0 / 3.0],
+    );
+}
+
+#[test]
+fn olia_keeps_the_better_of_two_loss_intervals_and_undo_joins_them() {
+    let olia = controller("olia");
+    let mut c = connection(olia, &[subflow(50, 30_000), subflow(100, 30_000)]);
+    let collects = |c: &Connection| growth(olia, c, 0, &ack(1)) > 50.0 / 150f64.powi(2) + 1e-6;
+    c.subflows[0].delivered = 1000;
+    olia.on_loss(&mut c, 0, 0);
+    c.subflows[0].delivered += 10;
+    c.subflows[1].delivered = 900;
+    assert!(
+        collects(&c),
+        "1000 packets between its last losses beat 900 since the start"
+    );
+    olia.on_loss(&mut c, 0, 0);
+    assert!(!collects(&c), "10 do not");
+    olia.on_undo(&mut c, 0);
+    assert!(collects(&c), "the second loss did not happen");
+    olia.on_loss(&mut c, 0, 0);
+    c.subflows[0].delivered += 2000;
+    olia.on_loss(&mut c, 0, 0);
+    olia.on_loss(&mut c, 0, 0);
+    assert!(collects(&c), "a timeout on top of a loss divides nothing");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn olia_only_moves_what_it_takes(windows in prop::collection::vec(2u64..2000, 1..=8), quality in prop::collection::vec(1u64..5, 8)) {
+        let sum: f64 = olia_alphas(&windows, &quality[..windows.len()], 30_000).iter().sum();
+        prop_assert!(sum.abs() < 1e-4);
+    }
+
+    #[test]
+    fn coupling_never_takes_more_than_one_tcp_would(subflows in subflows()) {
+        for name in ["reno", "lia", "balia", "dalia"] {
+            let controller = controller(name);
+            let c = connection(controller, &subflows);
+            let got = growth(controller, &c, 0, &ack(1));
+            prop_assert!(got <= 1.000_001 / subflows[0].cwnd as f64 + 1e-11, "{name}: {got}");
+        }
+    }
+}
+
+/// In equilibrium what the ACKs between two losses add is what a loss takes: p = increase / decrease.
+fn equilibrium_loss(controller: &Controller, c: &Connection, slot: usize) -> f64 {
+    let w = c.subflows[slot].cwnd as f64;
+    growth(controller, c, slot, &ack(1)) / (w - controller.on_loss(&mut c.clone(), slot, 0) as f64)
+}
+
+#[test]
+fn on_equal_round_trips_the_best_path_alone_sets_the_total_window() {
+    // LIA: on every path p = 2/W^2. BALIA: on the path with the largest window. So W = sqrt(2/p), one Reno's.
+    for name in ["lia", "balia"] {
+        let controller = controller(name);
+        for windows in [[1000, 1000], [1200, 800], [1900, 100]] {
+            let c = connection(controller, &windows.map(|w| subflow(w, 50_000)));
+            let p = equilibrium_loss(controller, &c, 0);
+            assert!(
+                ((2.0 / p).sqrt() / 2000.0 - 1.0).abs() < 0.001,
+                "{name} {windows:?}: p {p}"
+            );
+        }
+    }
+}
+
+#[test]
+fn balia_keeps_a_path_alive_that_loses_more() {
+    // the smaller path bears p = (1 + a)(4 + a)/15 times the loss of the larger one, a = their rates' ratio > 3/2
+    let balia = controller("balia");
+    for (small, large) in [(1000u64, 2000u64), (1000, 4000), (1000, 10_000)] {
+        let c = connection(balia, &[subflow(small, 50_000), subflow(large, 50_000)]);
+        let ratio = equilibrium_loss(balia, &c, 0) / equilibrium_loss(balia, &c, 1);
+        let a = large as f64 / small as f64;
+        let expected = (1.0 + a) * (4.0 + a) / 15.0;
+        assert!(
+            (ratio / expected - 1.0).abs() < 0.002,
+            "{ratio}, closed form {expected}"
+        );
+    }
+}
+
+/// A link of `rate` packets/s and propagation `base` s that one wVegas subflow fills: its round trip by its window.
+struct Link {
+    rate: f64,
+    base: f64,
+}
+
+fn wvegas_rounds(links: &[Link], windows: &[u64], rounds: usize) -> Connection {
+    let wvegas = controller("wvegas");
+    let mut c = connection(
+        wvegas,
+        &windows.iter().map(|&w| subflow(w, 1)).collect::<Vec<_>>(),
+    );
+    let mut now = vec![1e6; links.len()];
+    for _ in 0..rounds {
+        for (slot, link) in links.iter().enumerate() {
+            let subflow = &mut c.subflows[slot];
+            let rtt = (subflow.cwnd as f64 / link.rate).max(link.base) * 1e6;
+            now[slot] += rtt;
+            subflow.rtt_us = rtt.round() as u64;
+            subflow.srtt_us = subflow.rtt_us;
+            subflow.min_rtt_us = (link.base * 1e6) as u64;
+            let packets = subflow.cwnd;
+            for k in 0..packets {
+                wvegas.on_rtt(&mut c, slot, now[slot] as u64 + k);
+                wvegas.on_ack(
+                    &mut c,
+                    slot,
+                    &Ack {
+                        now_us: now[slot] as u64 + k,
+                        ..ack(1)
+                    },
+                );
+            }
+        }
+    }
+    c
+}
+
+#[test]
+fn wvegas_rests_with_ten_packets_queued_shared_by_rate() {
+    // equal links: five each; at 2 : 1 the shares 6.67 and 3.33, of which whole packets count
+    let equal = [
+        Link {
+            rate: 1000.0,
+            base: 0.05,
+        },
+        Link {
+            rate: 1000.0,
+            base: 0.05,
+        },
+    ];
+    let c = wvegas_rounds(&equal, &[57, 57], 50);
+    assert!((55..=56).contains(&c.subflows[0].cwnd) && (55..=56).contains(&c.subflows[1].cwnd));
+
+    let unequal = [
+        Link {
+            rate: 2000.0,
+            base: 0.05,
+        },
+        Link {
+            rate: 1000.0,
+            base: 0.05,
+        },
+    ];
+    let c = wvegas_rounds(&unequal, &[111, 57], 50);
+    let queued = [c.subflows[0].cwnd - 100, c.subflows[1].cwnd - 50];
+    assert!(
+        (6..8).contains(&queued[0]) && (3..5).contains(&queued[1]),
+        "{queued:?} packets queued"
+    );
+}
+
+#[test]
+fn wvegas_gives_way_to_a_standing_queue() {
+    let link = [Link {
+        rate: 1000.0,
+        base: 0.05,
+    }];
+    let c = wvegas_rounds(&link, &[80], 15);
+    assert_eq!(
+        c.subflows[0].cwnd, 66,
+        "one packet a round trip less, from the second on"
+    );
+}
+
+#[test]
+fn wvegas_drains_a_queue_that_has_doubled() {
+    let link = [Link {
+        rate: 1000.0,
+        base: 0.05,
+    }];
+    let windows: Vec<u64> = (1..10)
+        .map(|rounds| wvegas_rounds(&link, &[52], rounds).subflows[0].cwnd)
+        .collect();
+    let drain = windows
+        .windows(2)
+        .position(|pair| pair[1] < pair[0])
+        .expect("it drains");
+    let (before, after) = (windows[drain], windows[drain + 1]);
+    assert!(
+        (54..=56).contains(&before),
+        "two packets queued at first, four or five now: {windows:?}"
+    );
+    // base/(2 rtt) of it is 25; from there slow start leads back to three quarters of the window, 41, within the round
+    assert!((41..=43).contains(&after), "{windows:?}");
+}
+
+#[test]
+fn wvegas_leaves_slow_start_when_packets_queue() {
+    let wvegas = controller("wvegas");
+    let mut c = connection(
+        wvegas,
+        &[Subflow {
+            ssthresh: 1000,
+            min_rtt_us: 50_000,
+            ..subflow(60, 60_000)
+        }],
+    );
+    for k in 0..10 {
+        wvegas.on_rtt(&mut c, 0, 100_000 + k);
+    }
+    wvegas.on_ack(
+        &mut c,
+        0,
+        &Ack {
+            now_us: 100_000,
+            ..ack(1)
+        },
+    );
+    // 60 * (60 - 50)/60 = 10 packets queued, more than gamma
+    assert_eq!((c.subflows[0].cwnd, c.subflows[0].ssthresh), (51, 50));
+}
+
+#[test]
+fn wvegas_is_reno_with_two_samples_a_round_trip_and_in_recovery() {
+    let wvegas = controller("wvegas");
+    let mut c = connection(wvegas, &[subflow(2, 50_000)]);
+    for k in 1..=2 {
+        wvegas.on_rtt(&mut c, 0, k);
+        wvegas.on_ack(
+            &mut c,
+            0,
+            &Ack {
+                now_us: if k == 1 { 1 } else { 50_000 },
+                ..ack(1)
+            },
+        );
+    }
+    assert_eq!(c.subflows[0].cwnd, 3);
+
+    let mut c = connection(wvegas, &[subflow(40, 50_000)]);
+    c.subflows[0].cwnd = wvegas.on_loss(&mut c, 0, 1_000_000);
+    for k in 0..20 {
+        wvegas.on_rtt(&mut c, 0, 1_000_000 + k);
+        wvegas.on_ack(
+            &mut c,
+            0,
+            &Ack {
+                now_us: 1_000_000 + k,
+                ..ack(1)
+            },
+        );
+    }
+    assert_eq!(c.subflows[0].cwnd, 21);
+}
+
+#[test]
+fn dalia_slows_the_longer_round_trip() {
+    let dalia = controller("dalia");
+    let pair = [subflow(100, 20_000), subflow(100, 80_000)];
+    let c = connection(dalia, &pair);
+    let coupled = rules::lia_coupled(&rules::paths(&pair));
+    assert_close(growth(dalia, &c, 0, &ack(1)), coupled);
+    assert_close(growth(dalia, &c, 1, &ack(1)), coupled / 4.0);
+}
