@@ -27,6 +27,23 @@ pub struct Path {
     pub up: bool,
     /// The connection was opened over it.
     pub primary: bool,
+    /// What the user says of its interface.
+    pub rule: Rule,
+    /// Received signal strength, dBm; `None` where the interface has none.
+    pub signal_dbm: Option<i32>,
+}
+
+/// What the user says of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rule {
+    #[default]
+    None,
+    /// Given up last, where paths are judged.
+    Preferred,
+    /// Carries data only while no other path does.
+    Metered,
+    /// Never used.
+    Untrusted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +63,23 @@ pub struct Subflow {
     /// Index of its path.
     pub path: usize,
     pub backup: bool,
+    pub stats: Stats,
+}
+
+/// Counters of a subflow since it was established, of the data direction: from the sender's side where that is known
+/// (telemetry), else as the receiver judges them from holes in the sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Packets, retransmissions included.
+    pub sent: u64,
+    /// Packets marked lost.
+    pub lost: u64,
+    /// Payload bytes.
+    pub delivered: u64,
+    /// Smoothed round-trip time, µs; 0 before the first sample.
+    pub srtt_us: u32,
+    /// Lowest round-trip time, µs; 0 before the first sample.
+    pub min_rtt_us: u32,
 }
 
 /// What a path manager sees of one connection.
@@ -56,6 +90,8 @@ pub struct View<'a> {
     pub subflows: &'a [Subflow],
     /// Payload bytes delivered so far, either way.
     pub bytes: u64,
+    /// Time so far in which the peer's receive window alone kept the sender from sending (head-of-line blocking), µs.
+    pub held_us: u64,
     /// This end opened the connection. Only that end opens further subflows: the other one mostly sits behind its NAT.
     pub client: bool,
 }

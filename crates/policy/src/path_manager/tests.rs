@@ -18,14 +18,14 @@ impl World {
             remote: i as u8,
             up: true,
             primary: i == 0,
+            ..Path::default()
         };
         World {
             manager: find(name).expect(name).build(),
             paths: (0..paths).map(path).collect(),
             subflows: vec![Subflow {
                 state: State::Established,
-                path: 0,
-                backup: false,
+                ..Subflow::default()
             }],
             client: true,
             actions: Vec::new(),
@@ -39,6 +39,7 @@ impl World {
             paths: &self.paths,
             subflows: &self.subflows,
             bytes: 0,
+            held_us: 0,
             client: self.client,
         };
         self.manager.observe(event, &view, &mut self.actions);
@@ -49,6 +50,7 @@ impl World {
                         state: State::Established,
                         path,
                         backup,
+                        ..Subflow::default()
                     });
                 }
                 Action::Close { slot } => self.subflows[slot].state = State::Closed,
