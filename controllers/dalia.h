@@ -50,4 +50,9 @@ MP_INLINE void dalia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_a
 
 MP_STATELESS_HALVING(dalia)
 
+MP_INLINE void dalia_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
 #endif

@@ -30,4 +30,9 @@ MP_INLINE void ld_mpsp_on_ack(struct mp_connection *c, mp_u32 i, const struct mp
 
 MP_STATELESS_HALVING(ld_mpsp)
 
+MP_INLINE void ld_mpsp_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
 #endif

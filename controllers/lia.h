@@ -56,4 +56,9 @@ MP_INLINE void lia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack
 
 MP_STATELESS_HALVING(lia)
 
+MP_INLINE void lia_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
 #endif

@@ -142,7 +142,7 @@ MP_INLINE mp_u64 mp_undo(const struct mp_subflow *self)
 	return self->cwnd > self->prior_cwnd ? self->cwnd : self->prior_cwnd;
 }
 
-/* The hooks of a rule that keeps no words of its own and halves on a loss, as most do: all but on_ack. */
+/* The hooks of a rule that keeps no words of its own and halves on a loss, as most do: all but on_ack and on_close. */
 #define MP_STATELESS_HALVING(name)                                                                                     \
 	MP_INLINE void name##_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)                                   \
 	{                                                                                                              \
@@ -160,10 +160,6 @@ MP_INLINE mp_u64 mp_undo(const struct mp_subflow *self)
 	MP_INLINE mp_u64 name##_on_undo(struct mp_connection *c, mp_u32 i)                                             \
 	{                                                                                                              \
 		return mp_undo(mp_self(c, i));                                                                         \
-	}                                                                                                              \
-	MP_INLINE void name##_on_close(struct mp_connection *c, mp_u32 i)                                              \
-	{                                                                                                              \
-		(void)c, (void)i;                                                                                      \
 	}
 
 #endif

@@ -26,4 +26,9 @@ MP_INLINE void reno_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ac
 
 MP_STATELESS_HALVING(reno)
 
+MP_INLINE void reno_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
 #endif

@@ -30,4 +30,9 @@ MP_INLINE void rsf_db_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_
 
 MP_STATELESS_HALVING(rsf_db)
 
+MP_INLINE void rsf_db_on_close(struct mp_connection *c, mp_u32 i)
+{
+	(void)c, (void)i;
+}
+
 #endif
