@@ -81,6 +81,15 @@ struct tcp_options_received {
 } RELOCATED;
 
 /* is_cwnd_limited, tcp_usec_ts and is_mptcp need BPF_CORE_READ_BITFIELD: a plain read of a bit field is not relocated. */
+struct minmax_sample {
+	__u32 t;
+	__u32 v;
+} RELOCATED;
+
+struct minmax {
+	struct minmax_sample s[3];
+} RELOCATED;
+
 struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
@@ -92,6 +101,7 @@ struct tcp_sock {
 	__u32 max_packets_out;
 	__u64 tcp_mstamp;
 	__u64 bytes_acked;
+	struct minmax rtt_min; /* windowed: 300 s by default */
 	struct tcp_options_received rx_opt;
 	__u8 is_cwnd_limited : 1;
 	__u8 tcp_usec_ts : 1;
@@ -121,6 +131,41 @@ struct tcp_congestion_ops {
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
+};
+
+struct bpf_sock;
+
+struct bpf_sock_ops {
+	__u32 op;
+	__u32 args[4];
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 is_fullsock;
+	__u32 unused[3];
+	__u32 state;
+	__u32 unused_too[19];
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	struct bpf_sock *sk;
+};
+
+enum {
+	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
+	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+	BPF_SOCK_OPS_RTO_CB = 8,
+	BPF_SOCK_OPS_STATE_CB = 10,
+	BPF_SOCK_OPS_RTT_CB = 12,
+
+	BPF_SOCK_OPS_RTO_CB_FLAG = 1,
+	BPF_SOCK_OPS_STATE_CB_FLAG = 4,
+	BPF_SOCK_OPS_RTT_CB_FLAG = 8,
+
+	BPF_TCP_CLOSE = 7,
 };
 
 enum {

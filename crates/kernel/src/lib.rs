@@ -1,2 +1,20 @@
+//! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]),
+//! who uses them ([`choose`], [`preload`]), what subflows do ([`telemetry`], [`mptcp_info`]) and which exist ([`pm`]).
+
+pub mod check;
+pub mod choose;
+pub mod controller;
 pub mod mptcp_info;
 pub mod pm;
+pub mod preload;
+pub mod telemetry;
+
+mod error;
+mod mounts;
+mod object;
+mod state;
+
+pub use error::Error;
+pub use object::{CallLog, LoggedCall};
+
+pub type Result<T> = std::result::Result<T, Error>;

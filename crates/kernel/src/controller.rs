@@ -1,0 +1,360 @@
+//! Congestion controllers in the kernel: ours are registered on demand and counted, the kernel's own are looked up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapHandle};
+use mp_controllers::PARAMETERS;
+
+use crate::error::{Context, Error};
+use crate::object::{self, CallLog, Counters};
+use crate::{check, mounts, state};
+
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// The kernel's own, under the names that multipilot has for them.
+pub const BUILT_IN: [(&str, &str); 3] =
+    [("linux-reno", "reno"), ("cubic", "cubic"), ("bbr", "bbr")];
+
+/// A controller that sockets of this machine can choose while this value lives.
+#[derive(Debug)]
+pub struct Controller {
+    kernel_name: String,
+    held: Option<(PathBuf, state::Holder)>,
+}
+
+/// One of ours that is registered now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    pub kernel_name: String,
+    /// Name and settings, as they were asked for.
+    pub about: String,
+    pub holders: usize,
+    pub counters: Counters,
+}
+
+/// Makes a controller available, with its defaults where `parameters` (name, value) leave them.
+pub fn acquire(name: &str, parameters: &[(&str, u64)]) -> Result<Controller, Error> {
+    acquire_with(name, parameters, false)
+}
+
+/// As [`acquire`], with every hook call logged; see [`Controller::call_log`]. Costs some microseconds a call.
+pub fn acquire_logged(name: &str, parameters: &[(&str, u64)]) -> Result<Controller, Error> {
+    acquire_with(name, parameters, true)
+}
+
+fn acquire_with(
+    name: &str,
+    parameters: &[(&str, u64)],
+    log_calls: bool,
+) -> Result<Controller, Error> {
+    if let Some((_, kernel_name)) = BUILT_IN.iter().find(|(ours, _)| *ours == name) {
+        return built_in(name, kernel_name, parameters);
+    }
+    let (words, bytes) = settings(name, parameters)?;
+    check::check()?;
+    let kernel_name = object::kernel_name(name, bytes, &words, log_calls);
+    let (folder, pins) = (state::controllers().join(&kernel_name), pins(&kernel_name)?);
+
+    let lock = state::lock()?;
+    collect(&lock)?;
+    let holder = state::Holder::new(&folder, &lock)?;
+    if !(is_available(&kernel_name) && pins.join("ops").exists()) {
+        let registered = register(&kernel_name, bytes, &words, log_calls, &pins);
+        if let Err(error) = registered {
+            holder.leave(&lock);
+            remove(&kernel_name, &lock)?;
+            return Err(error);
+        }
+        let about = parameters
+            .iter()
+            .fold(name.to_owned(), |about, (name, value)| {
+                format!("{about} {name}={value}")
+            });
+        fs::write(folder.join("about"), about).context(folder.display())?;
+    }
+    Ok(Controller {
+        kernel_name,
+        held: Some((folder, holder)),
+    })
+}
+
+impl Controller {
+    /// What `setsockopt(TCP_CONGESTION)` and `net.ipv4.tcp_congestion_control` take.
+    pub fn kernel_name(&self) -> &str {
+        &self.kernel_name
+    }
+
+    /// `None` for the kernel's own.
+    pub fn counters(&self) -> Result<Option<Counters>, Error> {
+        match self.held {
+            Some(_) => object::counters(&pins(&self.kernel_name)?.join("counters")).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Slots taken in each MPTCP connection that uses it now; plain TCP does not show here.
+    pub fn connections(&self) -> Result<Vec<usize>, Error> {
+        if self.held.is_none() {
+            return Ok(Vec::new());
+        }
+        let pin = pins(&self.kernel_name)?.join("connections");
+        object::slots(&pin)
+    }
+
+    /// Only after [`acquire_logged`].
+    pub fn call_log(&self) -> Result<CallLog, Error> {
+        CallLog::open(&pins(&self.kernel_name)?)
+    }
+
+    /// Gives it back, and says how many sockets go on with it until they close: it was unregistered under them.
+    pub fn release(mut self) -> Result<u64, Error> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<u64, Error> {
+        let Some((folder, holder)) = self.held.take() else {
+            return Ok(0);
+        };
+        let lock = state::lock()?;
+        holder.leave(&lock);
+        if state::holders(&folder, &lock) > 0 || folder.join("kept").exists() {
+            return Ok(0);
+        }
+        remove(&self.kernel_name, &lock)
+    }
+
+    /// Leaves it registered after the last holder has gone, until [`unload`].
+    pub fn keep(&self) -> Result<(), Error> {
+        match &self.held {
+            Some((folder, _)) => fs::write(folder.join("kept"), "").context(folder.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
+
+/// Those of ours that are registered now. Removes what dead processes left.
+pub fn list() -> Result<Vec<Registered>, Error> {
+    let lock = state::lock()?;
+    collect(&lock)?;
+    names()
+        .into_iter()
+        .map(|kernel_name| {
+            let folder = state::controllers().join(&kernel_name);
+            Ok(Registered {
+                about: fs::read_to_string(folder.join("about")).unwrap_or_default(),
+                holders: state::holders(&folder, &lock),
+                counters: object::counters(&pins(&kernel_name)?.join("counters"))?,
+                kernel_name,
+            })
+        })
+        .collect()
+}
+
+/// Unregisters a controller by its kernel name, whoever holds it: sockets that use it go on with it until they close,
+/// new ones cannot choose it. Returns how many use it still.
+pub fn unload(kernel_name: &str) -> Result<u64, Error> {
+    let lock = state::lock()?;
+    if !names().iter().any(|name| name == kernel_name) {
+        return Err(Error::Usage(format!(
+            "{kernel_name}: no such controller is registered (multipilot list shows them)"
+        )));
+    }
+    remove(kernel_name, &lock)
+}
+
+/// Unregisters what only dead processes held.
+fn collect(lock: &state::Lock) -> Result<(), Error> {
+    for name in names() {
+        let folder = state::controllers().join(&name);
+        if state::holders(&folder, lock) == 0 && !folder.join("kept").exists() {
+            remove(&name, lock)?;
+        }
+    }
+    Ok(())
+}
+
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(state::controllers())
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn remove(kernel_name: &str, _lock: &state::Lock) -> Result<u64, Error> {
+    let pins = pins(kernel_name)?;
+    if let Ok(map) = MapHandle::from_pinned_path(pins.join("ops")) {
+        // Fails where it was never registered or somebody else has unregistered it: both are what we want.
+        let _ = map.delete(&0u32.to_ne_bytes());
+    }
+    let sockets = object::counters(&pins.join("counters")).map_or(0, |counters| counters.sockets);
+    for folder in [pins, state::controllers().join(kernel_name)] {
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).context(folder.display())
+            }
+            _ => {}
+        }
+    }
+    Ok(sockets)
+}
+
+fn register(
+    name: &str,
+    bytes: &[u8],
+    parameters: &[u64; PARAMETERS],
+    log_calls: bool,
+    pins: &Path,
+) -> Result<(), Error> {
+    if is_available(name) {
+        return Err(Error::Failed(format!(
+            "a congestion controller named {name} is registered already, but not pinned in {}: unregister it with \
+             `bpftool struct_ops unregister name mp_ops`",
+            pins.display()
+        )));
+    }
+    // Pins of a process that died between pinning and registering.
+    let _ = fs::remove_dir_all(pins);
+    fs::create_dir_all(pins).context(pins.display())?;
+    let mut object = object::load(name, bytes, parameters, log_calls)?;
+    for mut map in object.maps_mut() {
+        let pin = match map.name().to_str() {
+            Some("mp_ops") => "ops",
+            Some("mp_connections") => "connections",
+            Some("mp_calls") => "calls",
+            Some(".data.counters") => "counters",
+            _ => continue,
+        };
+        map.pin(pins.join(pin))
+            .context(format!("cannot pin {pin} of {name}"))?;
+    }
+    let mut ops = object
+        .maps_mut()
+        .find(|map| map.name() == "mp_ops")
+        .expect("every controller has mp_ops");
+    let mut link = object::quietly(|| ops.attach_struct_ops()).map_err(|why| {
+        Error::Failed(format!(
+            "cannot register the congestion controller {name}: {why}"
+        ))
+    })?;
+    // Registered is registered: without this, dropping the link would undo it.
+    link.disconnect();
+    Ok(())
+}
+
+fn built_in(
+    name: &str,
+    kernel_name: &str,
+    parameters: &[(&str, u64)],
+) -> Result<Controller, Error> {
+    if let Some((parameter, _)) = parameters.first() {
+        return Err(Error::Usage(format!(
+            "{name} is the kernel's own and has no parameter {parameter}"
+        )));
+    }
+    // Choosing it on a socket makes the kernel load its module, where there is one.
+    if !is_available(kernel_name) && !crate::choose::loads(kernel_name) {
+        return Err(Error::Usage(format!("this kernel has no congestion controller {kernel_name} (modprobe tcp_{kernel_name} did not help)")));
+    }
+    Ok(Controller {
+        kernel_name: kernel_name.to_owned(),
+        held: None,
+    })
+}
+
+/// The controller's settings as its header orders them, and its object.
+fn settings(
+    name: &str,
+    parameters: &[(&str, u64)],
+) -> Result<([u64; PARAMETERS], &'static [u8]), Error> {
+    let (Some(controller), Some(bytes)) = (mp_controllers::find(name), object::bytes(name)) else {
+        let ours = mp_controllers::all()
+            .iter()
+            .map(|controller| controller.name);
+        let known: Vec<_> = ours.chain(BUILT_IN.iter().map(|(name, _)| *name)).collect();
+        return Err(Error::Usage(format!(
+            "unknown controller {name} (known: {})",
+            known.join(", ")
+        )));
+    };
+    let mut words = controller.connection().parameters;
+    for (parameter, value) in parameters {
+        let index = controller.parameter(parameter).ok_or_else(|| {
+            let known: Vec<_> = controller
+                .parameters
+                .iter()
+                .map(|parameter| parameter.name)
+                .collect();
+            let known = if known.is_empty() {
+                "it has none".into()
+            } else {
+                format!("it has {}", known.join(", "))
+            };
+            Error::Usage(format!(
+                "controller {name} has no parameter {parameter} ({known})"
+            ))
+        })?;
+        words[index] = *value;
+    }
+    Ok((words, bytes))
+}
+
+fn pins(kernel_name: &str) -> Result<PathBuf, Error> {
+    Ok(mounts::bpffs()?.join("multipilot").join(kernel_name))
+}
+
+fn is_available(kernel_name: &str) -> bool {
+    fs::read_to_string(AVAILABLE)
+        .is_ok_and(|names| names.split_whitespace().any(|name| name == kernel_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_controller_or_parameter_is_a_wrong_call_that_lists_the_known() {
+        let error = acquire("lai", &[]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error.to_string().contains("reno, lia") && error.to_string().contains("cubic"),
+            "{error}"
+        );
+        let error = acquire("reno", &[("beta", 1)]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let error = acquire("cubic", &[("beta", 1)]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn every_controller_of_the_registry_has_an_object_and_a_name_the_kernel_takes() {
+        for controller in mp_controllers::all() {
+            let bytes = object::bytes(controller.name).expect(controller.name);
+            let name = object::kernel_name(
+                controller.name,
+                bytes,
+                &controller.connection().parameters,
+                false,
+            );
+            assert!(
+                name.len() <= 15 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
+                "{name}"
+            );
+            let mut other = controller.connection().parameters;
+            other[0] += 1;
+            assert_ne!(
+                name,
+                object::kernel_name(controller.name, bytes, &other, false)
+            );
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! MPTCP, and a congestion controller, for a whole process tree of unmodified programs: by `LD_PRELOAD`.
+//!
+//! What it cannot help: statically linked programs (they never ask libc for a socket) and set-user-ID ones (the dynamic
+//! linker ignores the variable for them).
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Context, Error};
+use crate::state;
+
+const SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+
+/// Makes `command` and all it starts use MPTCP, and the controller where one is named.
+pub fn apply(command: &mut Command, controller: Option<&str>) -> Result<(), Error> {
+    let mut list = OsString::from(shim()?);
+    if let Some(earlier) = env::var_os("LD_PRELOAD").filter(|earlier| !earlier.is_empty()) {
+        list.push(":");
+        list.push(earlier);
+    }
+    command.env("LD_PRELOAD", list);
+    match controller {
+        Some(name) => command.env("MULTIPILOT_CONTROLLER", name),
+        None => command.env_remove("MULTIPILOT_CONTROLLER"),
+    };
+    Ok(())
+}
+
+/// Whether the shim reaches this program: `false` for a statically linked ELF file.
+pub fn reaches(program: &std::path::Path) -> bool {
+    const PT_INTERP: u32 = 3;
+    let Ok(bytes) = fs::read(program) else {
+        return true;
+    };
+    if bytes.len() < 64 || bytes[..5] != *b"\x7fELF\x02" {
+        return true; // a script: its interpreter decides
+    }
+    let word = |at: usize, size: usize| {
+        bytes.get(at..at + size).map_or(0, |raw| {
+            raw.iter()
+                .rev()
+                .fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+        })
+    };
+    let (table, size, count) = (
+        word(32, 8) as usize,
+        word(54, 2) as usize,
+        word(56, 2) as usize,
+    );
+    (0..count).any(|index| word(table.saturating_add(index * size), 4) as u32 == PT_INTERP)
+}
+
+/// The library as a file. It stays for the processes that outlive us; /run is emptied by a reboot.
+fn shim() -> Result<PathBuf, Error> {
+    // SAFETY: no preconditions.
+    let user = unsafe { libc::geteuid() };
+    let folder = match (user, env::var_os("XDG_RUNTIME_DIR")) {
+        (0, _) => PathBuf::from(state::DIR),
+        (_, Some(folder)) => PathBuf::from(folder).join("multipilot"),
+        (_, None) => env::temp_dir().join(format!("multipilot-{user}")),
+    };
+    // Root's is for every user that root's children turn into.
+    let mode = if user == 0 { 0o755 } else { 0o700 };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(&folder)
+        .context(folder.display())?;
+    if fs::metadata(&folder).context(folder.display())?.uid() != user {
+        return Err(Error::Failed(format!(
+            "{} belongs to somebody else: remove it",
+            folder.display()
+        )));
+    }
+    let hash = Sha256::digest(SHIM);
+    let path = folder.join(format!(
+        "preload-{:02x}{:02x}{:02x}{:02x}.so",
+        hash[0], hash[1], hash[2], hash[3]
+    ));
+    if fs::read(&path).is_ok_and(|there| there == SHIM) {
+        return Ok(path);
+    }
+    let fresh = folder.join(format!("preload-{}.new", std::process::id()));
+    fs::write(&fresh, SHIM).context(fresh.display())?;
+    fs::rename(&fresh, &path).context(path.display())?;
+    Ok(path)
+}
