@@ -1,1 +1,123 @@
-fn main() {}
+#![forbid(unsafe_code)]
+//! The `multipilot` command.
+
+mod bundled;
+mod compare;
+mod demo;
+mod external;
+mod list;
+mod names;
+mod outcome;
+mod plan;
+mod progress;
+mod runner;
+mod signals;
+mod table;
+mod world;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use outcome::{Failure, Outcome};
+
+/// An autopilot for Multipath TCP: compare congestion controllers, path managers and schedulers on emulated paths
+#[derive(Parser)]
+#[command(name = "multipilot", version, after_help = AFTER)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "\
+Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report,
+agree and paper.
+
+Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// What there is to choose from
+    List(list::List),
+    /// A scenario's variants side by side: who does better, and how sure that is
+    Compare(compare::Compare),
+    /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
+    Demo(demo::Demo),
+    /// Completions for a shell, to be sourced
+    Completions { shell: clap_complete::Shell },
+    #[command(external_subcommand)]
+    External(Vec<OsString>),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    signals::catch();
+    match dispatch(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let line = failure.to_string();
+            if !line.is_empty() {
+                eprintln!("multipilot: {line}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::List(args) => list::main(&args),
+        Command::Compare(args) => compare::main(&args),
+        Command::Demo(args) => demo::main(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Cli::command(),
+                "multipilot",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
+        Command::External(words) => {
+            let own: Vec<String> = Cli::command()
+                .get_subcommands()
+                .map(|c| c.get_name().to_owned())
+                .collect();
+            external::main(&words, &own)
+        }
+    }
+}
+
+/// Help goes to stdout as it is; an error of the call becomes one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let useful =
+        lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
+    let line = useful
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replacen("error: ", "", 1)
+        .replace("tip: ", "— ");
+    let failure = Failure::Usage(
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            "no command; see multipilot --help".into()
+        } else {
+            format!("{line}; see multipilot --help")
+        },
+    );
+    eprintln!("multipilot: {failure}");
+    ExitCode::from(failure.code())
+}

@@ -10,5 +10,5 @@ pub mod run;
 
 pub use document::{Document, Failure, SCHEMA};
 pub use folder::{Error, Folder};
-pub use row::Row;
+pub use row::{is_under_test, Row};
 pub use run::*;

@@ -50,8 +50,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Reduces a run. Under test are the connections that take the variant's choices: MPTCP without a controller, path
-    /// manager or scheduler of their own; where there are none, all of them.
+    /// Reduces a run.
     pub fn of(scenario: &Scenario, variant: &Variant, seed: u64, run: &Run) -> Row {
         let tested: Vec<&Transfer> = of_connections(run, scenario, |c| is_under_test(scenario, c));
         let rivals: Vec<&Transfer> = of_connections(run, scenario, |c| !is_under_test(scenario, c));
@@ -101,15 +100,24 @@ impl Row {
     }
 }
 
-/// Whether a connection takes the variant's choices.
+/// Whether a connection takes the variant's choices. Where no MPTCP connection does, plain TCP without a controller of its
+/// own does, and where there is none either, all are under test.
 pub fn is_under_test(scenario: &Scenario, connection: &Connection) -> bool {
-    let takes = |c: &Connection| {
+    let mptcp = |c: &Connection| {
         c.protocol == Protocol::Mptcp
             && c.controller.is_none()
             && c.path_manager.is_none()
             && c.scheduler.is_none()
     };
-    takes(connection) || !scenario.connections.iter().any(takes)
+    let tcp = |c: &Connection| c.protocol == Protocol::Tcp && c.controller.is_none();
+    let any = |takes: fn(&Connection) -> bool| scenario.connections.iter().any(takes);
+    if any(mptcp) {
+        mptcp(connection)
+    } else if any(tcp) {
+        tcp(connection)
+    } else {
+        true
+    }
 }
 
 fn of_connections<'a>(

@@ -1,0 +1,47 @@
+//! Embeds `scenarios/`, so that the command works alone, on a machine that has nothing else of multipilot.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../scenarios")
+        .canonicalize()?;
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut code = String::from("pub static FILES: &[(&str, &[u8])] = &[\n");
+    for file in files {
+        let name = file.strip_prefix(&root).map_err(io::Error::other)?;
+        let _ = writeln!(
+            code,
+            "    ({:?}, include_bytes!({:?})),",
+            name.display().to_string(),
+            file.display().to_string()
+        );
+    }
+    code += "];\n";
+    let out = PathBuf::from(
+        env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?,
+    );
+    fs::write(out.join("bundled.rs"), code)
+}
+
+/// Scenarios and the traces that they may name.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let wanted = path
+            .extension()
+            .is_some_and(|e| ["toml", "csv", "mahi", "gz"].iter().any(|w| e == *w));
+        if path.is_dir() {
+            println!("cargo::rerun-if-changed={}", path.display());
+            collect(&path, files)?;
+        } else if wanted {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! `multipilot compare`: a scenario's variants side by side, each with several seeds.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
+use mp_scenario::{Experiment, Overrides};
+
+use crate::outcome::{usage, Failure, Outcome};
+use crate::plan::{self, Job};
+use crate::progress::Progress;
+use crate::world::World;
+use crate::{bundled, names, runner, table};
+
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// A scenario file, or the name of a built-in one (see multipilot list scenarios)
+    pub scenario: String,
+    /// Where to run it [default: kernel; exit code 3 where this machine cannot]
+    #[arg(long, value_enum)]
+    pub world: Option<World>,
+    /// Compare these instead of the scenario's; settings that it gives them stay
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub controllers: Vec<String>,
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        help = "Compare these instead of the scenario's"
+    )]
+    pub path_managers: Vec<String>,
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        help = "Compare these instead of the scenario's"
+    )]
+    pub schedulers: Vec<String>,
+    /// Runs of each variant, with the scenario's seed, the next one, …
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub seeds: u64,
+    /// Upper bound of one run: seconds, or with a unit such as 500ms
+    #[arg(long, value_name = "S")]
+    pub duration: Option<String>,
+    /// Change a key of the scenario, e.g. paths.wifi.loss=0.02; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Measure each single path with plain TCP too, and from that the benefit of aggregation
+    #[arg(long)]
+    pub ben: bool,
+    /// Folder of the record; the same call with the same folder resumes [default: a new one under results/]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON document and nothing else; without --out no folder is left behind
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Compare {
+    pub fn overrides(&self) -> Overrides {
+        // The contract's --duration is in seconds.
+        let bare = |text: &String| text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let duration = self.duration.as_ref().map(|text| {
+            if bare(text) {
+                format!("{text}s")
+            } else {
+                text.clone()
+            }
+        });
+        Overrides {
+            set: self.set.clone(),
+            duration,
+            controllers: self.controllers.clone(),
+            path_managers: self.path_managers.clone(),
+            schedulers: self.schedulers.clone(),
+        }
+    }
+}
+
+pub fn main(args: &Compare) -> Outcome {
+    let experiment = bundled::load(&args.scenario, &args.overrides())?;
+    let asked = args.world;
+    // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
+    check(&experiment, asked.unwrap_or(World::Kernel))?;
+    let world = World::choose(asked)?;
+    compare(&experiment, world, args).map(|_| ())
+}
+
+fn check(experiment: &Experiment, world: World) -> Outcome {
+    experiment
+        .cells
+        .iter()
+        .try_for_each(|cell| names::check(&cell.scenario, world))
+}
+
+/// Runs what is missing of the comparison and shows the whole; the folder it lies in, where it stays.
+pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome<Option<PathBuf>> {
+    let temporary = match (&args.out, args.json) {
+        (None, true) => {
+            Some(tempfile::tempdir().map_err(|e| usage(format!("no temporary folder: {e}")))?)
+        }
+        _ => None,
+    };
+    let path = match (&args.out, &temporary) {
+        (Some(out), _) => out.clone(),
+        (None, Some(folder)) => folder.path().to_owned(),
+        (None, None) => fresh_folder(&experiment.name, world)?,
+    };
+    let document = Document::new(&experiment.name, &experiment.title, world.name());
+    let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(usage)?;
+    let ended = run_missing(experiment, world, args, &mut folder);
+    if args.ben {
+        fill_ben(experiment, &mut folder)?;
+    }
+    let keep = temporary.is_none().then_some(path);
+    show(experiment, folder.document(), keep.as_deref(), args.json);
+    ended
+        .map(|()| keep.clone())
+        .map_err(|e| explain(e, folder.document(), keep.as_deref()))
+}
+
+fn run_missing(
+    experiment: &Experiment,
+    world: World,
+    args: &Compare,
+    folder: &mut Folder,
+) -> Outcome {
+    let all = plan::jobs(experiment, args.seeds, args.ben);
+    let total = all.len();
+    let jobs: Vec<Job> = all
+        .into_iter()
+        .filter(|j| folder.find(&j.variant.name, j.seed).is_none())
+        .collect();
+    if jobs.len() < total {
+        eprintln!("resuming: {} of {total} runs are done", total - jobs.len());
+    }
+    let longest = experiment
+        .cells
+        .iter()
+        .map(|c| c.scenario.duration.as_secs_f64())
+        .fold(0.0, f64::max);
+    let mut progress = Progress::new(jobs.len(), longest);
+    runner::run(world, &jobs, &mut progress, &mut |job, result, progress| {
+        keep(folder, job, result, progress)
+    })?;
+    match folder.document().failed.len() {
+        0 => Ok(()),
+        failed => Err(Failure::Run(format!("{failed} of {total} runs failed"))),
+    }
+}
+
+fn keep(
+    folder: &mut Folder,
+    job: &Job,
+    result: Result<Run, String>,
+    progress: &mut Progress,
+) -> Outcome {
+    let label = job.label();
+    match result {
+        Ok(run) => {
+            let row = Row {
+                cell: job.cell.clone(),
+                ..Row::of(&job.scenario, &job.variant, job.seed, &run)
+            };
+            for note in &row.notes {
+                progress.say(&format!("{label}: {note}"));
+            }
+            progress.end(&format!("{label}: {}", brief(&row)));
+            folder.append(row, &run).map_err(usage)
+        }
+        Err(error) => {
+            progress.say(&format!(
+                "multipilot: {label}: {}",
+                error.replace('\n', " ")
+            ));
+            progress.end(&format!("{label}: failed"));
+            let failure = FailedRun {
+                variant: job.variant.name.clone(),
+                seed: job.seed,
+                error,
+            };
+            folder.fail(failure).map_err(usage)
+        }
+    }
+}
+
+fn brief(row: &Row) -> String {
+    let time = row
+        .completion_s
+        .map_or(String::new(), |s| format!(", {s:.2} s"));
+    format!("{:.2} Mbit/s{time}", row.goodput_mbps)
+}
+
+fn fill_ben(experiment: &Experiment, folder: &mut Folder) -> Outcome {
+    let rows = folder.document().rows.clone();
+    let mut found = Vec::new();
+    plan::fill_ben(experiment, &rows, |variant, seed, ben| {
+        found.push((variant.to_owned(), seed, ben))
+    });
+    let of = |row: &Row| {
+        found
+            .iter()
+            .find(|(v, s, _)| row.key() == (v.as_str(), *s))
+            .and_then(|f| f.2)
+    };
+    folder.amend(|row| row.ben = of(row)).map_err(usage)
+}
+
+fn show(experiment: &Experiment, document: &Document, folder: Option<&Path>, json: bool) {
+    if json {
+        println!("{}", document.to_json());
+        return;
+    }
+    let labels: Vec<&str> = experiment.cells.iter().map(|c| c.label.as_str()).collect();
+    print!("{}", table::render(&document.rows, &labels));
+    if let Some(folder) = folder {
+        println!("record: {}", folder.display());
+    }
+}
+
+/// An interrupt says what is kept and how to go on.
+fn explain(failure: Failure, document: &Document, folder: Option<&Path>) -> Failure {
+    match (failure, folder) {
+        (Failure::Interrupted(_), Some(folder)) => {
+            let (rows, folder) = (document.rows.len(), folder.display());
+            Failure::Interrupted(format!(
+                "interrupted; {rows} runs are kept, the same call with --out {folder} goes on"
+            ))
+        }
+        (failure, _) => failure,
+    }
+}
+
+/// `results/SCENARIO-WORLD-NNN`, the first number that is free.
+fn fresh_folder(name: &str, world: World) -> Outcome<PathBuf> {
+    let results = Path::new("results");
+    let no = |e: std::io::Error| {
+        usage(format!(
+            "results: {e}; choose a folder that can be written with --out"
+        ))
+    };
+    std::fs::create_dir_all(results).map_err(no)?;
+    for number in 1.. {
+        let path = results.join(format!(
+            "{}-{}-{number:03}",
+            name.replace('/', "-"),
+            world.name()
+        ));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(no(e)),
+        }
+    }
+    Err(usage(
+        "results: no number is left; choose a folder with --out",
+    ))
+}

@@ -1,0 +1,97 @@
+//! `multipilot demo`: one file over emulated Wi-Fi and LTE with every controller, in the kernel where that can be.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use crate::compare::{self, Compare};
+use crate::outcome::Outcome;
+use crate::world::{kernel_lacks, World};
+use crate::{bundled, external, names};
+
+const SCENARIO: &str = "wifi-lte";
+
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Where to run it [default: kernel, or the simulator where this machine cannot]
+    #[arg(long, value_enum)]
+    world: Option<World>,
+    /// Folder of the record and its report [default: a new one under results/]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub fn main(args: &Demo) -> Outcome {
+    let world = match (args.world, kernel_lacks()) {
+        (None, Some(what)) => {
+            eprintln!("The kernel world needs {what}: this demo runs in the simulator.");
+            World::Sim
+        }
+        (asked, _) => World::choose(asked)?,
+    };
+    let compare = Compare {
+        scenario: SCENARIO.into(),
+        world: Some(world),
+        controllers: available(world),
+        path_managers: vec![],
+        schedulers: vec![],
+        seeds: if world == World::Sim { 5 } else { 2 },
+        duration: None,
+        set: vec![],
+        ben: false,
+        out: args.out.clone(),
+        json: false,
+    };
+    let experiment = bundled::builtin(SCENARIO, &compare.overrides())?;
+    eprintln!(
+        "{}: {}",
+        experiment.title,
+        experiment.cells[0].scenario.description.trim()
+    );
+    if let Some(folder) = compare::compare(&experiment, world, &compare)? {
+        report(&folder);
+    }
+    Ok(())
+}
+
+/// The scenario's own choice, less what this kernel does not have.
+fn available(world: World) -> Vec<String> {
+    let Ok(experiment) = bundled::builtin(SCENARIO, &Default::default()) else {
+        return vec![];
+    };
+    let scenario = &experiment.cells[0].scenario;
+    let alone = |name: &String| {
+        let mut one = scenario.clone();
+        one.variants.retain(|v| v.controller == *name);
+        names::check(&one, world)
+            .map_err(|e| eprintln!("left out: {e}"))
+            .is_ok()
+    };
+    scenario
+        .variants
+        .iter()
+        .map(|v| v.controller.clone())
+        .filter(alone)
+        .collect()
+}
+
+fn report(folder: &std::path::Path) {
+    let page = folder.join("report.html");
+    let Some(program) = external::find("report") else {
+        println!("report: there is no multipilot-report on the PATH; make python builds it, then multipilot report {}", folder.display());
+        return;
+    };
+    let done = Command::new(program)
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    match done {
+        Ok(status) if status.success() && page.is_file() => println!("report: {}", page.display()),
+        _ => println!(
+            "report: multipilot report {} did not work; the record is complete without it",
+            folder.display()
+        ),
+    }
+}

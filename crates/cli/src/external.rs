@@ -1,0 +1,59 @@
+//! Commands that live elsewhere, as git and cargo have them: `multipilot report` runs `multipilot-report`.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use mp_scenario::did_you_mean;
+
+use crate::outcome::{usage, Failure, Outcome};
+
+/// Python's commands, for the hint where the package is missing.
+const PYTHON: [&str; 5] = ["report", "agree", "paper", "train", "sweep"];
+
+/// Beside this program first, then on the PATH.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let file = format!("multipilot-{name}");
+    let beside = env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(PathBuf::from));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = beside.into_iter().chain(env::split_paths(&path));
+    folders.find_map(|folder| Some(folder.join(&file)).filter(|f| is_executable(f)))
+}
+
+fn is_executable(file: &std::path::Path) -> bool {
+    file.metadata()
+        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+pub fn main(words: &[OsString], own: &[String]) -> Outcome {
+    let Some((name, rest)) = words.split_first() else {
+        return Err(usage("no command"));
+    };
+    let name = name.to_string_lossy();
+    let Some(program) = find(&name).filter(|_| !name.contains('/')) else {
+        return Err(usage(missing(&name, own)));
+    };
+    // The other program is in the same process group and gets Ctrl-C itself.
+    let status = Command::new(&program)
+        .args(rest)
+        .status()
+        .map_err(|e| Failure::Run(format!("{}: cannot be started: {e}", program.display())))?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(Failure::Code(u8::try_from(code).unwrap_or(1))),
+        (None, signal) => Err(Failure::Code(128 + signal.unwrap_or(0) as u8)),
+    }
+}
+
+fn missing(name: &str, own: &[String]) -> String {
+    if PYTHON.contains(&name) {
+        return format!("{name} is a command of the Python package, and there is no multipilot-{name} on the PATH; make python builds it");
+    }
+    let known = own.iter().map(String::as_str).chain(PYTHON);
+    format!("unknown command {name}{}, and there is no multipilot-{name} on the PATH; see multipilot --help", did_you_mean(name, known))
+}

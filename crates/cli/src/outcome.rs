@@ -1,0 +1,48 @@
+//! How a command ends: the exit codes, each with its one line.
+
+use std::fmt;
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// 1: a run failed; its line has been said already, or is said now.
+    Run(String),
+    /// 2: the call or a file is wrong.
+    Usage(String),
+    /// 3: this machine cannot do it.
+    Unable(String),
+    /// 130: Ctrl-C.
+    Interrupted(String),
+    /// What an external command ended with.
+    Code(u8),
+}
+
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Run(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Unable(_) => 3,
+            Failure::Interrupted(_) => 130,
+            Failure::Code(code) => *code,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Run(line)
+            | Failure::Usage(line)
+            | Failure::Unable(line)
+            | Failure::Interrupted(line) => f.write_str(&line.replace('\n', " ")),
+            Failure::Code(_) => Ok(()),
+        }
+    }
+}
+
+pub fn usage(error: impl fmt::Display) -> Failure {
+    Failure::Usage(error.to_string())
+}

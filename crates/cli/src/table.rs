@@ -1,0 +1,361 @@
+//! The table at the end of a comparison: one line a variant, the best first, and who won.
+
+use indexmap::IndexMap;
+use mp_record::metrics::{differ, Interval};
+use mp_record::Row;
+
+/// All runs of one variant.
+struct Entry<'a> {
+    name: &'a str,
+    rows: Vec<&'a Row>,
+}
+
+impl Entry<'_> {
+    fn values(&self, get: impl Fn(&Row) -> Option<f64>) -> Vec<f64> {
+        self.rows.iter().filter_map(|r| get(r)).collect()
+    }
+
+    /// Present in every run, so that a mean leaves none out.
+    fn interval(&self, get: impl Fn(&Row) -> Option<f64>) -> Option<Interval> {
+        let values = self.values(get);
+        if values.len() == self.rows.len() {
+            Interval::of(&values)
+        } else {
+            None
+        }
+    }
+
+    fn fell_back(&self) -> usize {
+        self.rows.iter().filter(|r| r.fallback).count()
+    }
+
+    fn is_yardstick(&self) -> bool {
+        self.name.contains(" [tcp on ")
+    }
+
+    fn flags(&self) -> String {
+        let mut flags = Vec::new();
+        let runs = self.rows.len();
+        if self.fell_back() > 0 {
+            flags.push(format!(
+                "fell back to TCP in {} of {runs}",
+                self.fell_back()
+            ));
+        }
+        let unfinished: u32 = self.rows.iter().map(|r| r.unfinished).sum();
+        if unfinished > 0 {
+            flags.push(format!("{unfinished} unfinished"));
+        }
+        let dropped: u64 = self.rows.iter().map(|r| r.samples_dropped).sum();
+        if dropped > 0 {
+            flags.push(format!("{dropped} samples lost"));
+        }
+        flags.join(", ")
+    }
+}
+
+/// Which figure decides.
+#[derive(Clone, Copy, PartialEq)]
+enum Goal {
+    /// All transfers have a size: the shorter the better.
+    Completion,
+    Goodput,
+}
+
+impl Goal {
+    fn get(self, row: &Row) -> Option<f64> {
+        match self {
+            Goal::Completion => row.completion_s,
+            Goal::Goodput => Some(row.goodput_mbps),
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Goal::Completion => "s",
+            Goal::Goodput => "Mbit/s",
+        }
+    }
+
+    /// How much better `best` is than `other`, in percent of the other.
+    fn lead(self, best: f64, other: f64) -> f64 {
+        match self {
+            Goal::Completion => (other / best - 1.0) * 100.0,
+            Goal::Goodput => (best / other - 1.0) * 100.0,
+        }
+    }
+}
+
+/// The whole table as text; `cells` are the grid's labels, in order (one empty label without a grid).
+pub fn render(rows: &[Row], cells: &[&str]) -> String {
+    let mut out = String::new();
+    for label in cells {
+        let mut entries: IndexMap<&str, Entry> = IndexMap::new();
+        for row in rows.iter().filter(|r| in_cell(r, label)) {
+            entries
+                .entry(&row.variant)
+                .or_insert_with(|| Entry {
+                    name: &row.variant,
+                    rows: Vec::new(),
+                })
+                .rows
+                .push(row);
+        }
+        if entries.is_empty() {
+            continue;
+        }
+        if !label.is_empty() {
+            out += &format!("{label}\n");
+        }
+        out += &one(entries.into_values().collect(), label);
+        out.push('\n');
+    }
+    out
+}
+
+fn in_cell(row: &Row, label: &str) -> bool {
+    label.is_empty() || short_name(&row.variant, label).len() < row.variant.len()
+}
+
+/// A variant's name without the cell's label, which stands above the table.
+fn short_name(name: &str, label: &str) -> String {
+    if label.is_empty() {
+        return name.to_owned();
+    }
+    match name.split_once(&format!(" {label}")) {
+        Some((before, after)) if after.is_empty() || after.starts_with(" [") => {
+            format!("{before}{after}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
+    let contest = |e: &&Entry<'_>| !e.is_yardstick() && e.fell_back() == 0;
+    let sized = entries
+        .iter()
+        .filter(|e| !e.is_yardstick())
+        .any(|e| !e.values(|r| r.completion_s).is_empty());
+    let goal = if sized {
+        Goal::Completion
+    } else {
+        Goal::Goodput
+    };
+    let rank = |e: &Entry<'_>| match (goal, e.interval(|r| goal.get(r))) {
+        (_, None) => f64::INFINITY,
+        (Goal::Completion, Some(i)) => i.mean,
+        (Goal::Goodput, Some(i)) => -i.mean,
+    };
+    entries.sort_by(|a, b| {
+        (a.is_yardstick(), rank(a))
+            .partial_cmp(&(b.is_yardstick(), rank(b)))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+
+    let mut lines = vec![[
+        "variant",
+        "goodput Mbit/s",
+        "completion s",
+        "Jain",
+        "Ben",
+        "rivals Mbit/s",
+        "runs",
+        "",
+    ]
+    .map(String::from)
+    .to_vec()];
+    for e in &entries {
+        lines.push(vec![
+            short_name(e.name, label),
+            show(e.interval(|r| Some(r.goodput_mbps)), 2),
+            show(e.interval(|r| r.completion_s), 2),
+            show(e.interval(|r| r.jain), 3),
+            show(e.interval(|r| r.ben), 2),
+            show(e.interval(|r| r.competing_mbps), 2),
+            e.rows.len().to_string(),
+            e.flags(),
+        ]);
+    }
+    align(drop_empty_columns(lines))
+        + &verdict(
+            entries.iter().filter(contest).collect(),
+            entries.iter().filter(|e| !e.is_yardstick()).count(),
+            goal,
+            label,
+        )
+}
+
+fn show(interval: Option<Interval>, decimals: usize) -> String {
+    match interval {
+        None => String::new(),
+        Some(Interval {
+            mean,
+            half: Some(half),
+            ..
+        }) => format!("{mean:.decimals$} ± {half:.decimals$}"),
+        Some(Interval { mean, .. }) => format!("{mean:.decimals$}"),
+    }
+}
+
+fn drop_empty_columns(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let filled = |c: usize| lines[1..].iter().any(|l| !l[c].is_empty());
+    let keep: Vec<usize> = (0..lines[0].len()).filter(|c| filled(*c)).collect();
+    lines
+        .iter()
+        .map(|l| keep.iter().map(|c| l[*c].clone()).collect())
+        .collect()
+}
+
+/// The first column to the left, numbers to the right, remarks to the left again.
+fn align(lines: Vec<Vec<String>>) -> String {
+    let width = |c: usize| {
+        lines
+            .iter()
+            .map(|l| l[c].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let remarks = lines[0]
+        .iter()
+        .position(String::is_empty)
+        .unwrap_or(usize::MAX);
+    let cell = |(c, text): (usize, &String)| match c {
+        0 => format!("{text:<w$}", w = widths[c]),
+        c if c == remarks => text.clone(),
+        c => format!("{text:>w$}", w = widths[c]),
+    };
+    let line = |l: &Vec<String>| {
+        l.iter()
+            .enumerate()
+            .map(cell)
+            .collect::<Vec<_>>()
+            .join("  ")
+            .trim_end()
+            .to_owned()
+            + "\n"
+    };
+    lines.iter().map(line).collect()
+}
+
+/// Who won, by how much, and whether that is more than chance.
+fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> String {
+    let mean = |e: &Entry<'_>| e.interval(|r| goal.get(r)).map(|i| i.mean);
+    let ranked: Vec<(&Entry<'_>, f64)> = contest
+        .iter()
+        .filter_map(|e| mean(e).map(|m| (*e, m)))
+        .collect();
+    let Some((best, best_mean)) = ranked.first() else {
+        return "No winner: no variant has a result that counts.\n".into();
+    };
+    if all < 2 {
+        return String::new();
+    }
+    let name = short_name(best.name, label);
+    let Some((second, second_mean)) = ranked.get(1) else {
+        return format!(
+            "Winner: {name} with {best_mean:.2} {}, the only variant whose result counts.\n",
+            goal.unit()
+        );
+    };
+    let lead = goal.lead(*best_mean, *second_mean);
+    let values = |e: &Entry<'_>| e.values(|r| goal.get(r));
+    let sure = match differ(&values(best), &values(second)) {
+        Some(true) => "beyond chance at 95 %",
+        Some(false) => "within chance at 95 %: more --seeds would tell",
+        None => "one run each: more --seeds would tell whether it is chance",
+    };
+    let runner_up = short_name(second.name, label);
+    format!(
+        "Winner: {name} with {best_mean:.2} {}, {lead:.1} % ahead of {runner_up} ({sure}).\n",
+        goal.unit()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(variant: &str, seed: u64, goodput_mbps: f64, completion_s: Option<f64>) -> Row {
+        Row {
+            variant: variant.into(),
+            seed,
+            goodput_mbps,
+            completion_s,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn the_best_stands_first_and_wins() {
+        let rows = [
+            row("lia", 1, 10.0, None),
+            row("lia", 2, 10.2, None),
+            row("olia", 1, 20.0, None),
+            row("olia", 2, 20.2, None),
+        ];
+        let text = render(&rows, &[""]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "variant  goodput Mbit/s  runs");
+        assert_eq!(lines[1], "olia      20.10 ± 1.27     2");
+        assert_eq!(lines[2], "lia       10.10 ± 1.27     2");
+        assert_eq!(
+            lines[3],
+            "Winner: olia with 20.10 Mbit/s, 99.0 % ahead of lia (beyond chance at 95 %)."
+        );
+    }
+
+    #[test]
+    fn files_are_won_by_the_shorter_time_and_by_whoever_finished() {
+        let rows = [
+            row("fast", 1, 9.0, Some(4.0)),
+            row("slow", 1, 10.0, Some(5.0)),
+            Row {
+                unfinished: 2,
+                ..row("stuck", 1, 99.0, None)
+            },
+        ];
+        let text = render(&rows, &[""]);
+        assert!(
+            text.contains("Winner: fast with 4.00 s, 25.0 % ahead of slow (one run each"),
+            "{text}"
+        );
+        assert!(text.contains("2 unfinished"), "{text}");
+    }
+
+    #[test]
+    fn a_fallback_is_flagged_and_cannot_win() {
+        let rows = [
+            Row {
+                fallback: true,
+                samples_dropped: 7,
+                ..row("tcp", 1, 90.0, None)
+            },
+            row("lia", 1, 10.0, None),
+        ];
+        let text = render(&rows, &[""]);
+        assert!(
+            text.contains("fell back to TCP in 1 of 1, 7 samples lost"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Winner: lia with 10.00 Mbit/s, the only variant whose result counts."),
+            "{text}"
+        );
+        let none = render(&rows[..1], &[""]);
+        assert!(none.contains("No winner"), "{none}");
+    }
+
+    #[test]
+    fn cells_have_tables_of_their_own() {
+        let rows = [
+            row("lia w.loss=0", 1, 10.0, None),
+            row("lia w.loss=0.1", 1, 5.0, None),
+            row("lia w.loss=0.1 [tcp on a]", 1, 4.0, None),
+        ];
+        let text = render(&rows, &["w.loss=0", "w.loss=0.1"]);
+        let expected = "w.loss=0\nvariant  goodput Mbit/s  runs\nlia               10.00     1\n\n\
+                        w.loss=0.1\nvariant         goodput Mbit/s  runs\nlia                       5.00     1\nlia [tcp on a]            4.00     1\n\n";
+        assert_eq!(text, expected);
+    }
+}
