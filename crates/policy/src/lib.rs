@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod awareness;
 pub mod path_manager;
 pub mod scheduler;
 

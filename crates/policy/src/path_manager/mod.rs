@@ -4,6 +4,7 @@
 //! [`Subflow`]s it has, calls [`Manage::observe`] at each [`Event`], and carries out the [`Action`]s. An action that
 //! fails comes back as [`Event::SubflowClosed`].
 
+mod aware;
 mod backup;
 mod fullmesh;
 mod ndiffports;
@@ -11,6 +12,7 @@ mod single;
 #[cfg(test)]
 mod tests;
 
+pub use aware::{LossAware, SignalAware};
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
 pub use ndiffports::Ndiffports;
@@ -188,6 +190,10 @@ path_managers! {
         "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
     Backup: Backup, "backup", "A subflow on every path, all but the primary as backup",
         "RFC 8684 section 3.3.8; Paasch et al., \"Exploring mobile/WiFi handover with Multipath TCP\", CellNet 2012";
+    LossAware: LossAware, "loss-aware", "Fullmesh that spares lossy, stalled and obstructive paths (MPTCP-LA)",
+        "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; contribution rule: this project";
+    SignalAware: SignalAware, "signal-aware", "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
+        "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
     Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }
 

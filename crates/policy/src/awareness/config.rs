@@ -1,0 +1,143 @@
+//! What may put a path into backup, and when it comes back.
+
+/// A threshold with hysteresis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Threshold<T> {
+    pub park: T,
+    pub back: T,
+}
+
+/// MPTCP-LA.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Loss {
+    /// Packets over which loss is judged (the paper's N).
+    pub window: u64,
+    /// Lower 95 % bound of the loss above which a path is parked (the paper's γ), for paths of a minimum RTT below
+    /// [`Loss::long_rtt_us`]; `back` holds for a path that has just returned.
+    pub short: Threshold<f64>,
+    /// The same for the other paths.
+    pub long: Threshold<f64>,
+    /// µs
+    pub long_rtt_us: u32,
+}
+
+/// A slow path that holds up the whole stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Contribution {
+    /// Share of time in which the receive window alone kept the sender waiting, from which a path is suspected.
+    pub held: f64,
+    /// Only a path of at least this many times the lowest RTT can be the culprit.
+    pub rtt_ratio: f64,
+    /// A trial without the path lasts this many of the remaining paths' RTTs, and at least `trial_us`.
+    pub trial_rtts: u64,
+    pub trial_us: u64,
+}
+
+/// Times that grow with each repetition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backoff {
+    pub first_us: u64,
+    pub factor: u64,
+    pub most_us: u64,
+}
+
+impl Backoff {
+    /// The `n`-th time, from 0.
+    pub fn time(&self, n: u32) -> u64 {
+        let grown = self
+            .factor
+            .checked_pow(n)
+            .and_then(|f| self.first_us.checked_mul(f));
+        grown.map_or(self.most_us, |t| t.min(self.most_us))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Between two judgements, µs.
+    pub interval_us: u64,
+    pub loss: Option<Loss>,
+    /// MPTCP-MA: received signal strength, dBm.
+    pub signal: Option<Threshold<i32>>,
+    /// Smoothed RTT, µs.
+    pub rtt: Option<Threshold<u32>>,
+    pub contribution: Option<Contribution>,
+    /// A path that delivers this share of the stream, or more, is kept whatever it loses: without it there would be
+    /// less.
+    pub keep_share: f64,
+    /// A path stays as it is for at least this long after a change, µs.
+    pub dwell_us: u64,
+    /// A subflow that sends and has nothing delivered for this many RTTs, and at least `stall_us`, is stalled.
+    pub stall_rtts: u64,
+    pub stall_us: u64,
+    /// How long a path is parked before it is tried again.
+    pub parking: Backoff,
+    /// Time after which a path that behaves begins at the first parking time again, µs.
+    pub forget_us: u64,
+    /// When a subflow that failed is opened again.
+    pub reopening: Backoff,
+}
+
+impl Config {
+    fn base() -> Config {
+        Config {
+            interval_us: 50_000,
+            loss: None,
+            signal: None,
+            rtt: None,
+            contribution: None,
+            keep_share: 0.4,
+            dwell_us: 1_000_000,
+            stall_rtts: 4,
+            stall_us: 500_000,
+            parking: Backoff {
+                first_us: 5_000_000,
+                factor: 3,
+                most_us: 120_000_000,
+            },
+            forget_us: 60_000_000,
+            reopening: Backoff {
+                first_us: 1_000_000,
+                factor: 2,
+                most_us: 60_000_000,
+            },
+        }
+    }
+
+    /// MPTCP-LA with the contribution rule. The thresholds are where stock MPTCP's aggregation benefit crosses zero in
+    /// the simulator with Reno-like controllers.
+    pub fn loss_aware() -> Config {
+        Config {
+            loss: Some(Loss {
+                window: 2_000,
+                short: Threshold {
+                    park: 0.003,
+                    back: 0.0015,
+                },
+                long: Threshold {
+                    park: 0.001,
+                    back: 0.0005,
+                },
+                long_rtt_us: 40_000,
+            }),
+            contribution: Some(Contribution {
+                held: 0.1,
+                rtt_ratio: 2.0,
+                trial_rtts: 20,
+                trial_us: 1_000_000,
+            }),
+            ..Config::base()
+        }
+    }
+
+    /// MPTCP-MA: the signal alone. Below −75 dBm Wi-Fi falls back to its lowest rates.
+    pub fn signal_aware() -> Config {
+        Config {
+            signal: Some(Threshold {
+                park: -75,
+                back: -70,
+            }),
+            ..Config::base()
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Path awareness: a subflow on every path, and those that harm the stream set to backup (MP_PRIO) until they are worth
+//! it again.
+//!
+//! MPTCP-LA judges loss, MPTCP-MA signal strength. Both also see a subflow that has stalled and an interface's rule;
+//! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out on trial, and stays out
+//! if the goodput without it is no lower.
+//!
+//! A path in backup is *parked*. One that carries too little data to be judged cannot clear itself, so parking ends
+//! by time, longer at each repetition ([`Config::parking`]); a stalled one returns as soon as its own retransmissions
+//! get through, one with a bad signal when the signal is back. The path of the largest share is never parked for loss
+//! or contribution, and the last normal subflow never at all.
+
+mod config;
+mod judge;
+mod loss;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Backoff, Config, Contribution, Loss, Threshold};
+pub use loss::lower_bound;
+
+use crate::path_manager::{Action, Event, Manage, Rule, State, View};
+use judge::{Judge, Parked};
+
+/// Why a path is in backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Loss,
+    /// It held up the stream and gave less than it cost.
+    Contribution,
+    Signal,
+    Rtt,
+    /// Nothing gets through.
+    Stalled,
+    /// The user's rule.
+    Metered,
+}
+
+#[derive(Debug, Clone)]
+pub struct Awareness {
+    config: Config,
+    paths: Vec<Judge>,
+    /// Connection: bytes/s and share of time held, smoothed over about a second.
+    goodput: f64,
+    held: f64,
+    last: Option<Last>,
+    trial: Option<Trial>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    now_us: u64,
+    bytes: u64,
+    held_us: u64,
+}
+
+/// A path left out to see whether the connection does better without it.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    path: usize,
+    goodput_before: f64,
+    ends_us: u64,
+}
+
+impl Awareness {
+    pub fn new(config: Config) -> Self {
+        Awareness {
+            config,
+            paths: Vec::new(),
+            goodput: 0.0,
+            held: 0.0,
+            last: None,
+            trial: None,
+        }
+    }
+
+    /// Why each path is in backup; `None` where it is not.
+    pub fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        let normal = self.choose(view);
+        let reason = |path: usize| {
+            self.paths
+                .get(path)
+                .and_then(|j| j.parked)
+                .map(|p| p.reason)
+        };
+        let metered =
+            |path: usize| (view.paths[path].rule == Rule::Metered).then_some(Reason::Metered);
+        (0..view.paths.len())
+            .map(|path| {
+                if normal.contains(&path) {
+                    None
+                } else {
+                    reason(path).or_else(|| metered(path))
+                }
+            })
+            .collect()
+    }
+
+    fn open(&self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
+        let p = &view.paths[path];
+        if view.client && p.up && p.rule != Rule::Untrusted && view.subflows_on(path) == 0 {
+            let reserve =
+                p.rule == Rule::Metered || self.paths.get(path).is_some_and(|j| j.parked.is_some());
+            actions.push(Action::Open {
+                path,
+                backup: reserve,
+            });
+        }
+    }
+
+    fn measure(&mut self, view: &View<'_>) {
+        self.paths.resize_with(view.paths.len(), Judge::default);
+        let last = self.last.replace(Last {
+            now_us: view.now_us,
+            bytes: view.bytes,
+            held_us: view.held_us,
+        });
+        let Some(last) = last.filter(|l| l.now_us < view.now_us) else {
+            return;
+        };
+        let elapsed = (view.now_us - last.now_us) as f64;
+        let weight = judge::weight(elapsed);
+        let rate = view.bytes.saturating_sub(last.bytes) as f64 * 1e6 / elapsed;
+        self.goodput += weight * (rate - self.goodput);
+        let held = (view.held_us.saturating_sub(last.held_us) as f64 / elapsed).min(1.0);
+        self.held += weight * (held - self.held);
+        for (path, judge) in self.paths.iter_mut().enumerate() {
+            let slot = view
+                .subflows
+                .iter()
+                .find(|s| s.state == State::Established && s.path == path);
+            judge.measure(view.now_us, elapsed, slot.map(|s| &s.stats), &self.config);
+        }
+    }
+
+    /// Paths that are to be normal: not parked, not metered; else the least bad one, so that there is always one.
+    fn choose(&self, view: &View<'_>) -> Vec<usize> {
+        let established = |path: &usize| {
+            view.subflows
+                .iter()
+                .any(|s| s.state == State::Established && s.path == *path)
+        };
+        let parked = |path: usize| self.paths.get(path).and_then(|j| j.parked);
+        let live: Vec<usize> = (0..view.paths.len())
+            .filter(|p| view.paths[*p].up)
+            .filter(established)
+            .collect();
+        let good: Vec<usize> = live
+            .iter()
+            .copied()
+            .filter(|&p| parked(p).is_none() && view.paths[p].rule != Rule::Metered)
+            .collect();
+        if !good.is_empty() {
+            return good;
+        }
+        let badness = |path: usize| {
+            let judge = self.paths.get(path);
+            let reason = match parked(path).map(|p| p.reason) {
+                None => 0,
+                Some(Reason::Contribution | Reason::Rtt | Reason::Metered) => 1,
+                Some(Reason::Loss) => 2,
+                Some(Reason::Signal) => 3,
+                Some(Reason::Stalled) => 4,
+            };
+            // A metered path stands in where the others lose, but is preferred to one through which nothing gets.
+            let metered = view.paths[path].rule == Rule::Metered;
+            (
+                reason == 4,
+                metered,
+                reason,
+                judge.map_or(0, |j| (j.loss() * 1e9) as u64),
+            )
+        };
+        live.into_iter()
+            .min_by_key(|&p| badness(p))
+            .into_iter()
+            .collect()
+    }
+
+    fn judge(&mut self, view: &View<'_>) {
+        let now = view.now_us;
+        for (path, judge) in self.paths.iter_mut().enumerate() {
+            judge.settle(now, view.paths[path].signal_dbm, &self.config);
+        }
+        self.end_trial(now);
+        let normal = self.choose(view);
+        if normal.len() < 2 {
+            return;
+        }
+        let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
+        let small = |p: usize| self.paths[p].rate < self.config.keep_share * total;
+        let grounds = |p: usize| {
+            let judge = &self.paths[p];
+            judge
+                .grounds(now, view.paths[p].signal_dbm, &self.config)
+                .filter(|(reason, _)| {
+                    // What loses much may still carry most.
+                    *reason != Reason::Loss || small(p)
+                })
+        };
+        // One at a time: what the worst one does to the others goes with it.
+        let worst = normal
+            .iter()
+            .filter_map(|&p| {
+                grounds(p).map(|(reason, weight)| {
+                    (view.paths[p].rule != Rule::Preferred, weight, p, reason)
+                })
+            })
+            .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
+        if let Some((_, _, path, reason)) = worst {
+            self.paths[path].park(reason, now, &self.config);
+        } else if self.trial.is_none() {
+            self.begin_trial(&normal, view, total);
+        }
+    }
+
+    fn begin_trial(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
+        let Some(rule) = self.config.contribution.filter(|c| self.held >= c.held) else {
+            return;
+        };
+        let rtt = |p: usize| u64::from(self.paths[p].srtt_us);
+        let fastest = normal
+            .iter()
+            .map(|&p| rtt(p))
+            .filter(|&r| r > 0)
+            .min()
+            .unwrap_or(0);
+        let slowest = normal
+            .iter()
+            .copied()
+            .max_by_key(|&p| rtt(p))
+            .expect("two at least");
+        let judge = &self.paths[slowest];
+        let guilty = view.paths[slowest].rule != Rule::Preferred
+            && rtt(slowest) as f64 >= rule.rtt_ratio * fastest as f64
+            && judge.rate < self.config.keep_share * total
+            && judge.may_be_tried(view.now_us, &self.config);
+        if fastest > 0 && guilty {
+            self.trial = Some(Trial {
+                path: slowest,
+                goodput_before: self.goodput,
+                ends_us: view.now_us + (rule.trial_rtts * fastest).max(rule.trial_us),
+            });
+            self.paths[slowest].park(Reason::Contribution, view.now_us, &self.config);
+        }
+    }
+
+    /// Without the path the stream was slower: it comes back, and is left in peace for longer each time.
+    fn end_trial(&mut self, now: u64) {
+        let Some(trial) = self.trial.filter(|t| now >= t.ends_us) else {
+            return;
+        };
+        self.trial = None;
+        let judge = &mut self.paths[trial.path];
+        let still = judge
+            .parked
+            .is_some_and(|Parked { reason, .. }| reason == Reason::Contribution);
+        if still && self.goodput < trial.goodput_before {
+            judge.acquit(now);
+        }
+    }
+
+    fn apply(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
+        let normal = self.choose(view);
+        // First the promotions: never a moment without a normal subflow.
+        for backup in [false, true] {
+            for (slot, s) in view.subflows.iter().enumerate() {
+                let wanted = !normal.contains(&s.path);
+                if s.state == State::Established && s.backup != wanted && wanted == backup {
+                    actions.push(Action::SetBackup { slot, backup });
+                }
+            }
+        }
+    }
+}
+
+impl Manage for Awareness {
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        if !view.client {
+            return;
+        }
+        self.paths
+            .resize_with(view.paths.len().max(self.paths.len()), Judge::default);
+        match event {
+            Event::Established | Event::PathUp(_) => {
+                if let Event::PathUp(path) = event {
+                    self.paths[path] = Judge::default();
+                }
+                (0..view.paths.len()).for_each(|path| self.open(path, view, actions));
+            }
+            Event::PathDown(path) => {
+                // Its data go elsewhere at once, rather than after timeouts.
+                let on =
+                    |s: &crate::path_manager::Subflow| s.state != State::Closed && s.path == path;
+                actions.extend(
+                    (0..view.subflows.len())
+                        .filter(|&i| on(&view.subflows[i]))
+                        .map(|slot| Action::Close { slot }),
+                );
+            }
+            Event::SubflowEstablished(slot) => self.paths[view.subflows[slot].path].opened(),
+            Event::SubflowClosed { path, error, .. } => {
+                if error {
+                    self.paths[path].failed(view.now_us, &self.config);
+                }
+            }
+            Event::Timer => {}
+        }
+        if event == Event::Timer || event == Event::Established {
+            self.measure(view);
+            self.judge(view);
+            for path in 0..view.paths.len() {
+                if self.paths[path].reopen_due(view.now_us) {
+                    self.open(path, view, actions);
+                }
+            }
+            actions.push(Action::Wake {
+                at_us: view.now_us + self.config.interval_us,
+            });
+        }
+        self.apply(view, actions);
+    }
+}
