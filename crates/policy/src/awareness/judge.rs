@@ -125,10 +125,11 @@ impl Judge {
         if self.unanswered > 0 && now_us >= self.progress_us + silence {
             return Some((Reason::Stalled, f64::MAX));
         }
-        if self
+        let rested = self
             .changed_us
-            .is_some_and(|t| now_us < t + config.dwell_us)
-        {
+            .is_none_or(|t| now_us >= t + config.dwell_us);
+        // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
+        if !rested || self.unanswered > 0 {
             return None;
         }
         if config
