@@ -1,0 +1,196 @@
+"""Line charts and bars for papers, in the report's style: ours in full colour, the paper's as hollow marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from multipilot.report import svg
+from multipilot.stats import Mean
+
+COLOURS = {
+    "tcp": svg.MUTED,
+    "lia": svg.PATHS[0],
+    "olia": svg.PATHS[3],
+    "balia": svg.PATHS[2],
+    "rsf-db": svg.PATHS[1],
+    "rsf-lb": svg.PATHS[4],
+    "reno": svg.INK,
+    "cubic": svg.PATHS[5],
+    "bbr": svg.PATHS[7],
+    "wvegas": svg.PATHS[6],
+    "ld-mpsp": svg.PATHS[6],
+    "dalia": svg.BAR,
+}
+NAMES = {
+    "tcp": "TCP, one path",
+    "lia": "LIA",
+    "olia": "OLIA",
+    "balia": "BALIA",
+    "rsf-db": "RSF-DB",
+    "rsf-lb": "RSF-LB",
+    "reno": "Reno, uncoupled",
+    "cubic": "CUBIC, uncoupled",
+    "bbr": "BBR, uncoupled",
+    "wvegas": "wVegas",
+    "ld-mpsp": "LD-MPSP",
+    "dalia": "DALIA (reconstruction)",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Means over x with their intervals; ``marks`` are single points of another source (kernel, paper)."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[Mean | float]
+    colour: str
+    bold: bool = False
+    dashed: bool = False
+    markers: bool = True
+
+
+@dataclass(frozen=True)
+class Mark:
+    x: float
+    y: Mean | float
+    colour: str
+    #: ``kernel`` (filled square) or ``paper`` (hollow diamond).
+    kind: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    marks: Sequence[Mark] = ()
+    log_x: bool = False
+    log_y: bool = False
+    from_zero: bool = True
+    #: Vertical lines with a word each, at x.
+    rules: Sequence[tuple[float, str]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One bar a value: groups side by side, ``paper`` as a hollow diamond over its bar, ``kernel`` as a square."""
+
+    title: str
+    names: Sequence[str]
+    values: Sequence[Mean]
+    colours: Sequence[str]
+    paper: Sequence[float | None] = ()
+    kernel: Sequence[Mean | None] = ()
+    low: float = 0.0
+    digits: int = 2
+
+
+def _split(values: Sequence[Mean | float]) -> tuple[np.ndarray, np.ndarray]:
+    centre = [v.mean if isinstance(v, Mean) else float(v) for v in values]
+    half = [0.0 if not isinstance(v, Mean) or math.isnan(v.half) else v.half for v in values]
+    return np.array(centre), np.array(half)
+
+
+def draw(panels: Sequence[Panel | Bars], label: str, height: float = 3.3) -> str:
+    """The panels side by side as an inline SVG; ``label`` says it to those who cannot see it."""
+    with svg.style():
+        figure = Figure(figsize=(5.3 * max(len(panels), 1.35), height), layout="constrained")
+        widths = [1.0] * len(panels)
+        for axes, panel in zip(
+            figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0], panels, strict=True
+        ):
+            axes.set_title(panel.title)
+            if isinstance(panel, Panel):
+                _lines(axes, panel)
+            else:
+                _bars(axes, panel)
+        return svg.inline(figure, label)
+
+
+def _lines(axes: Axes, panel: Panel) -> None:
+    for curve in panel.curves:
+        y, half = _split(curve.y)
+        x = np.asarray(curve.x, dtype=float)
+        width = 2.4 if curve.bold else 1.3
+        style = (0, (4, 2)) if curve.dashed else "-"
+        marker = "o" if curve.markers else ""
+        axes.plot(x, y, color=curve.colour, lw=width, ls=style, marker=marker, ms=4, mew=0, label=curve.label, zorder=3)
+        if half.any():
+            axes.fill_between(x, y - half, y + half, color=curve.colour, alpha=0.15, lw=0, zorder=2)
+    for mark in panel.marks:
+        (y,), (half,) = _split([mark.y])
+        if mark.kind == "paper":
+            axes.plot(mark.x, y, "D", ms=7, mfc="none", mec=mark.colour, mew=1.4, zorder=5)
+        else:
+            axes.errorbar(mark.x, y, yerr=half or None, fmt="s", ms=6, color=mark.colour, capsize=3, zorder=5)
+    for x, word in panel.rules:
+        axes.axvline(x, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
+        axes.annotate(word, (x, 1), xycoords=("data", "axes fraction"), xytext=(4, -10), textcoords="offset points",
+                      color=svg.MUTED, fontsize=8.5)  # fmt: skip
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+    elif panel.from_zero:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    handles, labels = axes.get_legend_handles_labels()
+    for kind, shape, fill, word in (("kernel", "s", svg.MUTED, "Linux kernel"), ("paper", "D", "none", "the paper")):
+        if any(mark.kind == kind for mark in panel.marks):
+            handles.append(Line2D([], [], ls="", marker=shape, mfc=fill, mec=svg.MUTED, ms=6))
+            labels.append(word)
+    if labels:
+        axes.legend(handles, labels, ncols=2 if len(labels) > 4 else 1)
+
+
+def _bars(axes: Axes, panel: Bars) -> None:
+    values, halves = _split(panel.values)
+    spots = np.arange(len(values))
+    axes.bar(
+        spots,
+        np.nan_to_num(values) - panel.low,
+        bottom=panel.low,
+        width=0.62,
+        color=list(panel.colours),
+        lw=0,
+        zorder=2,
+    )
+    top = panel.low
+    for spot, value, half in zip(spots, values, halves, strict=True):
+        if math.isnan(value):
+            axes.text(spot, panel.low, "not\nmeasured", ha="center", va="bottom", color=svg.MUTED, fontsize=8)
+            continue
+        if half:
+            axes.errorbar(spot, value, yerr=half, color=svg.INK, lw=1.2, capsize=3, zorder=4)
+        top = max(top, value + half)
+        axes.annotate(f"{value:.{panel.digits}f}", (spot, value + half), xytext=(0, 3), textcoords="offset points",
+                      ha="center", color=svg.INK, fontsize=8.5)  # fmt: skip
+    for spot, paper in enumerate(panel.paper):
+        if paper is not None:
+            axes.plot(spot + 0.2, paper, "D", ms=7, mfc="none", mec=svg.INK, mew=1.3, zorder=5)
+            top = max(top, paper)
+    for spot, kernel in enumerate(panel.kernel):
+        if kernel is not None and not math.isnan(kernel.mean):
+            axes.plot(spot - 0.2, kernel.mean, "s", ms=6, color=svg.INK, zorder=5)
+            top = max(top, kernel.mean)
+    axes.set_xticks(spots, list(panel.names))
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylim(panel.low, panel.low + (top - panel.low) * 1.15)
+    handles = []
+    if any(p is not None for p in panel.paper):
+        handles.append(Line2D([], [], ls="", marker="D", mfc="none", mec=svg.INK, ms=6, label="the paper"))
+    if any(k is not None and not math.isnan(k.mean) for k in panel.kernel):
+        handles.append(Line2D([], [], ls="", marker="s", color=svg.INK, ms=6, label="Linux kernel"))
+    if handles:
+        axes.legend(handles=handles, ncols=2, loc="upper left")

@@ -1,0 +1,152 @@
+"""``multipilot paper NAME``: measure what a paper claims, in both worlds, and show it beside the paper's own figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from multipilot.console import CANNOT_HERE, fail, say, stderr
+from multipilot.papers import page
+from multipilot.papers.paper import Paper, Point
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.rsf import PAPER as RSF
+from multipilot.papers.runs import Budget, CannotHere, RunError, Runner, find_command, find_scenarios, parse_budget
+
+PAPERS = {paper.name: paper for paper in (RSF,)}
+WORLDS = ("sim", "kernel", "both")
+SEEDS, QUICK_SEEDS = 20, 3
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(help="Reproduce a paper: run its scenarios, and write one page with its figures beside ours.")
+def paper(
+    name: Annotated[str, typer.Argument(metavar="PAPER", help=" | ".join(PAPERS))],
+    world: Annotated[
+        str | None, typer.Option(help="sim, kernel or both [default: both, where this machine can]")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="ITEM,…", help="these items only, e.g. table2,fig5")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="simulator, few seeds, under two minutes")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"seeds a variant in the simulator [default: {SEEDS}]")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
+    out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
+    scenarios: Annotated[Path | None, typer.Option(help="folder of the paper's scenario files")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
+) -> None:
+    chosen = PAPERS.get(name) or fail(f'there is no paper "{name}": one of {", ".join(PAPERS)}')
+    if world not in (None, *WORLDS):
+        fail(f"--world {world}: one of {', '.join(WORLDS)}")
+    worlds = {"sim": (SIM,), "kernel": (KERNEL,)}.get(world or "", (SIM,) if quick and not world else (SIM, KERNEL))
+    known = [item.name for item in chosen.items]
+    wanted = known if only is None else [part.strip() for part in only.split(",") if part.strip()]
+    for part in wanted:
+        if part not in known:
+            fail(f"--only {part}: one of {', '.join(known)}")
+    folder = out or Path("results") / name
+    try:
+        seconds = parse_budget(budget)
+        runner = Runner(
+            paper=name,
+            out=folder,
+            scenarios=find_scenarios(name, scenarios),
+            command=find_command(),
+            seeds=seeds or (QUICK_SEEDS if quick else SEEDS),
+            quick=quick,
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        results, refusal = _measure(chosen, runner, worlds, wanted, seconds)
+    except ValueError as error:
+        fail(str(error))
+    except RunError as error:
+        fail(str(error), error.code)
+    except KeyboardInterrupt:
+        fail(f"interrupted: the same call with --out {folder} goes on where this one stopped", 130)
+    document = _write(chosen, results, wanted, folder)
+    if as_json:
+        print(json.dumps(document, indent=1))
+    else:
+        print(folder / "index.html")
+    if refusal is not None:
+        if world in ("kernel", "both"):
+            fail(f"{refusal} (the page holds the simulator's part; --world sim asks for no more)", CANNOT_HERE)
+        say(f"no kernel runs: {refusal}")
+
+
+def _measure(
+    chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], seconds: float
+) -> tuple[Results, CannotHere | None]:
+    results = Results()
+    scenarios = {s for item in chosen.items if item.name in wanted for s in item.scenarios}
+    experiments = [e for e in chosen.experiments if e.scenario in scenarios]
+    points = [p for p in chosen.points if p.scenario in scenarios]
+    to_run = [p for p in points if not runner.recall(p, results)]
+    if KERNEL not in worlds:
+        to_run = []
+    refusal = None
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=stderr,
+        transient=True,
+    ) as progress:  # fmt: skip
+        if SIM in worlds:
+            task = progress.add_task("simulator", total=len(experiments))
+            for experiment in experiments:
+                progress.update(task, description=f"simulator  {experiment.scenario}")
+                runner.simulate(experiment, results)
+                progress.advance(task)
+        if to_run:
+            task = progress.add_task("kernel", total=len(to_run))
+            allowance = Budget(seconds)
+            for done, point in enumerate(to_run):
+                if not allowance.allows(_estimate(point, results)):
+                    say(
+                        f"the budget is spent with {len(to_run) - done} kernel points to go: call again with the same --out"
+                    )
+                    break
+                progress.update(task, description=f"kernel  {point.name}")
+                try:
+                    runner.on_kernel(point, results)
+                except CannotHere as error:
+                    refusal = error
+                    break
+                progress.advance(task)
+    return results, refusal
+
+
+def _estimate(point: Point, results: Results) -> float:
+    """Seconds of real time that a kernel run will take: what it took in the simulator, and the setting up."""
+    elapsed = results.mean(SIM, point.scenario, point.controller, "elapsed_s", point.cell)
+    return (elapsed.mean if elapsed.n else 60.0) + 3.0
+
+
+def _write(chosen: Paper, results: Results, wanted: list[str], folder: Path) -> dict[str, object]:
+    items = [item for item in chosen.items if item.name in wanted]
+    kernel = next((f for (w, _), fs in results.folders.items() if w == KERNEL for f in fs), None)
+    release = json.loads((kernel / "result.json").read_text(encoding="utf-8")).get("kernel") if kernel else None
+    facts = (
+        f"Simulator: {sum(r['world'] == SIM for r in results.rows)} runs, {results.seeds(SIM)} seeds a variant. "
+        + (f"Linux {release}: {sum(r['world'] == KERNEL for r in results.rows)} runs, one each. " if kernel else "")
+        + "± and bands are 95 % intervals over the seeds (Student's t). Goodput is payload delivered in order."
+    )
+    html = page.render(
+        chosen.name, chosen.title, chosen.source, chosen.summary(results), facts, [item.show(results) for item in items]
+    )
+    (folder / "index.html").write_text(html, encoding="utf-8")
+    document: dict[str, object] = {
+        "schema": 1,
+        "scenario": chosen.name,
+        "world": "+".join(w for w in (SIM, KERNEL) if results.has(w)),
+        "rows": [{"item": item.name, **row} for item in items for row in item.rows(results)],
+    }
+    (folder / "result.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return document
+
+
+def main() -> None:
+    app(prog_name="multipilot paper" if Path(sys.argv[0]).name == "multipilot-paper" else None)

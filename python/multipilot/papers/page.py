@@ -1,0 +1,96 @@
+"""The page of a paper: sections with a lead, pictures, tables and the command that makes them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from html import escape
+from importlib import resources
+
+from multipilot._core import __version__
+
+EXTRA_CSS = """
+.lead { margin: 0 0 12px; max-width: 78ch }
+.again { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
+.again code { font: 12.5px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; color: var(--ink) }
+nav { font-size: 14px; margin: 18px 0 0; columns: 2; column-gap: 32px }
+nav a, p a { color: var(--accent); text-decoration: none }
+nav a { display: block; padding: 1px 0 }
+td.name, th.name { text-align: left; padding-left: 0 }
+tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600 }
+tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding-top: 2px; padding-left: 0 }
+td.claim { font-weight: 650; color: var(--accent) }
+td.no { color: var(--warn) }
+p.equation { font-family: "STIX Two Math", "Cambria Math", "DejaVu Serif", serif; margin: 4px 0 12px 24px }
+section { margin-top: 40px }
+section h2 { margin-top: 0 }
+.card + .card { margin-top: 12px }
+@media (max-width: 640px) { nav { columns: 1 } }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """``body`` is HTML: pictures and tables; ``lead`` are paragraphs of plain text before them, ``notes`` after."""
+
+    name: str
+    title: str
+    lead: Sequence[str]
+    body: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+def card(html: str) -> str:
+    return f'<div class="card scroll">{html}</div>'
+
+
+def paragraph(text: str, style: str = "lead") -> str:
+    return f'<p class="{style}">{escape(text)}</p>'
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """Cells are HTML; the first ``names`` columns read as text."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "".join(
+            f'<{tag} class="name">{cell}</{tag}>' if index < names else f"<{tag}>{cell}</{tag}>"
+            for index, cell in enumerate(cells)
+        )
+
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return f"<table><thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def render(paper: str, title: str, source: str, summary: Sequence[str], facts: str, sections: Sequence[Section]) -> str:
+    """The whole page, one HTML document that needs no network."""
+    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8") + EXTRA_CSS
+    contents = "".join(f'<a href="#{s.name}">{escape(s.title)}</a>' for s in sections)
+    body = [
+        f'<header><p class="over"><span class="pill">paper {escape(paper)}</span>{escape(source)}</p>',
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="{"verdict" if i == 0 else "lead"}">{escape(text)}</p>' for i, text in enumerate(summary)),
+        f'<p class="note">{escape(facts)}</p>',
+        f"<nav>{contents}</nav></header>",
+        *(_section(paper, section) for section in sections),
+        f"<footer>multipilot {escape(__version__)} made this page on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC.</footer>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)} – multipilot</title>\n<style>\n{css}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(paper: str, section: Section) -> str:
+    return "\n".join(
+        [
+            f'<section id="{section.name}"><h2>{escape(section.title)}</h2>',
+            *(paragraph(text) for text in section.lead),
+            *(card(html) for html in section.body),
+            *(paragraph(text, "note") for text in section.notes),
+            f'<p class="again">Again: <code>multipilot paper {paper} --only {section.name}</code></p></section>',
+        ]
+    )

@@ -1,0 +1,71 @@
+"""What a paper is to this package: what to measure, and what to show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multipilot.papers.page import Section
+    from multipilot.papers.results import Results
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One scenario file, run whole in the simulator.
+
+    ``quick`` are grid axes that ``--quick`` holds at one value, ``settings`` further changes to the file for this purpose
+    (a sparser telemetry, say); both as ``--set KEY=VALUE`` takes them.
+    """
+
+    scenario: str
+    quick: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run on the kernel: a variant in one cell of a scenario's grid."""
+
+    scenario: str
+    cell: Mapping[str, str]
+    controller: str
+    path_manager: str = "fullmesh"
+
+    @property
+    def name(self) -> str:
+        where = " ".join(f"{key.removeprefix('paths.')}={value}" for key, value in self.cell.items())
+        who = self.controller if self.path_manager == "fullmesh" else f"{self.controller} over one path"
+        return f"{self.scenario} {where}: {who}" if where else f"{self.scenario}: {who}"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that ``--only`` can name: a row of a table, a figure, a picture of the theory.
+
+    ``show`` draws it from the results of its scenarios, as a section of the page; ``rows`` gives its figures for ``--json``.
+    """
+
+    name: str
+    title: str
+    scenarios: tuple[str, ...]
+    show: Callable[[Results], Section]
+    rows: Callable[[Results], list[dict[str, Any]]] = lambda _: []
+
+
+@dataclass(frozen=True)
+class Paper:
+    """``points`` are in order of importance: a budget that ends early has then measured what matters most."""
+
+    name: str
+    title: str
+    source: str
+    #: Paragraphs that open the page, given what was measured.
+    summary: Callable[[Results], list[str]]
+    experiments: tuple[Experiment, ...]
+    points: tuple[Point, ...]
+    items: tuple[Item, ...]
+
+    def experiment(self, scenario: str) -> Experiment:
+        return next(e for e in self.experiments if e.scenario == scenario)

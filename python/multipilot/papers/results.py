@@ -1,0 +1,79 @@
+"""Rows of many comparisons, found by scenario, cell and variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from multipilot.stats import Mean, mean_of
+
+Row = dict[str, Any]
+Measure = str | Callable[[Row], float | None]
+
+SIM, KERNEL = "sim", "kernel"
+
+
+def variant_of(row: Row) -> str:
+    """``tcp`` for one subflow of Reno, else the controller."""
+    if row["path_manager"] == "single" and row["controller"] == "reno":
+        return "tcp"
+    return str(row["controller"])
+
+
+@dataclass
+class Results:
+    """What was measured so far. ``folders`` maps (world, scenario) to the records that hold transfers and samples."""
+
+    rows: list[Row] = field(default_factory=list)
+    folders: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
+
+    def add(self, world: str, scenario: str, document: Mapping[str, Any], folder: Path | None = None) -> None:
+        for index, row in enumerate(document["rows"]):
+            self.rows.append({**row, "world": world, "scenario": scenario, "index": index, "folder": folder})
+        if folder is not None:
+            self.folders.setdefault((world, scenario), []).append(folder)
+
+    def find(self, world: str, scenario: str, variant: str, cell: Mapping[str, str] | None = None) -> list[Row]:
+        """Rows of one variant; of the grid's axes, those in ``cell`` must match."""
+        wanted = (cell or {}).items()
+        return [
+            row
+            for row in self.rows
+            if (row["world"], row["scenario"], variant_of(row)) == (world, scenario, variant)
+            and all(_axis(row, key) == value for key, value in wanted)
+        ]
+
+    def mean(
+        self, world: str, scenario: str, variant: str, measure: Measure, cell: Mapping[str, str] | None = None
+    ) -> Mean:
+        """Mean over seeds of a column, or of a function of the row."""
+        read = (lambda row: row.get(measure)) if isinstance(measure, str) else measure
+        values = (read(row) for row in self.find(world, scenario, variant, cell))
+        return mean_of(float(value) for value in values if value is not None)
+
+    def has(self, world: str, scenario: str | None = None) -> bool:
+        return any(r["world"] == world and scenario in (None, r["scenario"]) for r in self.rows)
+
+    def seeds(self, world: str) -> int:
+        return len({row["seed"] for row in self.rows if row["world"] == world})
+
+
+def _axis(row: Row, key: str) -> str | None:
+    value = row.get("cell", {}).get(key)
+    return None if value is None else str(value)
+
+
+def measured(means: Iterable[Mean]) -> list[Mean]:
+    return [m for m in means if not math.isnan(m.mean)]
+
+
+def ratio(a: Mean, b: Mean) -> Mean:
+    """a/b with its 95 % interval by the delta method (independent means)."""
+    if not b.mean or math.isnan(a.mean) or math.isnan(b.mean):
+        return Mean(math.nan, math.nan, 0, math.nan)
+    value = a.mean / b.mean
+    half = abs(value) * math.hypot(a.half / a.mean, b.half / b.mean) if a.mean else math.nan
+    return Mean(value, half, min(a.n, b.n), math.nan)

@@ -1,0 +1,110 @@
+"""Paper *rsf*: multipath congestion control as a rent-seeking game (Future Internet 14(9), 257, 2022).
+
+claims    what the paper prints, and the reason for each deviation
+table     table 2
+figures   figures 3 to 11
+fairness  what the paper leaves out
+theory    pictures of the theory
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from multipilot.papers.paper import Experiment, Item, Paper, Point
+from multipilot.papers.results import KERNEL, Results
+from multipilot.papers.rsf import fairness, figures, table, theory
+from multipilot.papers.rsf.claims import BDP, SHARED_BDP, TABLE, Numbers
+
+_QUICK = {"grid.paths.*.queue": "1bdp"}
+_SECONDS = {"sample_interval": "1s"}
+
+EXPERIMENTS = (
+    Experiment("0-single-path", _QUICK),
+    Experiment("1-no-loss", _QUICK),
+    Experiment("2-loss-2-percent", _QUICK),
+    Experiment("2-long-flows"),
+    Experiment("3-loss-10-percent", _QUICK),
+    Experiment("4-bandwidth", _QUICK),
+    Experiment("5-delay", _QUICK),
+    Experiment("6-loss", _QUICK),
+    Experiment("7-short-flows", _QUICK),
+    Experiment("8-path-failure", _QUICK, _SECONDS),
+    Experiment("9-competing-tcp", _QUICK),
+    Experiment("9-shared-bottleneck", {"grid.links.shared.queue": "1bdp"}),
+    Experiment("w-wifi", _QUICK),
+    Experiment("goal-1-throughput"),
+    Experiment("goal-2-no-harm"),
+    Experiment("goal-3-balance"),
+    Experiment("target-delay"),
+    Experiment("target-loss"),
+)
+
+
+def _points() -> tuple[Point, ...]:
+    """About thirty runs on the kernel: what the paper claims first, then each row's RSF and LIA."""
+    long = [Point("2-long-flows", BDP, c) for c in ("rsf-db", "lia", "reno")]
+    two = next(row for row in TABLE if row.id == "2")
+    second = [Point(two.scenario, two.cell, c) for c in ("rsf-db", "lia", "reno", "bbr", "olia", "balia")]
+    harm = [Point("9-shared-bottleneck", SHARED_BDP, c) for c in ("rsf-db", "lia", "bbr")]
+    rest = [Point(row.scenario, row.cell, c) for row in TABLE if row.id != "2" for c in (row.rsf, "lia")]
+    return (*long, *second, *harm, *rest)
+
+
+def _summary(results: Results) -> list[str]:
+    row = next(r for r in TABLE if r.id == "2")
+    numbers = Numbers(results, row, row.cell)
+    gain, over_reno = numbers.gain(), numbers.gain(over=("reno",))
+    if not gain.n:
+        return ["Nothing of table 2 has been measured yet."]
+    verdict = (
+        f"On two paths with 2 % loss RSF carries {gain.mean:.2f} times what the best coupled controller carries (paper: 2.02), and "
+        f"{over_reno.mean:.2f} times what plain uncoupled Reno carries: its gain is that it does not couple."
+    )
+    kernel = numbers.gain(KERNEL)
+    lines = [verdict]
+    if kernel.n:
+        lines.append(f"On the Linux kernel the same ratio is {kernel.mean:.2f}.")
+    lines.append(
+        "The theory holds under the conditions stated below. The ratios of table 2 mostly reproduce; many of its absolute values "
+        "cannot be what they are said to be, and each row says why. The price of RSF's gain is in the sections on RFC 6356's goals and "
+        "on the shared bottleneck."
+    )
+    return lines
+
+
+_SCENARIOS = tuple(dict.fromkeys(row.scenario for row in TABLE))
+
+PAPER = Paper(
+    name="rsf",
+    title="Multipath congestion control as a rent-seeking game",
+    source="Future Internet 14(9), 257, 2022",
+    summary=_summary,
+    experiments=EXPERIMENTS,
+    points=_points(),
+    items=(
+        Item("table2", "Table 2", _SCENARIOS, table.show, table.rows),
+        Item("fig3", "Figure 3", ("2-loss-2-percent",), partial(figures.show_sweep, figures.SWEEPS[0]),
+             partial(figures.sweep_rows, figures.SWEEPS[0])),
+        Item("fig4", "Figure 4", ("2-loss-2-percent",), figures.show_jain, figures.jain_rows),
+        Item("fig5", "Figure 5", ("4-bandwidth",), partial(figures.show_sweep, figures.SWEEPS[1]),
+             partial(figures.sweep_rows, figures.SWEEPS[1])),
+        Item("fig6", "Figure 6", ("5-delay",), partial(figures.show_sweep, figures.SWEEPS[2]),
+             partial(figures.sweep_rows, figures.SWEEPS[2])),
+        Item("fig7", "Figure 7", ("6-loss",), partial(figures.show_sweep, figures.SWEEPS[3]),
+             partial(figures.sweep_rows, figures.SWEEPS[3])),
+        Item("fig8", "Figure 8", ("7-short-flows",), figures.show_short, figures.short_rows),
+        Item("fig9", "Figure 9", ("8-path-failure",), figures.show_failure, figures.failure_rows),
+        Item("fig10", "Figure 10", ("9-competing-tcp",), figures.show_competing, figures.competing_rows),
+        Item("bottleneck", "Shared bottleneck", ("9-shared-bottleneck",), fairness.bottleneck, fairness.bottleneck_rows),
+        Item("fig11", "Figure 11", ("w-wifi",), figures.show_wifi, figures.wifi_rows),
+        Item("goals", "RFC 6356", ("goal-1-throughput", "goal-2-no-harm", "goal-3-balance"), fairness.goals, fairness.goal_rows),
+        Item("rivals", "Rivals", _SCENARIOS, fairness.rivals),
+        Item("targets", "Targets", ("2-long-flows", "target-delay", "target-loss"), fairness.targets, fairness.target_rows),
+        Item("buffers", "Buffers of 1000 packets", _SCENARIOS, table.show_deep),
+        Item("game", "The game", (), theory.game),
+        Item("phase", "Phase portrait", (), theory.phase),
+        Item("lyapunov", "Lyapunov function", (), theory.lyapunov),
+        Item("regret", "Regret", (), theory.regret, theory.regret_rows),
+    ),
+)  # fmt: skip

@@ -1,0 +1,257 @@
+"""What the paper leaves out: RFC 6356's three goals, a bottleneck that is full, the rivals a user would pick, and where
+the two RSF forms are not Reno.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from multipilot.papers.charts import COLOURS, NAMES, Bars, draw
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results, Row, ratio
+from multipilot.papers.rsf.claims import BDP, RIVALS, SHARED_BDP, TABLE, Numbers, of_connection
+from multipilot.papers.rsf.table import line, number
+from multipilot.stats import Mean
+
+CONTROLLERS = (*RIVALS, "wvegas", "dalia", "rsf-db", "rsf-lb", "ld-mpsp", "reno", "cubic", "bbr")
+#: A goal counts as met within this margin: runs of two minutes vary by some percent.
+MARGIN = 0.05
+
+
+def against_best_path(results: Results, variant: str, world: str = SIM) -> Mean:
+    """Goal 1: goodput over both paths / of one TCP on the better one. At least 1."""
+    return ratio(
+        results.mean(world, "goal-1-throughput", variant, "goodput_mbps"),
+        results.mean(world, "goal-1-throughput", "tcp", "goodput_mbps"),
+    )
+
+
+def _share(rivals: int) -> Callable[[Row], float | None]:
+    def read(row: Row) -> float | None:
+        theirs = row.get("competing_mbps")
+        return float(row["goodput_mbps"]) / (float(theirs) / rivals) if theirs else None
+
+    return read
+
+
+def against_tcp(results: Results, variant: str, world: str = SIM) -> Mean:
+    """Goal 2: goodput of the connection / of the TCP flow beside it at a shared bottleneck. At most 1."""
+    return results.mean(world, "goal-2-no-harm", variant, _share(1))
+
+
+def on_congested_path(results: Results, variant: str, world: str = SIM) -> Mean:
+    """Goal 3: share of the connection's bytes on the path that four TCP flows congest. Below that of uncoupled Reno."""
+
+    def read(row: Row) -> float | None:
+        both = sum(row["path_mbps"].values())
+        return row["path_mbps"]["one"] / both if both else None
+
+    return results.mean(world, "goal-3-balance", variant, read)
+
+
+def _verdict(mean: Mean, good: bool) -> str:
+    if math.isnan(mean.mean):
+        return number(None)
+    style, word = ("", "met") if good else (' class="no"', "missed")
+    return f"<span{style}>{number(mean)} {word}</span>"
+
+
+def goals(results: Results) -> Section:
+    uncoupled = on_congested_path(results, "reno")
+    lines = []
+    for variant in CONTROLLERS:
+        first, second, third = (f(results, variant) for f in (against_best_path, against_tcp, on_congested_path))
+        if not any(m.n for m in (first, second, third)):
+            continue
+        moved = third.mean < uncoupled.mean * (1 - 2 * MARGIN)
+        lines.append(
+            [
+                NAMES[variant],
+                _verdict(first, first.mean >= 1 - MARGIN),
+                _verdict(second, second.mean <= 1 + 2 * MARGIN),
+                _verdict(third, moved),
+            ]
+        )
+    return Section(
+        "goals",
+        "RFC 6356's three goals, every controller",
+        [
+            "A multipath controller should do no worse than TCP on the best path, take no more than one TCP flow from a shared "
+            "bottleneck, and move off congested paths. RSF below its targets is Reno on every path: it meets the first goal, "
+            "and misses the other two.",
+        ],
+        [
+            table(
+                ["", "1 · goodput / TCP on<br>the best path (≥ 1)", "2 · goodput / TCP at a<br>shared bottleneck (≤ 1)",
+                 "3 · share of bytes on<br>the congested path"],
+                lines,
+            )
+        ],
+        [
+            f"Simulator, runs of 120 s. Goals 1 and 2 count as met within {MARGIN:.0%} and {2 * MARGIN:.0%}; goal 3 where the share "
+            f"lies at least {2 * MARGIN:.0%} below uncoupled Reno's. Goal 2: 20 Mbit/s, 40 ms, one TCP beside the connection. "
+            "Goal 3: four TCP flows on one path, one on the other. BBR and CUBIC per subflow are measured against Reno, as RFC "
+            "6356 means TCP; both take more than Reno for reasons of their own.",
+        ],
+    )  # fmt: skip
+
+
+def goal_rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "world": world,
+            **line(v, against_best_path(results, v, world)),
+            "goodput_mbps": None,
+            "over_best_path": _none(against_best_path(results, v, world)),
+            "over_tcp": _none(against_tcp(results, v, world)),
+            "share_congested": _none(on_congested_path(results, v, world)),
+        }
+        for world in (SIM, KERNEL)
+        for v in CONTROLLERS
+        if against_tcp(results, v, world).n
+    ]
+
+
+def _none(mean: Mean) -> float | None:
+    return None if math.isnan(mean.mean) else mean.mean
+
+
+def bottleneck(results: Results) -> Section:
+    names = [*RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr"]
+
+    def share(world: str, variant: str) -> Mean:
+        def read(row: Row) -> float | None:
+            theirs = row.get("competing_mbps")
+            return float(row["goodput_mbps"]) / float(theirs) if theirs else None
+
+        return results.mean(world, "9-shared-bottleneck", variant, read, SHARED_BDP)
+
+    bars = Bars(
+        "Five connections / five TCP flows, one link of 20 Mbit/s", [NAMES[v].split(",")[0] for v in names],
+        [share(SIM, v) for v in names], [COLOURS[v] for v in names], [], [share(KERNEL, v) for v in names],
+    )  # fmt: skip
+    found = {v: share(SIM, v) for v in names}
+    said = "; ".join(f"{NAMES[v].split(',')[0]} {m.mean:.2f}" for v, m in found.items() if m.n) or "not measured"
+    return Section(
+        "bottleneck",
+        "Share against TCP where the bottleneck is full",
+        [
+            f"What figure 10 meant to show: both subflows and the TCP flows through one link without random loss. 1 is a TCP flow's "
+            f"share: {said}. RSF takes what two Reno flows take; the coupled rules stay near one.",
+        ],
+        [draw([bars], "Goodput of multipath connections over that of TCP flows at a shared bottleneck", height=3.2)],
+    )
+
+
+def bottleneck_rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "world": w,
+            **line(v, m),
+            "competing_mbps": results.mean(w, "9-shared-bottleneck", v, "competing_mbps", SHARED_BDP).mean,
+        }
+        for w in (SIM, KERNEL)
+        for v in (*RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
+        if (m := results.mean(w, "9-shared-bottleneck", v, "goodput_mbps", SHARED_BDP)).n
+    ]
+
+
+def rivals(results: Results) -> Section:
+    lines = []
+    for row in TABLE:
+        numbers = Numbers(results, row, row.cell)
+        best = max((numbers.mean(v) for v in RIVALS), key=lambda m: -math.inf if math.isnan(m.mean) else m.mean)
+        rsf = numbers.mean(row.rsf)
+        if not rsf.n:
+            continue
+        over = [ratio(rsf, numbers.mean(v)) for v in ("reno", "cubic", "bbr")]
+        kernel = ratio(numbers.mean("bbr", KERNEL), numbers.mean(row.rsf, KERNEL))
+        lines.append(
+            [row.id, row.title, number(best), number(rsf), *(number(numbers.mean(v)) for v in ("reno", "cubic", "bbr")),
+             number(over[0]), number(over[2]), number(kernel if kernel.n else None)]
+        )  # fmt: skip
+    row = next(r for r in TABLE if r.id == "2")
+    numbers = Numbers(results, row, row.cell)
+    return Section(
+        "rivals",
+        "The rivals a user would pick: Reno, CUBIC and BBR on each subflow",
+        [
+            "A stock kernel runs any of its controllers on each subflow without coupling. Against these RSF gains nothing where "
+            f"paths lose packets: on scenario 2 RSF-DB has {numbers.say('rsf-db')}, uncoupled Reno {numbers.say('reno')} and BBR "
+            f"{numbers.say('bbr')} Mbit/s a connection. BBR does not read random loss as congestion; what it does to others is in the two "
+            "sections above.",
+        ],
+        [
+            table(
+                ["", "", "best of LIA,<br>OLIA, BALIA", "RSF as the<br>paper ran it", "Reno", "CUBIC", "BBR", "RSF / Reno", "RSF / BBR",
+                 "BBR / RSF,<br>kernel"],
+                lines, names=2,
+            )
+        ],
+        ["Simulator, Mbit/s in the reading of each row."],
+    )  # fmt: skip
+
+
+def targets(results: Results) -> Section:
+    """Where the two RSF forms are Reno, and where they are not."""
+    delay = []
+    for queue, words in (("40p", "40 packets, 48 ms: below d/2"), ("1000p", "1000 packets, 1.2 s: far above d")):
+        cell = {"paths.*.queue": queue}
+        for variant in ("reno", "rsf-db"):
+            on = {
+                p: results.mean(SIM, "target-delay", variant, lambda row, p=p: row["path_mbps"][p], cell)
+                for p in ("one", "two")
+            }
+            tcp = results.mean(SIM, "target-delay", variant, "competing_mbps", cell)
+            if tcp.n:
+                delay.append([words, NAMES[variant], number(on["one"]), number(tcp), number(on["two"])])
+    loss = []
+    for value, words in (("0.001", "0.1 %: 1.9 lost packets/s"), ("0.01", "1 %: 6.1"), ("0.03", "3 %: 10.6")):
+        cell = {"paths.*.loss": value}
+        reno = results.mean(SIM, "target-loss", "reno", "goodput_mbps", cell)
+        lb = results.mean(SIM, "target-loss", "rsf-lb", "goodput_mbps", cell)
+        if reno.n:
+            loss.append([words, number(reno), number(lb), number(ratio(lb, reno))])
+    long = {v: results.mean(SIM, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db", "rsf-lb")}
+    kernel = {v: results.mean(KERNEL, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db")}
+    same = [
+        ["simulator", number(ratio(long["rsf-db"], long["lia"])), number(ratio(long["rsf-db"], long["reno"])),
+         number(ratio(long["rsf-lb"], long["reno"]))]
+    ]  # fmt: skip
+    if kernel["rsf-db"].n:
+        same.append(
+            [
+                "kernel",
+                number(ratio(kernel["rsf-db"], kernel["lia"])),
+                number(ratio(kernel["rsf-db"], kernel["reno"])),
+                number(None),
+            ]
+        )
+    return Section(
+        "targets",
+        "Where RSF is Reno, and where it is not",
+        [
+            "RSF-DB grows as Reno while its queue stays below d/2 = 50 ms, RSF-LB while a path loses less than μ/2 = 2 packets a "
+            "second. Lasting flows on scenario 2's paths lie below both. Beyond, each holds its target: in deep buffers RSF-DB "
+            "starves beside a Reno flow that fills them, and on short lossy paths RSF-LB gives up rate.",
+        ],
+        [
+            table(["Scenario 2, lasting flows", "RSF-DB / LIA", "RSF-DB / Reno", "RSF-LB / Reno"], same),
+            table(
+                ["Buffers of 10 Mbit/s paths", "", "path 1, beside TCP", "that TCP", "path 2, alone"], delay, names=2
+            ),
+            table(["Loss of two 20 ms paths", "Reno", "RSF-LB", "RSF-LB / Reno"], loss),
+        ],
+        ["Mbit/s. Expected for lasting flows: RSF-DB / LIA 1.9, RSF-DB / Reno 1.00."],
+    )
+
+
+def target_rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {"world": w, **line(v, m, None, BDP)}
+        for w in (SIM, KERNEL)
+        for v in ("tcp", *RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
+        if (m := results.mean(w, "2-long-flows", v, of_connection, BDP)).n
+    ]

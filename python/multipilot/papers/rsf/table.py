@@ -1,0 +1,212 @@
+"""Table 2, with every controller and both worlds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from multipilot.papers.charts import NAMES
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.rsf.claims import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
+from multipilot.stats import Mean
+from multipilot.theory.fluid import Network, WindowFluid
+from multipilot.theory.rules import RULES
+
+#: Bits of payload in a packet (the scenarios' MSS).
+PAYLOAD = 1428 * 8
+#: RTT (s), loss and rate (Mbit/s) of the two paths, for the rows whose flows last long enough for a fluid to say something.
+FLUID: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
+    "2": ((0.15, 0.02, 10), (0.15, 0.02, 10)),
+    "3": ((0.15, 0.10, 10), (0.15, 0.10, 10)),
+    "4": ((0.15, 0.04, 20), (0.15, 0.04, 80)),
+    "5": ((0.02, 0.03, 20), (0.02, 0.03, 20)),
+    "6": ((0.15, 0.03, 20), (0.15, 0.0, 20)),
+    "9": ((0.15, 0.02, 20), (0.15, 0.02, 20)),
+}
+
+
+def fluid(row: TableRow, controller: str) -> float | None:
+    """Mbit/s in the row's reading by the fluid model: five like connections, so a fifth of each path for one of them."""
+    if row.id not in FLUID or controller not in RULES:
+        return None
+    rtt, loss, rate = np.array(FLUID[row.id]).T
+    capacity = rate * 1e6 / (1500 * 8) / 5
+    model = WindowFluid(RULES[controller], Network.separate(rtt, loss, capacity, rtt))
+    run = model.run(np.full(2, 4.0), 400, points=2)
+    each = float(model.rates(run)[:, -1].sum()) * PAYLOAD / 1e6
+    # A link that is full carries what it can: the fluid's queue rests where its loss meets the rule's.
+    each = min(each, float(capacity.sum()) * PAYLOAD / 1e6)
+    return each * 5 if row.reading == "total" else each
+
+
+def number(mean: Mean | float | None, digits: int = 2) -> str:
+    """A table cell: the mean, and half its interval where it has one."""
+    if mean is None:
+        return '<span class="muted">–</span>'
+    if isinstance(mean, float):
+        return f"{mean:.{digits}f}"
+    if math.isnan(mean.mean):
+        return '<span class="muted">–</span>'
+    half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
+    return f"{mean.mean:.{digits}f}{half}"
+
+
+COLUMNS = ("tcp", *RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
+
+
+def _cells(values: Iterable[Mean | float | None], gain: Mean | float | None) -> str:
+    return "".join(f"<td>{number(v)}</td>" for v in values) + f'<td class="claim">{number(gain)}</td>'
+
+
+def _lines(numbers: Numbers, kernel: bool) -> list[str]:
+    row = numbers.row
+    paper = [row.paper.get("rsf" if v == row.rsf else v) for v in COLUMNS]
+    lines = [f"<tr><td>paper</td>{_cells(paper, numbers.paper_gain)}</tr>"]
+    shown = {"connection": "a connection", "total": "all five", "path": "a path"}
+    if row.id == "7":
+        shown["total"] = "all flows"
+    readings = [row.reading, *(r for r in ("connection", "total") if r != row.reading)]
+    for index, reading in enumerate(readings):
+        means = [
+            numbers.mean(v, SIM, reading) if v != "tcp" or index == 0 or not row.tcp_competes else None for v in COLUMNS
+        ]
+        if row.tcp_competes and index > 0:
+            means[0] = None
+        gain = numbers.gain() if index == 0 else None
+        lines.append(f"<tr><td>simulator, {shown[reading]}</td>{_cells(means, gain)}</tr>")
+    if kernel:
+        measured = [numbers.mean(v, KERNEL) for v in COLUMNS]
+        if any(m.n for m in measured):
+            gain = numbers.gain(KERNEL)
+            lines.append(f"<tr><td>kernel, {shown[row.reading]}</td>{_cells(measured, gain)}</tr>")
+    predicted = [fluid(row, v) for v in COLUMNS]
+    if any(p is not None for p in predicted):
+        best = max(p for v in RIVALS if (p := fluid(row, v)) is not None)
+        rsf = fluid(row, row.rsf)
+        lines.append(f"<tr><td>fluid model</td>{_cells(predicted, rsf / best if rsf else None)}</tr>")
+    return lines
+
+
+def show(results: Results) -> Section:
+    """The whole of table 2."""
+    head = ["", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best of<br>LIA, OLIA, BALIA"]
+    body = []
+    for row in TABLE:
+        numbers = Numbers(results, row, row.cell)
+        span = len(head)
+        form = NAMES[row.rsf]
+        body.append(
+            f'<tr class="row"><td colspan="{span}">{row.id} · {escape(row.title)} · the paper ran {form}</td></tr>'
+        )
+        body += _lines(numbers, kernel=True)
+        body.append(f'<tr class="why"><td colspan="{span}">{escape(row.why(numbers))}</td></tr>')
+    html = "<table><thead><tr>" + "".join(f"<th>{h}</th>" for h in head) + "</tr></thead><tbody>" + "".join(body)
+    return Section(
+        "table2",
+        "Table 2: every scenario",
+        [
+            "Five connections of two subflows. The paper's column RSF is one form or the other; ours has both, and what "
+            "the paper leaves out: the same kernel with uncoupled Reno, and with CUBIC or BBR on each subflow. Buffers "
+            "hold one bandwidth-delay product.",
+        ],
+        [html + "</tbody></table>"],
+        [
+            "Mbit/s. The fluid model knows lasting flows alone: no slow start, no timeouts, no end of file. In row 9 the "
+            "first column is one of the five competing TCP flows beside RSF.",
+        ],
+    )
+
+
+def show_deep(results: Results) -> Section:
+    """Table 2 again with buffers of 1000 packets, and whether that changes who wins."""
+    lines, changed = [], []
+    for row in TABLE:
+        deep = {**row.cell, **DEEP}
+        numbers, shallow = Numbers(results, row, deep), Numbers(results, row, row.cell)
+        means = {v: numbers.mean(v) for v in COLUMNS}
+        if not any(m.n for m in means.values()):
+            continue
+        lines.append(
+            [
+                row.id,
+                escape(row.title),
+                *(number(means[v]) for v in COLUMNS),
+                number(numbers.gain()),
+                number(shallow.gain()),
+            ]
+        )
+        if _winner(numbers) != _winner(shallow):
+            changed.append(f"row {row.id} ({_winner(shallow)} → {_winner(numbers)})")
+    verdict = (
+        "The best of LIA, OLIA, BALIA and RSF changes with the buffer in " + ", ".join(changed) + "."
+        if changed
+        else "The best of LIA, OLIA, BALIA and RSF is the same with both buffers in every row."
+    )
+    head = ["", "", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best", "the same,<br>1 BDP"]
+    return Section(
+        "buffers",
+        "Table 2 with buffers of 1000 packets",
+        [
+            "The paper does not say how large its buffers were. Netem's default of 1000 packets is many times a "
+            "bandwidth-delay product on these paths. " + (verdict if lines else "Not measured here."),
+        ],
+        [table(head, lines, names=2)] if lines else [],
+        ["Simulator, Mbit/s, in the reading of each row."],
+    )
+
+
+def _winner(numbers: Numbers) -> str:
+    means = {v: numbers.mean(v).mean for v in (*RIVALS, numbers.row.rsf)}
+    known = {v: m for v, m in means.items() if not math.isnan(m)}
+    return NAMES[max(known, key=lambda v: known[v])] if known else "?"
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    """For ``--json``: one line a row, variant, reading and world."""
+    found: list[dict[str, Any]] = []
+    for row in TABLE:
+        for world in (SIM, KERNEL):
+            for variant in VARIANTS:
+                numbers = Numbers(results, row, row.cell)
+                mean = numbers.mean(variant, world)
+                if not mean.n:
+                    continue
+                gain = numbers.gain(world)
+                found.append(
+                    {
+                        "row": row.id,
+                        "world": world,
+                        "reading": row.reading,
+                        "variant": variant,
+                        **line(variant, mean, row.paper.get("rsf" if variant == row.rsf else variant)),
+                        "rsf_over_best": _none(gain.mean) if variant == row.rsf else None,
+                        "fluid_mbps": fluid(row, variant),
+                    }
+                )
+    return found
+
+
+def line(variant: str, mean: Mean, paper: float | None = None, cell: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The columns of the contract, for a mean over seeds."""
+    single = variant == "tcp"
+    return {
+        "variant": variant,
+        "controller": "reno" if single else variant,
+        "path_manager": "single" if single else "fullmesh",
+        "scheduler": "default",
+        "seed": None,
+        "goodput_mbps": _none(mean.mean),
+        "half": _none(mean.half),
+        "runs": mean.n,
+        "paper": paper,
+        **({"cell": dict(cell)} if cell else {}),
+    }
+
+
+def _none(value: float) -> float | None:
+    return None if math.isnan(value) else value
