@@ -1,6 +1,23 @@
-"""multipilot in Python: simulate scenarios, read records, draw reports."""
+"""multipilot in Python: simulate scenarios, read records, draw reports.
 
-from multipilot._core import __version__
+>>> import multipilot
+>>> record = multipilot.simulate("scenarios/wifi-lte.toml", seeds=8)  # doctest: +SKIP
+>>> record.rows.select(["variant", "goodput_mbps"]).to_pandas()  # doctest: +SKIP
+"""
+
+from multipilot._core import ScenarioError, SimulationError, __version__
 from multipilot.record import Record, RecordError
+from multipilot.simulation import expand, list_controllers, list_path_managers, list_schedulers, simulate
 
-__all__ = ["Record", "RecordError", "__version__"]
+__all__ = [
+    "Record",
+    "RecordError",
+    "ScenarioError",
+    "SimulationError",
+    "__version__",
+    "expand",
+    "list_controllers",
+    "list_path_managers",
+    "list_schedulers",
+    "simulate",
+]

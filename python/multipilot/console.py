@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
 from typing import NoReturn
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+__all__ = ["CannotHere", "Progress", "TaskID", "command", "fail", "progress", "say", "seconds", "stderr"]
 
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -22,3 +30,39 @@ def fail(message: str, code: int = WRONG_CALL) -> NoReturn:
     """One line to stderr and the exit code of the contract."""
     stderr.print(f"error: {message}", markup=False)
     raise typer.Exit(code)
+
+
+def command() -> str:
+    """The ``multipilot`` command: of ``$MULTIPILOT``, beside this Python, on the PATH, or built in the checkout."""
+    checkout = Path(__file__).parents[2] / "target" / "release" / "multipilot"
+    beside = Path(sys.executable).parent / "multipilot"
+    for found in (os.environ.get("MULTIPILOT"), str(beside), shutil.which("multipilot"), str(checkout)):
+        if found and os.access(found, os.X_OK):
+            return found
+    fail(
+        "the multipilot command is not to be found; build it with `make build`, or name it in $MULTIPILOT", CANNOT_HERE
+    )
+
+
+def seconds(text: str) -> float:
+    """``90s``, ``60m``, ``1.5h`` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip())
+    if not match:
+        fail(f'"{text}" is no length of time; give a number with its unit, e.g. 90s, 60m or 2h')
+    return float(match[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
+class CannotHere(Exception):
+    """This machine cannot do it; the message says what is missing."""
+
+
+def progress() -> Progress:
+    """A bar on stderr; nothing where that is no terminal."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        console=stderr,
+        disable=not stderr.is_terminal,
+    )

@@ -6,6 +6,7 @@ import io
 import re
 from contextlib import AbstractContextManager
 from html import escape
+from importlib import resources
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -91,3 +92,15 @@ def inline(figure: Figure, label: str) -> str:
     size, name = f"max-width:{width * 1.34:.0f}px", escape(label, quote=True)
     head = f'<svg viewBox="{box[1]}" style="{size}" role="img" aria-label="{name}">'
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1)
+
+
+def standalone(figure: Figure, label: str) -> str:
+    """The figure as an SVG file of its own, light or dark as its reader is."""
+    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8")
+    light, dark = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)[:2]
+    style = f"svg{{{light}}} @media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    style += "text{font-family:system-ui,sans-serif!important}"
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    back = '<rect width="100%" height="100%" fill="var(--surface)"/>'
+    drawing = inline(figure, label).replace("<svg ", f"<svg {names} ", 1)
+    return drawing.replace(">", f"><style>{style}</style>{back}", 1) + "\n"

@@ -1,0 +1,106 @@
+"""``multipilot agree``: how close the simulator is to the kernel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from multipilot import console
+from multipilot._core import ScenarioError, SimulationError
+from multipilot.agree import grid, page, worlds
+from multipilot.agree.grid import Cell
+from multipilot.agree.judge import Judged, Verdict, Whole, judge
+
+BUDGET = "real time for the kernel's runs; what was not reached is left for a next call"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(help="Run one grid of scenarios in the simulator and in the kernel, and show how far they differ.")
+def agree(
+    quick: Annotated[bool, typer.Option(help="six short cells: a few minutes, a rough answer")] = False,
+    budget: Annotated[str, typer.Option(help=BUDGET)] = "60m",
+    out: Annotated[Path, typer.Option(help="where the kernel's runs are kept; the same folder resumes")] = Path(
+        "results/agree"
+    ),
+    page_: Annotated[Path | None, typer.Option("--page", help="the report [default: OUT/agree.md]")] = None,
+    only: Annotated[str, typer.Option(help="cells whose name matches, e.g. 'lia-*' or '*-3pc-*'")] = "*",
+    runs: Annotated[
+        int | None, typer.Option(help="kernel runs of each cell [default: as the variation demands]")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="kernel runs at once; more than 1 only where that disturbs nothing")] = 1,
+    json_: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
+) -> None:
+    cells = [cell for cell in (grid.quick() if quick else grid.cells()) if fnmatch(cell.name, only)]
+    if not cells:
+        console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in grid.cells()[:3])}, …")
+    kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs))
+    try:
+        sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
+        wanted = {cell: runs or (3 if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
+        planned = sum(worlds.KernelRun(cell, 1).cost_s * count for cell, count in wanted.items())
+        plan = f"{sum(wanted.values())} kernel runs, {planned / 60 / kernel.jobs:.0f} min if none is done yet"
+        console.say(f"{len(cells)} cells, {plan}")
+        complete = kernel.measure(wanted)
+    except (ScenarioError, SimulationError) as error:
+        console.fail(str(error), console.RUN_FAILED)
+    except console.CannotHere as error:
+        console.fail(str(error), console.CANNOT_HERE)
+    except KeyboardInterrupt:
+        console.say(f"stopped; the same call with --out {out} goes on from here")
+        raise typer.Exit(130) from None
+    whole = Whole([judge(cell, sim[cell], kernel.goodputs(cell, wanted[cell])) for cell in cells])
+    target = page_ or out / "agree.md"
+    page.write(whole, target, kernel.failures, quick)
+    if json_:
+        print(json.dumps(page.document(whole, kernel.failures), indent=1))
+    else:
+        _show(whole)
+        print(page.headline(whole))
+        print(target)
+    for failure in kernel.failures:
+        console.say(f"failed: {failure}")
+    if not complete:
+        console.say(f"{len(kernel.missing(wanted))} kernel runs are missing; the same call goes on with them")
+    if kernel.failures:
+        raise typer.Exit(console.RUN_FAILED)
+
+
+def _simulate(cells: list[Cell], most: int) -> dict[Cell, list[float]]:
+    found = {}
+    with console.progress() as bar:
+        task = bar.add_task("simulator", total=len(cells))
+        for cell in cells:
+            bar.update(task, description=f"simulator {cell.name}")
+            found[cell] = worlds.simulate(cell, most)
+            bar.advance(task)
+    return found
+
+
+def _show(whole: Whole) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("cell")
+    for title in ("kernel, Mbit/s", "simulator, Mbit/s", "difference"):
+        table.add_column(title, justify="right")
+    table.add_column("")
+    for judged in whole.cells:
+        style = {Verdict.AGREES: "green", Verdict.OFF: "red", Verdict.UNDECIDED: "yellow"}[judged.verdict]
+        verdict = f"[{style}]{judged.verdict.value}[/]"
+        table.add_row(judged.cell.label, _mean(judged, "kernel"), _mean(judged, "sim"), page.gap(judged), verdict)
+    Console(highlight=False).print(table)
+
+
+def _mean(judged: Judged, world: str) -> str:
+    mean = judged.kernel if world == "kernel" else judged.sim
+    return f"{mean.mean:.2f} ± {mean.half:.2f}" if mean.n > 1 else (f"{mean.mean:.2f}" if mean.n else "–")
+
+
+def main() -> None:
+    app(prog_name="multipilot agree" if Path(sys.argv[0]).name == "multipilot-agree" else None)

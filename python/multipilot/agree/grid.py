@@ -1,0 +1,126 @@
+"""The scenarios that both worlds run.
+
+Five factors: controller (8), loss (0, 0.1, 1, 3 %), round trip (20, 150 ms), rate (10, 50 Mbit/s), one or two paths.
+The kernel takes real time, so of all 256 combinations 32 are chosen, an orthogonal array of strength two: every level
+of every factor meets every level of every other factor equally often. Four shared bottlenecks come on top.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CONTROLLERS = ("reno", "lia", "olia", "balia", "wvegas", "rsf-db", "cubic", "bbr")
+LOSSES = (0.0, 0.001, 0.01, 0.03)
+ROUND_TRIPS_MS = (20, 150)
+RATES_MBIT = (10, 50)
+PATHS = (1, 2)
+
+# Wire size of a full segment, for queues of one bandwidth-delay product.
+PACKET_BITS = 1500 * 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario. ``connections`` equal ones share the paths and are added up."""
+
+    name: str
+    controller: str
+    loss: float
+    round_trip_ms: int
+    rate_mbit: int
+    paths: int
+    shared: bool = False
+    connections: int = 1
+    duration_s: int = 30
+
+    @property
+    def folder(self) -> str:
+        """Results of another text must not be taken for this one's."""
+        return f"{self.name}-{hashlib.sha256(self.scenario().encode()).hexdigest()[:8]}"
+
+    @property
+    def label(self) -> str:
+        """For tables and axes."""
+        where = f"{self.rate_mbit} Mbit/s, {self.round_trip_ms} ms"
+        if self.shared:
+            return f"{self.controller}, shared {where}"
+        return f"{self.controller}, {self.loss * 100:g} %, {'2 × ' if self.paths == 2 else ''}{where}"
+
+    def scenario(self) -> str:
+        """As TOML. Round trips are split evenly, losses meet data only, queues hold one bandwidth-delay product."""
+        queue = max(20, round(self.rate_mbit * 1e3 * self.round_trip_ms / PACKET_BITS))
+        lines = [
+            f'title = "{self.name}"',
+            f'duration = "{self.duration_s}s"',
+            'sample_interval = "100ms"',
+        ]
+        if self.shared:
+            lines += [
+                "",
+                "[links.bottleneck]",
+                f'rate = "{self.rate_mbit}Mbit"',
+                'delay = "0ms"',
+                f'queue = "{queue}p"',
+            ]
+        names = [f"path{index + 1}" for index in range(self.paths)]
+        for name in names:
+            lines += ["", f"[paths.{name}]", f'delay = "{self.round_trip_ms / 2:g}ms"']
+            if self.shared:
+                lines.append('link = "bottleneck"')
+            else:
+                lines += [f'rate = "{self.rate_mbit}Mbit"', f'queue = "{queue}p"']
+            if self.loss:
+                lines.append(f"loss = {self.loss:g}")
+        listed = ", ".join(f'"{name}"' for name in names)
+        lines += ["", "[[connections]]", 'name = "download"', f"paths = [{listed}]", f"count = {self.connections}"]
+        if self.shared:
+            lines += ["", "[[connections]]", 'name = "rival"', 'paths = ["path1"]', 'protocol = "tcp"']
+            lines.append('controller = "reno"')
+        lines += ["", "[[variants]]", f'controller = "{self.controller}"', ""]
+        return "\n".join(lines)
+
+
+def cells() -> list[Cell]:
+    """The whole grid, in an order such that any beginning of it spans the factors."""
+    return sorted(_array(), key=lambda cell: (LOSSES.index(cell.loss) % 2, cell.round_trip_ms)) + list(_shared())
+
+
+def _array() -> Iterator[Cell]:
+    for i, controller in enumerate(CONTROLLERS):
+        for j, loss in enumerate(LOSSES):
+            # Columns of the orthogonal array: sums over GF(2) of the bits of i and j, no two alike.
+            bits = (i ^ j) & 1, (i >> 1 ^ j >> 1) & 1, (i >> 2 ^ j ^ j >> 1) & 1
+            rtt, rate, paths = ROUND_TRIPS_MS[bits[0]], RATES_MBIT[bits[1]], PATHS[bits[2]]
+            # Rare losses on a long path leave a run's goodput to a handful of events: four connections that do not
+            # fill the path are four draws in one run.
+            crowd = 4 if (loss, rtt, rate) == (0.001, 150, 50) and controller not in ("cubic", "bbr") else 1
+            yield Cell(
+                name=f"{controller}-{loss * 100:g}pc-{rtt}ms-{rate}M-{paths}p",
+                controller=controller,
+                loss=loss,
+                round_trip_ms=rtt,
+                rate_mbit=rate,
+                paths=paths,
+                connections=crowd,
+                duration_s=30 if rtt == ROUND_TRIPS_MS[0] else 60,
+            )
+
+
+def _shared() -> Iterator[Cell]:
+    for controller in ("reno", "lia", "olia", "balia"):
+        yield Cell(f"{controller}-shared", controller, 0.0, 40, 20, 2, shared=True, duration_s=60)
+
+
+def quick() -> list[Cell]:
+    """Six cells of ten seconds: enough to see that both worlds run and roughly agree, not to publish."""
+    chosen = (
+        Cell("quick-reno-0pc-20ms-10M-1p", "reno", 0.0, 20, 10, 1, duration_s=10),
+        Cell("quick-reno-1pc-20ms-10M-2p", "reno", 0.01, 20, 10, 2, duration_s=10),
+        Cell("quick-lia-3pc-20ms-10M-2p", "lia", 0.03, 20, 10, 2, duration_s=10),
+        Cell("quick-lia-0pc-20ms-50M-2p", "lia", 0.0, 20, 50, 2, duration_s=10),
+        Cell("quick-olia-3pc-20ms-50M-2p", "olia", 0.03, 20, 50, 2, duration_s=10),
+        Cell("quick-lia-shared", "lia", 0.0, 40, 20, 2, shared=True, duration_s=10),
+    )
+    return list(chosen)

@@ -1,0 +1,140 @@
+"""The truth report as Markdown with its drawing, and as JSON."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from multipilot._core import __version__
+from multipilot.agree import judge
+from multipilot.agree.judge import Judged, Verdict, Whole
+from multipilot.agree.picture import draw
+from multipilot.stats import Mean
+
+HOW = f"""\
+A cell is one scenario that both worlds run: the simulator in virtual time, the kernel on emulated paths in real time.
+Both start from the same file; runs differ by their seed. Goodput is payload delivered in order by the connections under
+test. The difference of the two means is a share of the kernel's, with Welch's 95 % interval.
+
+- *agrees*: within {100 * judge.TOLERANCE:.0f} %, or the interval holds zero
+- *undecided*: half the interval is wider than {100 * judge.WIDEST:.0f} %, or too few runs to tell; counts as a miss
+- *off*: anything else
+
+The cells and the runs of each were chosen before the kernel ran: eight controllers × loss 0, 0.1, 1, 3 % × round trip
+20, 150 ms × rate 10, 50 Mbit/s × one or two paths as an orthogonal array of strength two (each level of a factor meets
+each level of any other equally often), and four shared bottlenecks (two subflows and one TCP flow, 20 Mbit/s, 40 ms).
+Runs: n ≥ 2 (CV / 0.05)² with the simulator's coefficient of variation, and enough for half an interval of
+{100 * judge.PLANNED_HALF:.0f} %, between {judge.FEWEST_RUNS} and {judge.MOST_RUNS}. Queues hold one bandwidth-delay
+product."""
+
+
+def write(whole: Whole, page: Path, failures: list[str], quick: bool) -> None:
+    """The page and, beside it, the drawing that it shows."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.with_suffix(".svg").write_text(draw(whole), encoding="utf-8")
+    page.write_text(text(whole, page.with_suffix(".svg").name, failures, quick), encoding="utf-8")
+
+
+def headline(whole: Whole) -> str:
+    median = whole.median_difference
+    if math.isnan(median):
+        return "No cell has been measured in both worlds yet."
+    return (
+        f"Median |simulator − kernel| {100 * median:.1f} % (aim: at most {100 * judge.MEDIAN_AIM:.0f} %); "
+        f"{whole.count(Verdict.AGREES)} of {len(whole.cells)} cells agree, {100 * whole.share:.0f} % "
+        f"(aim: at least {100 * judge.SHARE_AIM:.0f} %); {whole.count(Verdict.OFF)} off, "
+        f"{whole.count(Verdict.UNDECIDED)} undecided, which count as misses."
+    )
+
+
+def document(whole: Whole, failures: list[str]) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "median_difference": _number(whole.median_difference),
+        "share_agreeing": _number(whole.share),
+        "agrees": whole.agrees,
+        "verdicts": {verdict.value: whole.count(verdict) for verdict in Verdict},
+        "kernel": platform.release(),
+        "multipilot": __version__,
+        "failed": failures,
+        "cells": [_cell(judged) for judged in whole.cells],
+    }
+
+
+def text(whole: Whole, drawing: str, failures: list[str], quick: bool) -> str:
+    when = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    lines = [
+        "# Simulator against kernel",
+        "",
+        f"`multipilot agree{' --quick' if quick else ''}` wrote this page on {when}: multipilot {__version__}, "
+        f"Linux {platform.release()}, {os.cpu_count()} cores.",
+        "",
+        f"**{headline(whole)}**",
+        "",
+        f"![Each cell's difference with its 95 % interval, and the goodputs of both worlds]({drawing})",
+        "",
+        "## How to read it",
+        "",
+        HOW,
+        "",
+        "## Cells",
+        "",
+        "| cell | kernel, Mbit/s | runs | simulator, Mbit/s | runs | difference | verdict |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    lines += [_line(judged) for judged in whole.cells]
+    if failures:
+        lines += ["", "## Runs that failed", "", *(f"- {failure}" for failure in failures)]
+    return "\n".join([*lines, ""])
+
+
+def _line(judged: Judged) -> str:
+    kernel, sim = judged.kernel, judged.sim
+    means = f"{_mean(kernel)} | {kernel.n} | {_mean(sim)} | {sim.n}"
+    return f"| {judged.cell.label} | {means} | {gap(judged)} | {judged.verdict.value} |"
+
+
+def gap(judged: Judged) -> str:
+    found = judged.gap
+    if math.isnan(found.mean):
+        return "–"
+    half = "" if math.isnan(found.half) else f" ± {100 * found.half:.1f}"
+    return f"{100 * found.mean:+.1f}{half} %"
+
+
+def _mean(mean: Mean) -> str:
+    if math.isnan(mean.mean):
+        return "–"
+    return f"{mean.mean:.2f}" + ("" if math.isnan(mean.half) else f" ± {mean.half:.2f}")
+
+
+def _cell(judged: Judged) -> dict[str, Any]:
+    cell = judged.cell
+    return {
+        "name": cell.name,
+        "controller": cell.controller,
+        "loss": cell.loss,
+        "round_trip_ms": cell.round_trip_ms,
+        "rate_mbit": cell.rate_mbit,
+        "paths": cell.paths,
+        "shared": cell.shared,
+        "connections": cell.connections,
+        "duration_s": cell.duration_s,
+        **{f"kernel_{key}": value for key, value in _interval(judged.kernel).items()},
+        **{f"sim_{key}": value for key, value in _interval(judged.sim).items()},
+        "difference": _number(judged.gap.mean),
+        "difference_half": _number(judged.gap.half),
+        "verdict": judged.verdict.value,
+    }
+
+
+def _interval(mean: Mean) -> dict[str, float | int | None]:
+    return {"mbps": _number(mean.mean), "half_mbps": _number(mean.half), "runs": mean.n}
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

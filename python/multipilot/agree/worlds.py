@@ -1,0 +1,155 @@
+"""One cell in one world.
+
+The simulator runs in this process, anew each time: its model may have changed. The kernel runs through ``multipilot
+compare``, one run a folder, and is kept: it costs real time.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from multipilot import console, simulation
+from multipilot.agree.grid import Cell
+from multipilot.agree.judge import runs_needed
+from multipilot.stats import mean_of
+
+# So many that the simulator's share of an interval is small beside the kernel's.
+FIRST_SEEDS = 16
+MOST_SEEDS = 128
+SIM_HALF = 0.02
+
+# What a run costs beside its duration: namespaces, emulated paths, hashing, removal.
+OVERHEAD_S = 3.0
+
+
+def simulate(cell: Cell, most: int = MOST_SEEDS) -> list[float]:
+    """Goodputs (Mbit/s) over enough seeds for an interval of ± 2 %, or ``most`` of them."""
+    count = min(FIRST_SEEDS, most)
+    while True:
+        record = simulation.simulate(cell.scenario(), seeds=count, telemetry=False)
+        goodputs = [float(row["goodput_mbps"]) for row in record.row_dicts]
+        if count >= most or mean_of(goodputs).relative_half <= SIM_HALF:
+            return goodputs
+        count = min(most, 2 * count)
+
+
+def kernel_runs(cell: Cell, sim: Sequence[float]) -> int:
+    """How many runs the kernel needs, as the simulator's variation foretells it."""
+    mean = mean_of(sim)
+    return runs_needed(mean.std / mean.mean if mean.mean else 0.0)
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    cell: Cell
+    seed: int
+
+    def folder(self, out: Path) -> Path:
+        return out / "kernel" / self.cell.folder / f"seed-{self.seed:03}"
+
+    def result(self, out: Path) -> dict[str, Any] | None:
+        """The row of a finished run."""
+        try:
+            document = json.loads((self.folder(out) / "result.json").read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            return None
+        rows = document.get("rows") or []
+        return dict(rows[0]) if rows else None
+
+    @property
+    def cost_s(self) -> float:
+        return self.cell.duration_s + OVERHEAD_S
+
+
+UnderWay = dict[Future["str | None"], KernelRun]
+
+
+@dataclass
+class Kernel:
+    """The kernel side of a grid: what is done, what is wanted, and a budget of real time for the difference."""
+
+    out: Path
+    budget_s: float
+    jobs: int = 1
+    world: str = "kernel"
+    failures: list[str] = field(default_factory=list)
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def goodputs(self, cell: Cell, runs: int) -> list[float]:
+        """Runs that fell back to TCP are no measurement of MPTCP and stay out; so do failed ones."""
+        rows = (KernelRun(cell, seed).result(self.out) for seed in range(1, runs + 1))
+        return [float(row["goodput_mbps"]) for row in rows if row and not row.get("fallback")]
+
+    def missing(self, wanted: dict[Cell, int]) -> list[KernelRun]:
+        """In turns over the cells, so that a budget that ends early leaves all of them about equally well known."""
+        rounds = range(1, max(wanted.values(), default=0) + 1)
+        runs = (KernelRun(cell, seed) for seed in rounds for cell, count in wanted.items() if seed <= count)
+        return [run for run in runs if run.result(self.out) is None]
+
+    def measure(self, wanted: dict[Cell, int]) -> bool:
+        """Do what is missing until it is done (True) or the budget is spent (False)."""
+        todo = self.missing(wanted)
+        end = monotonic() + self.budget_s
+        with console.progress() as bar, ThreadPoolExecutor(self.jobs) as pool:
+            task = bar.add_task("kernel", total=sum(run.cost_s for run in todo))
+            under_way: UnderWay = {}
+            try:
+                for run in todo:
+                    while len(under_way) >= self.jobs:
+                        self._collect(under_way, bar, task)
+                    if monotonic() + run.cost_s > end:
+                        continue
+                    bar.update(task, description=f"kernel {run.cell.name} seed {run.seed}")
+                    under_way[pool.submit(self._run, run)] = run
+                while under_way:
+                    self._collect(under_way, bar, task)
+            except BaseException:
+                self._stop()
+                raise
+        return not self.missing(wanted)
+
+    def _collect(
+        self, under_way: dict[Future[str | None], KernelRun], bar: console.Progress, task: console.TaskID
+    ) -> None:
+        future = next(as_completed(under_way))
+        run = under_way.pop(future)
+        error = future.result()
+        if error:
+            self.failures.append(f"{run.cell.name} seed {run.seed}: {error}")
+        bar.advance(task, run.cost_s)
+
+    def _run(self, run: KernelRun) -> str | None:
+        """The error's line where the run failed. A machine that cannot do it ends everything."""
+        folder = run.folder(self.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        scenario = folder.parent / "cell.toml"
+        scenario.write_text(run.cell.scenario(), encoding="utf-8")
+        call = [console.command(), "compare", str(scenario), "--world", self.world, "--seeds", "1"]
+        call += ["--set", f"seed={run.seed}", "--out", str(folder), "--json"]
+        # A session of its own: Ctrl-C comes to it once, from `_stop`, and not from the terminal too.
+        process = subprocess.Popen(
+            call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.processes.append(process)
+        _, errors = process.communicate()
+        self.processes.remove(process)
+        lines = [line for line in errors.strip().splitlines() if line.strip()]
+        last = lines[-1] if lines else f"exit code {process.returncode}"
+        if process.returncode == console.CANNOT_HERE:
+            raise console.CannotHere(last)
+        return None if process.returncode == 0 and run.result(self.out) else last
+
+    def _stop(self) -> None:
+        """Ask the runs under way to clean up after themselves, and wait until they have."""
+        for process in list(self.processes):
+            process.send_signal(signal.SIGINT)
+        for process in list(self.processes):
+            process.wait()

@@ -1,0 +1,137 @@
+import itertools
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multipilot import expand
+from multipilot.agree import grid, page
+from multipilot.agree.judge import MOST_RUNS, PLANNED_HALF, Verdict, Whole, judge, runs_needed
+from multipilot.agree.picture import draw
+from multipilot.agree.worlds import Kernel, KernelRun
+from multipilot.stats import Mean
+
+FACTORS = ("controller", "loss", "round_trip_ms", "rate_mbit", "paths")
+ARRAY = [cell for cell in grid.cells() if not cell.shared]
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(FACTORS, 2)))
+def test_every_pair_of_levels_meets_equally_often(one: str, other: str) -> None:
+    met = Counter((getattr(cell, one), getattr(cell, other)) for cell in ARRAY)
+    levels = len({a for a, _ in met}) * len({b for _, b in met})
+    assert len(met) == levels
+    assert set(met.values()) == {len(ARRAY) // levels}
+
+
+@pytest.mark.parametrize("cell", grid.cells() + grid.quick(), ids=lambda cell: cell.name)
+def test_every_cell_is_a_scenario(cell: grid.Cell) -> None:
+    text = expand(cell.scenario())
+    assert f'controller = "{cell.controller}"' in text
+    assert text.count("[paths.") == cell.paths
+    assert text.count(f"down.loss = {cell.loss:g}" if cell.loss else "down.loss = 0.0") >= cell.paths
+
+
+def test_folders_tell_scenarios_apart() -> None:
+    cell = grid.quick()[0]
+    longer = grid.Cell(**{**vars(cell), "duration_s": 11})
+    assert cell.folder != longer.folder
+    assert len({c.folder for c in grid.cells() + grid.quick()}) == len(grid.cells() + grid.quick())
+
+
+@pytest.mark.parametrize(
+    ("sim", "kernel", "verdict"),
+    [
+        ([10.0, 10.1, 9.9], [10.2, 10.1, 10.0], Verdict.AGREES),
+        ([11.4, 11.5, 11.6], [10.1, 10.0, 9.9], Verdict.AGREES),  # exactly 15 %
+        ([11.6, 11.7, 11.8], [10.1, 10.0, 9.9], Verdict.OFF),
+        ([8.0, 8.1, 7.9], [10.1, 10.0, 9.9], Verdict.OFF),
+        ([10.0, 10.1, 9.9], [7.0, 10.0, 13.0], Verdict.UNDECIDED),
+        ([10.0, 10.1, 9.9], [10.0], Verdict.UNDECIDED),
+        ([10.0, 10.1, 9.9], [], Verdict.UNDECIDED),
+    ],
+)
+def test_rule_of_judgement(sim: list[float], kernel: list[float], verdict: Verdict) -> None:
+    assert judge(ARRAY[0], sim, kernel).verdict is verdict
+
+
+def test_undecided_cells_count_as_misses() -> None:
+    good = judge(ARRAY[0], [10.0, 10.1, 9.9], [10.0, 10.1, 9.9])
+    unknown = judge(ARRAY[1], [10.0, 10.1, 9.9], [])
+    whole = Whole([good, unknown])
+    assert whole.share == 0.5
+    assert whole.median_difference == pytest.approx(0, abs=1e-12)
+    assert not whole.agrees
+    assert Whole([good]).agrees
+
+
+@given(st.floats(0.0, 0.5))
+def test_planned_runs_reach_the_interval_or_the_cap(variation: float) -> None:
+    from scipy import stats
+
+    runs = runs_needed(variation)
+    half = stats.t.ppf(0.975, runs - 1) * variation / math.sqrt(runs)
+    assert half <= PLANNED_HALF or runs == MOST_RUNS
+    assert runs >= min(MOST_RUNS, 2 * (variation / 0.05) ** 2)
+
+
+def judged() -> Whole:
+    shifts = [0.01, -0.03, 0.12, 0.3, 0.9, -0.6]
+    found = []
+    for position, cell in enumerate(grid.cells()):
+        base = cell.rate_mbit * cell.paths * 0.8 * (1 - 10 * cell.loss)
+        shift = 1 + shifts[position % len(shifts)] * (1 if position % 4 == 0 else 0.2)
+        wide = 0.3 if position % 7 == 6 else 0.02
+        kernel = [base * (1 + wide * s) for s in (-1, 0, 1, 0.4)]
+        found.append(judge(cell, [base * shift * (1 + 0.01 * s) for s in (-1, 0, 1)], kernel if position % 11 else []))
+    return Whole(found)
+
+
+def test_page_and_document(tmp_path: Path) -> None:
+    whole = judged()
+    page.write(whole, tmp_path / "agree.md", ["lia seed 3: no root"], quick=False)
+    text = (tmp_path / "agree.md").read_text()
+    assert text.count("\n| ") == len(whole.cells) + 2
+    assert "![" in text
+    assert "(agree.svg)" in text
+    assert "lia seed 3: no root" in text
+    document = page.document(whole, [])
+    again = json.loads(json.dumps(document, allow_nan=False))
+    assert again["agrees"] is False
+    assert again["verdicts"]["off"] == whole.count(Verdict.OFF) > 0
+    assert sum(again["verdicts"].values()) == 36
+    assert len(again["cells"]) == 36
+
+
+def test_drawing_stands_alone() -> None:
+    import xml.etree.ElementTree as ElementTree
+
+    drawing = draw(judged())
+    assert ElementTree.fromstring(drawing).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme:dark" in drawing
+
+
+def finished(out: Path, run: KernelRun, goodput: float, fallback: bool = False) -> None:
+    folder = run.folder(out)
+    folder.mkdir(parents=True)
+    row = {"goodput_mbps": goodput, "fallback": fallback}
+    (folder / "result.json").write_text(json.dumps({"schema": 1, "rows": [row]}))
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    a, b = grid.quick()[:2]
+    finished(tmp_path, KernelRun(a, 1), 9.0)
+    finished(tmp_path, KernelRun(a, 2), 9.5, fallback=True)
+    kernel = Kernel(tmp_path, budget_s=0)
+    assert kernel.missing({a: 3, b: 2}) == [KernelRun(b, 1), KernelRun(b, 2), KernelRun(a, 3)]
+    assert kernel.goodputs(a, 3) == [9.0]
+    assert not kernel.measure({a: 3, b: 2})
+    assert kernel.measure({a: 2})
+
+
+def test_gap_is_relative_to_the_kernel() -> None:
+    found = judge(ARRAY[0], [9.0, 9.0], [10.0, 10.0])
+    assert found.gap == Mean(pytest.approx(-0.1), 0.0, 2, 0.0)
