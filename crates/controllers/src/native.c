@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The native build of every controller: one table of hooks each, and the layout for the wrapper's test. */
+/* The native build of every controller: one table of hooks each; then what the tests look at. */
 #include <stddef.h>
 
 #include "mp.h"
@@ -7,7 +7,11 @@
 #include "dalia.h"
 #include "ld_mpsp.h"
 #include "lia.h"
+#include "mpcc.h"
+#include "mpcc_code.h"
+#include "mpcc_loss.h"
 #include "olia.h"
+#include "pcc.h"
 #include "reno.h"
 #include "rsf_db.h"
 #include "rsf_lb.h"
@@ -23,6 +27,16 @@
 		.on_close = name##_on_close,                                                                           \
 	};
 
+#define RATE_CONTROLLER(name)                                                                                          \
+	const struct mp_controller mp_controller_##name = {                                                            \
+		.init = name##_init,                                                                                   \
+		.on_rtt = name##_on_rtt,                                                                               \
+		.on_loss = name##_on_loss,                                                                             \
+		.on_undo = name##_on_undo,                                                                             \
+		.on_close = name##_on_close,                                                                           \
+		.on_interval = name##_on_interval,                                                                     \
+	};
+
 WINDOW_CONTROLLER(reno)
 WINDOW_CONTROLLER(lia)
 WINDOW_CONTROLLER(olia)
@@ -32,6 +46,10 @@ WINDOW_CONTROLLER(rsf_db)
 WINDOW_CONTROLLER(rsf_lb)
 WINDOW_CONTROLLER(ld_mpsp)
 WINDOW_CONTROLLER(dalia)
+RATE_CONTROLLER(mpcc)
+RATE_CONTROLLER(mpcc_loss)
+RATE_CONTROLLER(mpcc_code)
+RATE_CONTROLLER(pcc)
 
 const size_t mp_layout[] = {
 	sizeof(struct mp_connection),
@@ -58,3 +76,14 @@ const size_t mp_layout[] = {
 	offsetof(struct mp_ack, is_cwnd_limited),
 	offsetof(struct mp_ack, max_packets_out),
 };
+
+/* (numerator/denominator)^(thousandths/1000) in units of 2^-bits */
+mp_u64 mp_test_power(mp_u64 numerator, mp_u64 denominator, mp_u64 thousandths, mp_s64 bits)
+{
+	return mp_fixed(mp_power(mp_div(mp_real(numerator), mp_real(denominator)), thousandths), bits);
+}
+
+mp_s64 mp_test_mpcc_utility(const struct mp_connection *c, mp_u64 total, const struct mpcc_sample *sample)
+{
+	return mpcc_utility(c, total, sample);
+}

@@ -31,7 +31,60 @@ macro_rules! hooks {
     }};
 }
 
-static CONTROLLERS: [Controller; 9] = [
+/// `controllers/mpcc.h` serves several names, which differ in their defaults.
+const fn mpcc_parameters(
+    alpha: u64,
+    beta: u64,
+    gamma: u64,
+    utility_unit: u64,
+    coupled: u64,
+) -> [Parameter; 8] {
+    const fn parameter(
+        name: &'static str,
+        unit: &'static str,
+        default: u64,
+        about: &'static str,
+    ) -> Parameter {
+        Parameter {
+            name,
+            unit,
+            default,
+            about,
+        }
+    }
+    [
+        parameter(
+            "alpha",
+            "thousandths",
+            alpha,
+            "exponent of the rate in the utility",
+        ),
+        parameter("beta", "thousandths", beta, "weight of loss"),
+        parameter(
+            "gamma",
+            "thousandths",
+            gamma,
+            "weight of the round trip's slope",
+        ),
+        parameter(
+            "utility_unit",
+            "bit/s",
+            utility_unit,
+            "unit of rates in the utility",
+        ),
+        parameter("step", "bytes/s", 125_000, "step at a slope of 1"),
+        parameter("first_rate", "bytes/s", 500_000, "rate at the start"),
+        parameter("floor", "bytes/s", 25_000, "least rate"),
+        parameter(
+            "coupled",
+            "0 or 1",
+            coupled,
+            "whether the siblings' rates count",
+        ),
+    ]
+}
+
+static CONTROLLERS: [Controller; 13] = [
     Controller {
         name: "reno",
         summary: "Reno on each subflow, uncoupled: the yardstick",
@@ -146,5 +199,37 @@ static CONTROLLERS: [Controller; 9] = [
         kind: Kind::Window,
         parameters: &[],
         hooks: hooks!(mp_controller_dalia),
+    },
+    Controller {
+        name: "mpcc",
+        summary: "online learning of rates, by a utility of rate, loss and delay",
+        source: "Gilad et al., CoNEXT 2020",
+        kind: Kind::Rate,
+        parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 1),
+        hooks: hooks!(mp_controller_mpcc),
+    },
+    Controller {
+        name: "mpcc-loss",
+        summary: "MPCC without its cost of delay",
+        source: "Gilad et al., CoNEXT 2020",
+        kind: Kind::Rate,
+        parameters: &mpcc_parameters(900, 11_350, 0, 1_000_000, 1),
+        hooks: hooks!(mp_controller_mpcc_loss),
+    },
+    Controller {
+        name: "mpcc-code",
+        summary: "MPCC with the constants of its authors' kernel module",
+        source: "Gilad et al., CoNEXT 2020, kernel module",
+        kind: Kind::Rate,
+        parameters: &mpcc_parameters(900, 11_000, 1_000, 8, 1),
+        hooks: hooks!(mp_controller_mpcc_code),
+    },
+    Controller {
+        name: "pcc",
+        summary: "MPCC without siblings: the single-path rival",
+        source: "Dong et al., PCC Vivace, NSDI 2018",
+        kind: Kind::Rate,
+        parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 0),
+        hooks: hooks!(mp_controller_pcc),
     },
 ];

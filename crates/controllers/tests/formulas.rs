@@ -132,8 +132,9 @@ proptest! {
         let at = |rate: f64| acked as f64 * rules::rsf(cwnd as f64, budget as f64, rate.max(0.0));
         let got = growth(rsf, &c, 0, &ack(acked)).max(2.0 - cwnd as f64);
         let floor = 2.0 - cwnd as f64;
-        let low = at((rate + coarse) * (1.0 + 1e-6)).max(floor) - 1e-9;
-        let high = at((rate - coarse) * (1.0 - 1e-6)).max(floor) + 1e-9;
+        let slack = 1e-6 * acked as f64 / cwnd as f64;
+        let low = at((rate + coarse) * (1.0 + 1e-6)).max(floor) - slack;
+        let high = at((rate - coarse) * (1.0 - 1e-6)).max(floor) + slack;
         prop_assert!((low..=high).contains(&got), "{got} outside {low} ... {high}");
     }
 }

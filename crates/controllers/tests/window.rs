@@ -6,6 +6,9 @@ use common::{ack, assert_close, connection, controller, decades, growth, subflow
 use mp_controllers::{all, Ack, Controller, Kind, Subflow, INFINITE_SSTHRESH, MAX_SUBFLOWS};
 use proptest::prelude::*;
 
+/// Of a slot.
+const WORDS: usize = std::mem::size_of::<Subflow>() / 8;
+
 fn window_controllers() -> impl Iterator<Item = &'static Controller> {
     all()
         .iter()
@@ -65,11 +68,11 @@ proptest! {
     }
 
     #[test]
-    fn any_words_at_all_are_survived(words in prop::collection::vec(any::<u64>(), 8 * 38), ack in any::<[u64; 4]>(), slot in 0..8usize) {
+    fn any_words_at_all_are_survived(words in prop::collection::vec(any::<u64>(), MAX_SUBFLOWS * WORDS), ack in any::<[u64; 4]>(), slot in 0..8usize) {
         // slots are written by siblings on other CPUs: whatever is read, no trap and no endless loop
         for controller in all() {
             let mut c = controller.connection();
-            for (subflow, words) in c.subflows.iter_mut().zip(words.chunks(38)) {
+            for (subflow, words) in c.subflows.iter_mut().zip(words.chunks(WORDS)) {
                 *subflow = Subflow {
                     owner: words[0] & 1, mss: words[1], rtt_us: words[2], srtt_us: words[3], min_rtt_us: words[4],
                     queue_owd_us: words[5], delivered: words[6], lost: words[7], backup: words[8] & 1, cwnd: words[9],
