@@ -1,0 +1,95 @@
+//! Who acts next: a tournament over the sources of events.
+//!
+//! Links deliver in order and timers are lazy, so that each source has one next time and not one event a packet. The
+//! winner is found in O(1) and a change costs at most log₂(sources) comparisons, fewer where it does not reach the top.
+
+/// No event.
+pub const NEVER: u64 = u64::MAX;
+
+/// At equal times the source with the lower number goes first: ties never depend on history.
+#[derive(Debug, Clone)]
+pub struct Agenda {
+    /// Heap-ordered winners `(time, source)`; the leaves are the second half.
+    nodes: Vec<(u64, u32)>,
+    base: usize,
+    sources: u32,
+}
+
+impl Default for Agenda {
+    fn default() -> Self {
+        Agenda {
+            nodes: vec![(NEVER, 0); 2],
+            base: 1,
+            sources: 0,
+        }
+    }
+}
+
+impl Agenda {
+    /// A new source, with nothing to do yet.
+    pub fn add(&mut self) -> u32 {
+        let source = self.sources;
+        self.sources += 1;
+        if self.sources as usize > self.base {
+            let leaves: Vec<_> = self.nodes[self.base..].to_vec();
+            self.base *= 2;
+            self.nodes = vec![(NEVER, 0); 2 * self.base];
+            for (i, leaf) in leaves.into_iter().enumerate() {
+                self.set(i as u32, leaf.0);
+            }
+        }
+        self.set(source, NEVER);
+        source
+    }
+
+    /// Changes when a source acts next.
+    #[inline]
+    pub fn set(&mut self, source: u32, time: u64) {
+        let mut i = self.base + source as usize;
+        self.nodes[i] = (time, source);
+        while i > 1 {
+            i >>= 1;
+            let (left, right) = (self.nodes[2 * i], self.nodes[2 * i + 1]);
+            let winner = if right.0 < left.0 { right } else { left };
+            if self.nodes[i] == winner {
+                return;
+            }
+            self.nodes[i] = winner;
+        }
+    }
+
+    #[inline]
+    pub fn at(&self, source: u32) -> u64 {
+        self.nodes[self.base + source as usize].0
+    }
+
+    /// The earliest time and its source; [`NEVER`] where nobody has anything to do.
+    #[inline]
+    pub fn first(&self) -> (u64, u32) {
+        self.nodes[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn is_a_minimum(steps in prop::collection::vec((0u32..40, 0u64..50), 1..300)) {
+            let mut agenda = Agenda::default();
+            let mut times: Vec<u64> = Vec::new();
+            for (source, time) in steps {
+                while times.len() <= source as usize {
+                    prop_assert_eq!(agenda.add() as usize, times.len());
+                    times.push(NEVER);
+                }
+                agenda.set(source, time);
+                times[source as usize] = time;
+                let (i, t) = times.iter().enumerate().min_by_key(|&(i, &t)| (t, i)).unwrap();
+                prop_assert_eq!(agenda.first(), (*t, i as u32));
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a connection keeps at the data level, at both ends.
+
+use mp_policy::path_manager::{self, PathManager};
+use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
+use mp_policy::MAX_SUBFLOWS;
+
+use super::reassembly::Reassembly;
+use super::window::Window;
+use crate::agenda::NEVER;
+use crate::tcp::Kindred;
+
+/// What every connection of a `[[connections]]` entry has in common.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Index of the entry.
+    pub entry: usize,
+    pub name: String,
+    pub multipath: bool,
+    pub download: bool,
+    pub controller: Kindred,
+    /// Settings of a shared controller.
+    pub parameters: mp_controllers::Connection,
+    pub scheduler: &'static mp_policy::scheduler::Entry,
+    pub manager: &'static mp_policy::path_manager::Entry,
+    /// Indices into the scenario's paths.
+    pub paths: Vec<usize>,
+    /// Payload of a segment, bytes.
+    pub mss: u32,
+    pub bytes: Option<u64>,
+    /// Bytes, and whether they are an upper bound.
+    pub send_buffer: (u64, bool),
+    pub receive_buffer: (u64, bool),
+}
+
+/// A stream without an end: more segments than a run can send.
+const ENDLESS: u64 = 1 << 50;
+
+#[derive(Debug)]
+pub struct Connection {
+    pub plan: usize,
+    /// Of the transfer.
+    pub id: u32,
+    /// MPTCP is (still) in use: not plain TCP, no fallback.
+    pub multipath: bool,
+    pub fallback: bool,
+    pub started: u64,
+    pub finished: Option<u64>,
+    /// The application has stopped.
+    pub closed: bool,
+    pub shared: Box<mp_controllers::Connection>,
+    pub scheduler: Scheduler,
+    pub manager: PathManager,
+    /// The path manager was told that the connection is up.
+    pub managed: bool,
+    pub paths: Vec<path_manager::Path>,
+    /// Subflow of each slot, and what the scheduler sees of it.
+    pub slots: Vec<u32>,
+    pub views: [SubflowView; MAX_SUBFLOWS],
+    /// Every subflow there ever was.
+    pub subflows: Vec<u32>,
+
+    // The stream, segments.
+    pub total: u64,
+    /// Payload of the last segment, bytes.
+    pub tail: u32,
+    pub mss: u32,
+
+    // Sender.
+    pub una: u64,
+    /// First segment that no subflow has been given yet (`snd_nxt`).
+    pub next: u64,
+    /// What goes to a subflow next; below `next` while data are sent again (`first_pending`).
+    pub pending: u64,
+    /// First segment outside the receive window.
+    pub edge: u64,
+    /// Segments the send buffer takes.
+    pub send_limit: u64,
+    pub reinjected: u64,
+    /// Since when the receive window alone holds the sender back, and for how long it did before, ns.
+    pub held_since: u64,
+    pub held: u64,
+    /// Next segment of each slot, for a scheduler that replicates.
+    pub cursors: [u64; MAX_SUBFLOWS],
+    /// Data-level retransmission timer: when `una` last moved, and the deadline.
+    pub progress: u64,
+    pub retransmit_at: u64,
+    pub announce_at: u64,
+    pub announce_tries: u32,
+    /// Paths (bits) whose ADD_ADDR the client has not echoed.
+    pub unannounced: u32,
+    pub wake_at: u64,
+
+    // Receiver.
+    pub reassembly: Reassembly,
+    pub window: Window,
+
+    pub source: u32,
+    pub scheduled: u64,
+}
+
+impl Connection {
+    pub fn new(plan: &Plan, index: usize, id: u32, source: u32, now: u64) -> Self {
+        let mss = u64::from(plan.mss);
+        let (total, tail) = match plan.bytes {
+            Some(bytes) => {
+                let total = bytes.div_ceil(mss).max(1);
+                (total, (bytes - (total - 1) * mss).max(1) as u32)
+            }
+            None => (ENDLESS, plan.mss),
+        };
+        let window = Window::new(plan.receive_buffer.0, plan.receive_buffer.1, plan.mss);
+        let mut connection = Connection {
+            plan: index,
+            id,
+            multipath: plan.multipath,
+            fallback: false,
+            started: now,
+            finished: None,
+            closed: false,
+            shared: Box::new(plan.parameters.clone()),
+            scheduler: plan.scheduler.build(),
+            manager: plan.manager.build(),
+            managed: false,
+            paths: (0..plan.paths.len())
+                .map(|i| path_manager::Path {
+                    local: i as u8,
+                    remote: i as u8,
+                    up: i == 0,
+                    primary: i == 0,
+                    ..Default::default()
+                })
+                .collect(),
+            slots: Vec::new(),
+            views: [SubflowView::default(); MAX_SUBFLOWS],
+            subflows: Vec::new(),
+            total,
+            tail,
+            mss: plan.mss,
+            una: 0,
+            next: 0,
+            pending: 0,
+            edge: 0,
+            send_limit: (plan.send_buffer.0 / mss).max(2),
+            reinjected: 0,
+            held_since: NEVER,
+            held: 0,
+            cursors: [0; MAX_SUBFLOWS],
+            progress: now,
+            retransmit_at: NEVER,
+            announce_at: NEVER,
+            announce_tries: 0,
+            unannounced: 0,
+            wake_at: NEVER,
+            reassembly: Reassembly::default(),
+            window,
+            source,
+            scheduled: NEVER,
+        };
+        // The window of the handshake.
+        connection.edge = connection.window.announce(0, 0);
+        connection
+    }
+
+    /// First segment that may not go to a subflow now: end of the data, of the receive window, or of the send buffer.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.total.min(self.edge).min(self.una + self.send_limit)
+    }
+
+    /// Number and payload of the last segment.
+    #[inline]
+    pub fn last(&self) -> (u64, u32) {
+        (self.total.wrapping_sub(1), self.tail)
+    }
+
+    pub fn view(&self, now: u64) -> ConnectionView {
+        let mss = u64::from(self.mss);
+        ConnectionView {
+            now_us: now / 1000,
+            unsent: (self.total.min(self.una + self.send_limit)).saturating_sub(self.pending) * mss,
+            in_flight: (self.next - self.una) * mss,
+            window_left: self.edge.saturating_sub(self.pending) * mss,
+            reinjected: self.reinjected,
+        }
+    }
+
+    /// Head-of-line blocking so far: keeps the account as the window closes and opens.
+    #[inline]
+    pub fn note_held(&mut self, now: u64, held: bool) {
+        if held && self.held_since == NEVER {
+            self.held_since = now;
+        } else if !held && self.held_since != NEVER {
+            self.held += now - self.held_since;
+            self.held_since = NEVER;
+        }
+    }
+
+    /// Payload bytes delivered in order.
+    pub fn delivered_bytes(&self) -> u64 {
+        let next = self.reassembly.next;
+        let full = next * u64::from(self.mss);
+        if next >= self.total {
+            full - u64::from(self.mss - self.tail)
+        } else {
+            full
+        }
+    }
+
+    pub fn done(&self) -> bool {
+        self.reassembly.next >= self.total
+    }
+
+    /// Ends an open transfer: what no subflow was given yet is not sent any more.
+    pub fn stop(&mut self) {
+        if self.total == ENDLESS {
+            self.total = self.next.max(self.reassembly.next);
+            self.tail = self.mss;
+        }
+    }
+
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.retransmit_at.min(self.announce_at).min(self.wake_at)
+    }
+}

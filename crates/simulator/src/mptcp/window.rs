@@ -1,0 +1,101 @@
+//! The receive window of a connection, and how it grows (`mptcp_rcv_space_adjust`, dynamic right-sizing).
+
+/// Payload in a byte of receive buffer: the share of an Ethernet frame in the memory that holds it, in 1/256
+/// (`tcp_scaling_ratio` once it has been measured).
+const SCALING: u64 = 160;
+/// Linux: net.ipv4.tcp_rmem[1], bytes.
+const START: u64 = 131_072;
+/// Segments of the first measurement (`TCP_INIT_CWND`).
+const FIRST_ROUND: u64 = 10;
+
+#[derive(Debug)]
+pub struct Window {
+    mss: u64,
+    /// Payload the buffer takes, and its bound, segments.
+    size: u64,
+    limit: u64,
+    autotune: bool,
+    /// First segment beyond what the sender was told that it may send.
+    edge: u64,
+    /// Segments read during the last round, time and position of the start of this one.
+    space: u64,
+    round_start: u64,
+    round_from: u64,
+}
+
+impl Window {
+    pub fn new(buffer: u64, autotune: bool, mss: u32) -> Self {
+        let mss = u64::from(mss);
+        let segments = |bytes: u64| (bytes * SCALING / 256 / mss).max(2);
+        let limit = segments(buffer);
+        let size = if autotune { limit.min(segments(START)) } else { limit };
+        Window {
+            mss,
+            size,
+            limit,
+            autotune,
+            edge: 0,
+            space: FIRST_ROUND,
+            round_start: 0,
+            round_from: 0,
+        }
+    }
+
+    /// What an ACK announces: segments above `next`. Held segments take room; what was granted stays granted.
+    #[inline]
+    pub fn announce(&mut self, next: u64, held: u64) -> u64 {
+        self.edge = self.edge.max(next + self.size.saturating_sub(held));
+        self.edge - next
+    }
+
+    /// Called as data arrive: once a round trip (ns) the size is held against what was read.
+    #[inline]
+    pub fn adjust(&mut self, now: u64, rtt: u64, next: u64, held: u64) {
+        if !self.autotune || now - self.round_start < rtt || rtt == 0 {
+            return;
+        }
+        let copied = next - self.round_from;
+        if copied > self.space {
+            let mut wanted = 2 * copied + 16;
+            wanted += 2 * (wanted * (copied - self.space) / self.space);
+            self.size = self.size.max((wanted + held).min(self.limit));
+            self.space = copied;
+        }
+        self.round_start = now;
+        self.round_from = next;
+    }
+
+    /// Payload the buffer takes now, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.size * self.mss
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_with_what_is_read_and_never_takes_back() {
+        let mut window = Window::new(6 << 20, true, 1428);
+        let first = window.announce(0, 0);
+        assert_eq!(window.announce(0, 20), first);
+        let mut next = 0;
+        let mut rate = 10;
+        for round in 1..12 {
+            next += rate;
+            window.adjust(round * 1000, 1000, next, 0);
+            rate *= 2;
+            assert!(window.announce(next, 0) >= rate || window.size == window.limit);
+        }
+        assert!(window.bytes() <= 6 << 20);
+    }
+
+    #[test]
+    fn a_fixed_buffer_stays() {
+        let mut window = Window::new(64 << 10, false, 1428);
+        let size = window.announce(0, 0);
+        window.adjust(1000, 10, 1000, 0);
+        assert_eq!(window.announce(0, 0), size);
+    }
+}

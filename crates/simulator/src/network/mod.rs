@@ -1,0 +1,116 @@
+//! Links and what travels over them.
+
+mod link;
+mod loss;
+mod packet;
+mod queue;
+mod rate;
+
+pub use link::{Link, Outcome};
+pub use packet::{flag, Kind, Packet, NO_SACK};
+
+use crate::agenda::Agenda;
+
+/// Blocks of one selective acknowledgement, the most recent first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sack {
+    /// `[start, end)`, segments.
+    pub blocks: [(u64, u64); 3],
+    pub len: u8,
+    /// The first block reports a duplicate (RFC 2883).
+    pub duplicate: bool,
+}
+
+/// The selective acknowledgements under way: few packets carry one, so they live beside the packets.
+#[derive(Debug, Default)]
+pub struct Sacks {
+    slots: Vec<Sack>,
+    free: Vec<u32>,
+}
+
+impl Sacks {
+    pub fn put(&mut self, sack: Sack) -> u32 {
+        match self.free.pop() {
+            Some(i) => {
+                self.slots[i as usize] = sack;
+                i
+            }
+            None => {
+                self.slots.push(sack);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    pub fn take(&mut self, index: u32) -> Option<Sack> {
+        (index != NO_SACK).then(|| {
+            self.free.push(index);
+            self.slots[index as usize]
+        })
+    }
+}
+
+/// All links, and the clock that drives them. A link's number is also its source in the agenda.
+#[derive(Debug, Default)]
+pub struct Network {
+    pub now: u64,
+    pub agenda: Agenda,
+    pub links: Vec<Link>,
+    pub sacks: Sacks,
+    /// Data segments sent so far, retransmissions included.
+    pub data_packets: u64,
+}
+
+impl Network {
+    /// Only before any other source joins the agenda.
+    pub fn add(&mut self, link: Link) -> u32 {
+        self.links.push(link);
+        self.agenda.add()
+    }
+
+    #[inline]
+    pub fn send(&mut self, index: u32, packet: Packet) {
+        let link = &mut self.links[index as usize];
+        match link.send(self.now, packet) {
+            Ok(()) => {
+                let next = link.next_event();
+                if next < self.agenda.at(index) {
+                    self.agenda.set(index, next);
+                }
+            }
+            Err(packet) => {
+                self.sacks.take(packet.sack);
+            }
+        }
+    }
+
+    /// Carries out the event of a link that is due; a packet that has reached the far host comes back.
+    #[inline]
+    pub fn advance(&mut self, index: u32) -> Option<Packet> {
+        let link = &mut self.links[index as usize];
+        let outcome = link.advance(self.now);
+        let onward = link.next;
+        let next = link.next_event();
+        self.agenda.set(index, next);
+        match outcome {
+            Outcome::Nothing => None,
+            Outcome::Gone(packet) => {
+                self.sacks.take(packet.sack);
+                None
+            }
+            Outcome::Arrived(packet) => match onward {
+                Some(onward) => {
+                    self.send(onward, packet);
+                    None
+                }
+                None => Some(packet),
+            },
+        }
+    }
+
+    /// After a change to a link from outside.
+    pub fn rearm(&mut self, index: u32) {
+        let next = self.links[index as usize].next_event();
+        self.agenda.set(index, next);
+    }
+}

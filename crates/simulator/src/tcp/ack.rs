@@ -1,0 +1,407 @@
+//! An ACK arrives at the sender: `tcp_ack` of net/ipv4/tcp_input.c.
+
+use super::board::{EVER_RETRANS, LOST, RETRANS, SACKED};
+use super::control::Congestion;
+use super::recovery::{Send, Told};
+use super::sender::{Cx, Sender};
+use crate::congestion::{RateSample, State};
+use crate::network::{flag, Packet, Sack};
+use crate::time::MICROSECOND;
+
+/// Times of sending that one ACK gives RTT samples of; 0: none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    /// Oldest and newest of the first transmissions acknowledged cumulatively.
+    first: u64,
+    last: u64,
+    /// The same of those acknowledged selectively.
+    first_sacked: u64,
+    last_sacked: u64,
+    /// Lowest first transmission delivered below a later one: reordering.
+    reordered: Option<u64>,
+}
+
+impl Sender {
+    pub fn on_ack(&mut self, ack: &Packet, sack: Option<&Sack>, cx: &mut Cx<'_>) {
+        if self.dead || !self.established {
+            return;
+        }
+        let now = cx.net.now;
+        self.flow.now_ns = now;
+        self.last_ack = now;
+        let prior_una = self.flow.snd_una;
+        let prior_in_flight = self.flow.in_flight();
+        let (prior_delivered, prior_lost) = (self.flow.delivered, self.flow.lost);
+        let ack_seq = ack.seq.max(prior_una);
+        let mut told = Told {
+            una_advanced: ack_seq > prior_una,
+            data_sacked: false,
+            original_acked: false,
+            retrans_acked: false,
+            dsack: false,
+            ece: ack.has(flag::ECE),
+            echo: ack.stamp,
+            prior_una,
+        };
+        let had_packets = self.flow.packets_out() > 0;
+        let mut sample = RateSample {
+            rtt_us: -1,
+            prior_in_flight,
+            ..RateSample::default()
+        };
+        let mut newest = (0, 0);
+        let mut sent = Sent::default();
+        if let Some(sack) = sack {
+            self.tag(sack, &mut told, &mut sent, &mut sample, &mut newest);
+        }
+        self.note_delay(ack.delay_ms());
+        if told.una_advanced {
+            self.retransmits = 0;
+            self.clean(ack_seq, &mut told, &mut sent, &mut sample, &mut newest);
+        }
+        if let Some(low) = sent.reordered {
+            self.note_reordering(low);
+        }
+        if !had_packets {
+            return;
+        }
+        let delivered = (self.flow.delivered - prior_delivered) as u32;
+        let sampled = self.sample_rtt(&told, &sent, ack.stamp, &mut sample);
+        if told.una_advanced || told.data_sacked {
+            self.rack_update_window(prior_delivered);
+        }
+        if told.una_advanced {
+            self.timer.backoff = 0;
+            self.rearm_after_ack(now);
+        }
+        if delivered > 0 || sampled {
+            self.congestion.on_rtt(&mut self.flow, cx.shared, delivered, sampled);
+        }
+        if self.tlp_high_seq != 0 {
+            self.process_probe_ack(cx, &told, ack_seq);
+        }
+        let mut send = Send::Nothing;
+        let dubious = !told.una_advanced
+            || told.data_sacked
+            || told.ece
+            || told.dsack
+            || self.flow.state != State::Open;
+        if dubious {
+            send = self.alert(cx, &told);
+        }
+        let newly_lost = (self.flow.lost - prior_lost) as u32;
+        self.control_window(cx, &told, delivered, newly_lost, &mut sample, prior_delivered);
+        match send {
+            Send::Nothing => {}
+            Send::Lost => self.transmit_lost(cx),
+            Send::New => {
+                self.push(cx);
+                if self.flow.snd_nxt <= self.high_seq {
+                    self.frto = false;
+                    self.transmit_lost(cx);
+                }
+            }
+        }
+    }
+
+    /// `tcp_cong_control`
+    #[inline]
+    fn control_window(
+        &mut self,
+        cx: &mut Cx<'_>,
+        told: &Told,
+        delivered: u32,
+        newly_lost: u32,
+        sample: &mut RateSample,
+        prior_delivered: u64,
+    ) {
+        if self.congestion.owns_window() {
+            self.rate_sample(sample, delivered, newly_lost);
+            self.congestion.on_rate_sample(&mut self.flow, cx.shared, sample);
+            return;
+        }
+        if self.flow.in_reduction() {
+            self.reduce(delivered, newly_lost, told.una_advanced);
+        } else if delivered > 0 && self.may_raise(told, prior_delivered) {
+            self.congestion.on_ack(&mut self.flow, cx.shared, delivered);
+        }
+        self.update_pacing_rate();
+    }
+
+    /// `tcp_may_raise_cwnd`: with much reordering any progress counts, else only that of the cumulative ACK.
+    #[inline]
+    fn may_raise(&self, told: &Told, _prior_delivered: u64) -> bool {
+        if self.reordering > 3 {
+            told.una_advanced || told.data_sacked
+        } else {
+            told.una_advanced
+        }
+    }
+
+    /// `tcp_clean_rtx_queue`: everything below `ack` is done with.
+    #[inline]
+    fn clean(
+        &mut self,
+        ack: u64,
+        told: &mut Told,
+        sent: &mut Sent,
+        sample: &mut RateSample,
+        newest: &mut (u64, u64),
+    ) {
+        let una = self.flow.snd_una;
+        let ack = ack.min(self.flow.snd_nxt);
+        let f = &self.flow;
+        let simple = f.state == State::Open
+            && f.sacked_out == 0
+            && f.lost_out == 0
+            && f.retrans_out == 0
+            && self.tlp_high_seq == 0
+            && self.retrans_stamp == 0
+            && !self.congestion.wants_samples();
+        if simple {
+            sent.first = self.board.at(una).sent;
+            sent.last = self.board.at(ack - 1).sent;
+            self.flow.delivered += ack - una;
+            self.flow.snd_una = ack;
+            self.rack_advance(ack - 1, sent.last, false);
+            return;
+        }
+        for seq in una..ack {
+            let segment = *self.board.at(seq);
+            let flags = segment.flags();
+            if flags & EVER_RETRANS != 0 {
+                if flags & RETRANS != 0 {
+                    self.flow.retrans_out -= 1;
+                }
+                told.retrans_acked = true;
+            } else if flags & SACKED == 0 {
+                sent.last = segment.sent;
+                if sent.first == 0 {
+                    sent.first = segment.sent;
+                }
+                if seq < self.highest_sacked {
+                    sent.reordered = Some(sent.reordered.map_or(seq, |low| low.min(seq)));
+                }
+                if seq < self.high_seq {
+                    told.original_acked = true;
+                }
+            }
+            if flags & SACKED != 0 {
+                self.flow.sacked_out -= 1;
+            } else {
+                self.flow.delivered += 1;
+                self.sample_delivery(seq, segment.sent, flags, sample, newest);
+                self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
+            }
+            if flags & LOST != 0 {
+                self.flow.lost_out -= 1;
+                if flags & (RETRANS | SACKED) == 0 {
+                    self.lost_pending -= 1;
+                }
+            }
+        }
+        self.flow.snd_una = ack;
+    }
+
+    /// `tcp_sacktag_write_queue`
+    fn tag(
+        &mut self,
+        sack: &Sack,
+        told: &mut Told,
+        sent: &mut Sent,
+        sample: &mut RateSample,
+        newest: &mut (u64, u64),
+    ) {
+        for (i, &block) in sack.blocks[..usize::from(sack.len)].iter().enumerate() {
+            if i == 0 && sack.duplicate {
+                self.note_duplicate(block, told);
+                continue;
+            }
+            let (mut start, end) = (block.0.max(self.flow.snd_una), block.1.min(self.flow.snd_nxt));
+            // What an earlier ACK said need not be looked at again.
+            for &(known_start, known_end) in &self.sack_cache {
+                if known_start <= start && start < known_end {
+                    start = known_end.min(end).max(start);
+                }
+            }
+            for seq in start..end {
+                self.tag_one(seq, told, sent, sample, newest);
+            }
+            self.highest_sacked = self.highest_sacked.max(end);
+        }
+        let from = usize::from(sack.duplicate);
+        self.sack_cache = [(0, 0); 3];
+        for (slot, block) in self.sack_cache.iter_mut().zip(&sack.blocks[from..usize::from(sack.len)]) {
+            *slot = *block;
+        }
+    }
+
+    /// `tcp_sacktag_one`
+    fn tag_one(
+        &mut self,
+        seq: u64,
+        told: &mut Told,
+        sent: &mut Sent,
+        sample: &mut RateSample,
+        newest: &mut (u64, u64),
+    ) {
+        let segment = *self.board.at(seq);
+        let flags = segment.flags();
+        if flags & SACKED != 0 {
+            return;
+        }
+        self.sample_delivery(seq, segment.sent, flags, sample, newest);
+        self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
+        if flags & LOST != 0 {
+            self.flow.lost_out -= 1;
+            if flags & RETRANS == 0 {
+                self.lost_pending -= 1;
+            }
+        }
+        // A retransmission not marked lost again is believed to be under way still.
+        if flags & RETRANS != 0 && flags & LOST != 0 {
+            self.flow.retrans_out -= 1;
+            self.board.at_mut(seq).clear(RETRANS);
+        } else if flags & EVER_RETRANS == 0 {
+            if seq < self.highest_sacked {
+                sent.reordered = Some(sent.reordered.map_or(seq, |low| low.min(seq)));
+            }
+            if seq < self.high_seq {
+                told.original_acked = true;
+            }
+            if sent.first_sacked == 0 {
+                sent.first_sacked = segment.sent;
+            }
+            sent.last_sacked = segment.sent;
+        }
+        let segment = self.board.at_mut(seq);
+        segment.clear(LOST);
+        segment.set(SACKED);
+        told.data_sacked = true;
+        self.flow.sacked_out += 1;
+        self.flow.delivered += 1;
+    }
+
+    /// `tcp_check_dsack`
+    fn note_duplicate(&mut self, block: (u64, u64), told: &mut Told) {
+        told.dsack = true;
+        self.rack.dsack_seen = true;
+        let counted = self.undo_marker != NEVER_UNDO && block.1 > self.undo_marker;
+        if counted && self.undo_retrans > 0 {
+            let segments = (block.1 - block.0).min(i32::MAX as u64) as i32;
+            self.undo_retrans = (self.undo_retrans - segments).max(0);
+        }
+        for seq in block.0.max(self.flow.snd_una)..block.1.min(self.flow.snd_nxt) {
+            let segment = self.board.at_mut(seq);
+            if segment.has(RETRANS) && !segment.has(LOST) {
+                segment.clear(RETRANS);
+                self.flow.retrans_out -= 1;
+            }
+        }
+    }
+
+    /// `tcp_check_sack_reordering`
+    fn note_reordering(&mut self, low: u64) {
+        if low >= self.highest_sacked {
+            return;
+        }
+        let metric = (self.highest_sacked - low).min(300) as u32;
+        self.reordering = self.reordering.max(metric);
+        self.reordering_seen = true;
+    }
+
+    /// Samples and their consequences; true where there is a new one (`tcp_ack_update_rtt`).
+    #[inline]
+    fn sample_rtt(&mut self, told: &Told, sent: &Sent, echo: u64, sample: &mut RateSample) -> bool {
+        let now = self.flow.now_ns;
+        let micros = |at: u64| ((now - at) / MICROSECOND).max(1) as u32;
+        let mut smooth = None;
+        let mut latest = None;
+        if sent.first != 0 && !told.retrans_acked {
+            smooth = Some(micros(sent.first));
+            latest = Some(micros(sent.last));
+        }
+        if sent.first_sacked != 0 {
+            smooth = smooth.or(Some(micros(sent.first_sacked)));
+            latest = Some(micros(sent.last_sacked));
+        }
+        if smooth.is_none() && told.una_advanced && echo != 0 && echo <= now {
+            smooth = Some(micros(echo));
+            latest = latest.or(smooth);
+        }
+        let Some(rtt_us) = smooth else {
+            return false;
+        };
+        if let Some(latest) = latest {
+            sample.rtt_us = i64::from(latest);
+            self.flow.rtt_us = latest;
+            self.flow.min_rtt_us = self.flow.min_rtt_us.min(latest);
+        }
+        self.rtt.sample(rtt_us, self.flow.snd_una, self.flow.snd_nxt);
+        self.flow.srtt_us = self.rtt.srtt_us();
+        true
+    }
+
+    /// The forward delay that the receiver's timestamp tells, in the 1 ms steps of its clock.
+    #[inline]
+    fn note_delay(&mut self, delay_ms: u64) {
+        if let Congestion::Shared { queue_owd_us, .. } = &mut self.congestion {
+            self.min_delay_ms = self.min_delay_ms.min(delay_ms);
+            *queue_owd_us = (delay_ms - self.min_delay_ms) * 1000;
+        }
+    }
+
+    /// `tcp_rate_skb_delivered`
+    #[inline]
+    fn sample_delivery(
+        &mut self,
+        seq: u64,
+        sent: u64,
+        flags: u8,
+        sample: &mut RateSample,
+        newest: &mut (u64, u64),
+    ) {
+        let Some(tx) = self.board.transmission_mut(seq) else {
+            return;
+        };
+        if tx.delivered_ns == 0 {
+            return;
+        }
+        if sample.prior_ns == 0 || (sent, seq) > *newest {
+            *newest = (sent, seq);
+            sample.prior_delivered = tx.delivered;
+            sample.prior_ns = tx.delivered_ns;
+            sample.is_app_limited = tx.app_limited;
+            sample.is_retrans = flags & EVER_RETRANS != 0;
+            sample.interval_us = ((sent - tx.first_ns) / MICROSECOND) as i64;
+            self.first_ns = sent;
+        }
+        tx.delivered_ns = 0;
+    }
+
+    /// `tcp_rate_gen`
+    fn rate_sample(&mut self, sample: &mut RateSample, delivered: u32, lost: u32) {
+        let now = self.flow.now_ns;
+        if self.flow.app_limited != 0 && self.flow.delivered > self.flow.app_limited {
+            self.flow.app_limited = 0;
+        }
+        if delivered > 0 {
+            self.delivered_ns = now;
+        }
+        sample.acked_sacked = delivered;
+        sample.losses = lost;
+        if sample.prior_ns == 0 {
+            sample.delivered = -1;
+            sample.interval_us = -1;
+            return;
+        }
+        sample.delivered = (self.flow.delivered - sample.prior_delivered) as i64;
+        let ack_us = ((now - sample.prior_ns) / MICROSECOND) as i64;
+        sample.interval_us = sample.interval_us.max(ack_us);
+        if sample.interval_us < i64::from(self.flow.min_rtt_us) {
+            sample.interval_us = -1;
+        }
+    }
+}
+
+const NEVER_UNDO: u64 = crate::agenda::NEVER;

@@ -1,0 +1,298 @@
+//! The receiving half of a subflow: reassembly, SACK, and when to acknowledge (`tcp_data_queue`,
+//! `__tcp_ack_snd_check`).
+
+use crate::agenda::NEVER;
+use crate::network::{flag, Packet, Sack};
+use crate::time::MILLISECOND;
+
+/// `TCP_ATO_MIN`, ns.
+const DELAYED_ACK: u64 = 40 * MILLISECOND;
+/// `TCP_MAX_QUICKACKS`
+const QUICK_ACKS: u32 = 16;
+/// `TCP_FASTRETRANS_THRESH`: duplicate ACKs that are sent at once.
+const DUPLICATES: u32 = 3;
+/// net.ipv4.tcp_comp_sack_nr
+const COMPRESSED: u32 = 44;
+/// net.ipv4.tcp_comp_sack_delay_ns
+const COMPRESSION: u64 = MILLISECOND;
+/// `TCP_NUM_SACKS`
+const BLOCKS: usize = 4;
+
+/// Whether an arrival is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    Now,
+    Later,
+}
+
+#[derive(Debug)]
+pub struct Receiver {
+    pub rcv_nxt: u64,
+    /// Ranges received above `rcv_nxt`, ascending, not touching.
+    ahead: Vec<(u64, u64)>,
+    /// Segments in `ahead`.
+    pub held: u64,
+    /// The most recent first.
+    blocks: [(u64, u64); BLOCKS],
+    block_count: usize,
+    duplicate: Option<(u64, u64)>,
+    /// In order and not acknowledged.
+    pending: u32,
+    quick: u32,
+    started: bool,
+    /// Time of the segment that the next ACK echoes.
+    echo: u64,
+    echoed: u64,
+    last_arrival: u64,
+    /// Delay between the echoed segment's sending and now, for the next ACK.
+    pub delayed_ack: u64,
+    duplicates: u32,
+    compressed: u32,
+    compressed_at: u64,
+    /// ACKs held back by compression go out by then.
+    pub compressed_until: u64,
+    ece: bool,
+    /// Payload segments that arrived, duplicates included.
+    pub arrived: u64,
+    /// Selective blocks that fit beside the other options.
+    room: usize,
+    dead: bool,
+}
+
+impl Receiver {
+    /// `room`: SACK blocks an ACK can carry.
+    pub fn new(room: usize) -> Self {
+        Receiver {
+            rcv_nxt: 0,
+            ahead: Vec::new(),
+            held: 0,
+            blocks: [(0, 0); BLOCKS],
+            block_count: 0,
+            duplicate: None,
+            pending: 0,
+            quick: 0,
+            started: false,
+            echo: 0,
+            echoed: 0,
+            last_arrival: 0,
+            delayed_ack: NEVER,
+            duplicates: 0,
+            compressed: 0,
+            compressed_at: 0,
+            compressed_until: NEVER,
+            ece: false,
+            arrived: 0,
+            room,
+            dead: false,
+        }
+    }
+
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.delayed_ack.min(self.compressed_until)
+    }
+
+    pub fn close(&mut self) {
+        self.dead = true;
+        self.delayed_ack = NEVER;
+        self.compressed_until = NEVER;
+        self.ahead = Vec::new();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.dead
+    }
+
+    /// Segments `[start, end)` of one packet. What became in order is below the new [`Receiver::rcv_nxt`].
+    #[inline]
+    pub fn on_data(&mut self, packet: &Packet, start: u64, end: u64, now: u64, rtt: u64) -> Reply {
+        self.arrived += end - start;
+        if !self.started {
+            self.started = true;
+            self.quick = QUICK_ACKS;
+        }
+        if packet.has(flag::CWR) {
+            self.ece = false;
+        }
+        if packet.has(flag::CE) {
+            self.ece = true;
+            self.quick = self.quick.max(2);
+        }
+        self.last_arrival = now;
+        // RFC 7323: echo the oldest segment that is not acknowledged.
+        if start <= self.echoed && packet.stamp >= self.echo {
+            self.echo = packet.stamp;
+        }
+        if start == self.rcv_nxt && self.ahead.is_empty() {
+            self.rcv_nxt = end;
+            self.pending += (end - start) as u32;
+            return self.reply_in_order(now);
+        }
+        self.on_unusual(start, end, now, rtt)
+    }
+
+    /// Every second segment is acknowledged at once, and each of the first ones.
+    #[inline]
+    fn reply_in_order(&mut self, now: u64) -> Reply {
+        if self.pending >= 2 || self.quick > 0 {
+            return Reply::Now;
+        }
+        if self.delayed_ack == NEVER {
+            self.delayed_ack = now + DELAYED_ACK;
+        }
+        Reply::Later
+    }
+
+    /// Duplicates, gaps, and the filling of gaps.
+    fn on_unusual(&mut self, start: u64, end: u64, now: u64, rtt: u64) -> Reply {
+        if end <= self.rcv_nxt {
+            self.duplicate = Some((start, end));
+            self.quick = QUICK_ACKS;
+            return Reply::Now;
+        }
+        if start <= self.rcv_nxt {
+            let before = self.rcv_nxt;
+            self.rcv_nxt = end;
+            self.absorb();
+            self.pending += (self.rcv_nxt - before) as u32;
+            self.drop_blocks();
+            return Reply::Now;
+        }
+        if self.insert(start, end) {
+            self.note_block(start, end);
+        } else {
+            self.duplicate = Some((start, end));
+            return Reply::Now;
+        }
+        self.compress(now, rtt)
+    }
+
+    /// ACK compression (`__tcp_ack_snd_check`): after three duplicates the others wait for up to 5 % of the RTT.
+    fn compress(&mut self, now: u64, rtt: u64) -> Reply {
+        if self.compressed_at != self.rcv_nxt {
+            self.compressed_at = self.rcv_nxt;
+            self.duplicates = 0;
+        }
+        if self.duplicates < DUPLICATES {
+            self.duplicates += 1;
+            return Reply::Now;
+        }
+        self.compressed += 1;
+        if self.compressed >= COMPRESSED {
+            return Reply::Now;
+        }
+        if self.compressed_until == NEVER {
+            let delay = (rtt / 20).min(COMPRESSION);
+            if delay == 0 {
+                return Reply::Now;
+            }
+            self.compressed_until = now + delay;
+        }
+        Reply::Later
+    }
+
+    /// Takes in what now follows without a gap.
+    fn absorb(&mut self) {
+        let mut done = 0;
+        for &(start, end) in &self.ahead {
+            if start > self.rcv_nxt {
+                break;
+            }
+            self.held -= end - start;
+            self.rcv_nxt = self.rcv_nxt.max(end);
+            done += 1;
+        }
+        self.ahead.drain(..done);
+    }
+
+    /// False where all of it was there already.
+    fn insert(&mut self, start: u64, end: u64) -> bool {
+        let from = self.ahead.partition_point(|r| r.1 < start);
+        let to = from + self.ahead[from..].partition_point(|r| r.0 <= end);
+        if from == to {
+            self.ahead.insert(from, (start, end));
+            self.held += end - start;
+            return true;
+        }
+        let merged = (start.min(self.ahead[from].0), end.max(self.ahead[to - 1].1));
+        let had: u64 = self.ahead[from..to].iter().map(|r| r.1 - r.0).sum();
+        let gained = merged.1 - merged.0 - had;
+        self.held += gained;
+        self.ahead[from] = merged;
+        self.ahead.drain(from + 1..to);
+        gained > 0
+    }
+
+    /// `tcp_sack_new_ofo_skb`: the block that holds the newest segment comes first.
+    fn note_block(&mut self, start: u64, end: u64) {
+        let at = self.ahead.partition_point(|r| r.1 < end);
+        let whole = self.ahead.get(at).copied().unwrap_or((start, end));
+        let mut kept = 0;
+        let mut blocks = [(0, 0); BLOCKS];
+        blocks[0] = whole;
+        for &block in &self.blocks[..self.block_count] {
+            let inside = whole.0 <= block.0 && block.1 <= whole.1;
+            if !inside && kept + 1 < BLOCKS {
+                kept += 1;
+                blocks[kept] = block;
+            }
+        }
+        self.blocks = blocks;
+        self.block_count = kept + 1;
+    }
+
+    /// `tcp_sack_remove`
+    fn drop_blocks(&mut self) {
+        let mut kept = 0;
+        for i in 0..self.block_count {
+            if self.blocks[i].1 > self.rcv_nxt {
+                self.blocks[kept] = self.blocks[i];
+                kept += 1;
+            }
+        }
+        self.block_count = kept;
+    }
+
+    /// An ACK leaves: its SACK blocks, where it has any.
+    #[inline]
+    pub fn acknowledge(&mut self) -> Option<Sack> {
+        self.pending = 0;
+        self.quick = self.quick.saturating_sub(1);
+        self.delayed_ack = NEVER;
+        self.compressed_until = NEVER;
+        self.compressed = 0;
+        self.echoed = self.rcv_nxt;
+        if self.block_count == 0 && self.duplicate.is_none() {
+            return None;
+        }
+        let mut sack = Sack::default();
+        if let Some(block) = self.duplicate.take() {
+            sack.blocks[0] = block;
+            sack.len = 1;
+            sack.duplicate = true;
+        }
+        for &block in &self.blocks[..self.block_count] {
+            if usize::from(sack.len) < self.room.min(sack.blocks.len()) {
+                sack.blocks[usize::from(sack.len)] = block;
+                sack.len += 1;
+            }
+        }
+        Some(sack)
+    }
+
+    /// Time of sending that the next ACK echoes, ns.
+    #[inline]
+    pub fn echo(&self) -> u64 {
+        self.echo
+    }
+
+    #[inline]
+    pub fn echoes_congestion(&self) -> bool {
+        self.ece
+    }
+
+    /// A timer is due; true where an ACK has to go.
+    pub fn on_timer(&mut self, now: u64) -> bool {
+        !self.dead && self.deadline() <= now
+    }
+}

@@ -1,0 +1,155 @@
+//! From a scenario to links and plans.
+
+use std::collections::BinaryHeap;
+
+use mp_record::Run;
+use mp_scenario::{Protocol, Scenario, TransferDirection, Variant};
+use rand_xoshiro::rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::calendar::Todo;
+use super::{end_of, Source, World};
+use crate::mptcp::Plan;
+use crate::network::{Link, Network};
+use crate::tcp::Kindred;
+use crate::time::nanos;
+use crate::Error;
+
+/// Seed of the `index`-th stream of random numbers of a run: SplitMix64's finaliser keeps neighbours apart.
+fn stream(seed: u64, index: u64) -> u64 {
+    let mut z = seed ^ index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn build(
+        scenario: &'a Scenario,
+        variant: &Variant,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let mut net = Network::default();
+        let mut add = |direction, next| {
+            let seed = stream(seed, net.links.len() as u64);
+            net.add(Link::new(direction, next, seed))
+        };
+        let shared: Vec<(u32, u32)> = scenario
+            .links
+            .values()
+            .map(|link| (add(&link.up, None), add(&link.down, None)))
+            .collect();
+        let mut path_links = Vec::new();
+        for path in scenario.paths.values() {
+            let onward = match &path.link {
+                None => None,
+                Some(name) => match scenario.links.get_index_of(name) {
+                    Some(i) => Some(shared[i]),
+                    None => return Err(Error::Unknown("link", name.clone())),
+                },
+            };
+            let up = add(&path.up, onward.map(|l| l.0));
+            let down = add(&path.down, onward.map(|l| l.1));
+            path_links.push((up, down));
+        }
+        let plans = plans(scenario, variant)?;
+        let calendar_source = net.agenda.add();
+        let mut world = World {
+            scenario,
+            net,
+            sources: vec![Source::Calendar],
+            live: vec![0; plans.len()],
+            plans,
+            connections: Vec::new(),
+            subflows: Vec::new(),
+            path_links,
+            calendar: BinaryHeap::new(),
+            calendar_source,
+            entries: 0,
+            end: end_of(scenario),
+            rng: Xoshiro256PlusPlus::seed_from_u64(stream(seed, u64::MAX - 1)),
+            run: Run {
+                elapsed_s: scenario.duration.as_secs_f64(),
+                ..Run::default()
+            },
+        };
+        for (i, connection) in scenario.connections.iter().enumerate() {
+            let start = nanos(connection.start);
+            match connection.arrivals {
+                Some(_) => world.schedule(start, Todo::Arrival(i)),
+                None => {
+                    for k in 0..connection.count {
+                        // Hosts never start two connections at the very same time.
+                        let offset = if k == 0 { 0 } else { world.uniform(0, crate::time::MILLISECOND) };
+                        world.schedule(start + offset, Todo::Start(i));
+                    }
+                }
+            }
+        }
+        for (i, event) in scenario.events.iter().enumerate() {
+            world.schedule(nanos(event.at), Todo::Change(i));
+        }
+        let interval = nanos(scenario.sample_interval);
+        if interval > 0 {
+            world.schedule(interval, Todo::Sample);
+        }
+        Ok(world)
+    }
+
+    pub(super) fn new_source(&mut self, source: Source) -> u32 {
+        self.sources.push(source);
+        self.net.agenda.add()
+    }
+}
+
+fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
+    scenario.connections.iter().enumerate().map(|(entry, c)| {
+        let name = c.controller.as_ref().unwrap_or(&variant.controller);
+        let controller =
+            Kindred::find(name).ok_or_else(|| Error::Unknown("controller", name.clone()))?;
+        let mut parameters = mp_controllers::Connection::default();
+        if let Kindred::Shared(shared) = controller {
+            parameters = shared.connection();
+            // A competing flow that keeps its own controller keeps that one's defaults as well.
+            if c.controller.is_none() {
+                for (key, value) in &variant.parameters {
+                    let Some(i) = shared.parameter(key) else {
+                        return Err(Error::Parameter { controller: name.clone(), parameter: key.clone() });
+                    };
+                    parameters.parameters[i] = *value;
+                }
+            }
+        }
+        let name = c.scheduler.as_ref().unwrap_or(&variant.scheduler);
+        let scheduler = mp_policy::scheduler::find(name)
+            .ok_or_else(|| Error::Unknown("scheduler", name.clone()))?;
+        let name = c.path_manager.as_ref().unwrap_or(&variant.path_manager);
+        let manager = mp_policy::path_manager::find(name)
+            .ok_or_else(|| Error::Unknown("path manager", name.clone()))?;
+        let paths = c
+            .paths
+            .iter()
+            .map(|p| scenario.paths.get_index_of(p).ok_or_else(|| Error::Unknown("path", p.clone())))
+            .collect::<Result<Vec<_>, _>>()?;
+        if paths.is_empty() {
+            return Err(Error::Unknown("path", String::new()));
+        }
+        let multipath = c.protocol == Protocol::Mptcp;
+        let buffers = &scenario.buffers;
+        Ok(Plan {
+            entry,
+            name: c.name.clone(),
+            multipath,
+            download: c.direction == TransferDirection::Download,
+            controller,
+            parameters,
+            scheduler,
+            manager,
+            paths,
+            mss: if multipath { scenario.mss } else { scenario.mss + super::transfer::DATA_SIGNAL },
+            bytes: c.bytes,
+            send_buffer: (buffers.send, buffers.autotune),
+            receive_buffer: (buffers.receive, buffers.autotune),
+        })
+    }).collect()
+}

@@ -1,0 +1,202 @@
+//! What happens at times known beforehand: starts and ends of transfers, changes to the network, samples.
+
+use std::cmp::Ordering;
+
+use mp_scenario::Change;
+use rand_xoshiro::rand_core::RngCore;
+
+use super::{Source, World};
+use crate::mptcp::Connection;
+use crate::network::{Kind, Packet, NO_SACK};
+use crate::time::{nanos, SECOND};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Todo {
+    /// One connection of a `[[connections]]` entry.
+    Start(usize),
+    /// The next one of a Poisson process.
+    Arrival(usize),
+    /// An open-ended transfer ends.
+    Stop(u32),
+    /// An entry of the scenario's events.
+    Change(usize),
+    Sample,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    at: u64,
+    /// Order of scheduling decides between equal times.
+    number: u64,
+    todo: Todo,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl World<'_> {
+    pub(super) fn schedule(&mut self, at: u64, todo: Todo) {
+        self.calendar.push(Entry { at, number: self.entries, todo });
+        self.entries += 1;
+        self.rearm_calendar();
+    }
+
+    fn rearm_calendar(&mut self) {
+        let at = self.calendar.peek().map_or(u64::MAX, |e| e.at);
+        self.net.agenda.set(self.calendar_source, at);
+    }
+
+    pub(super) fn on_calendar(&mut self) {
+        if let Some(entry) = self.calendar.pop() {
+            self.rearm_calendar();
+            match entry.todo {
+                Todo::Start(plan) => self.start(plan),
+                Todo::Arrival(plan) => self.arrive(plan),
+                Todo::Stop(connection) => self.stop(connection),
+                Todo::Change(event) => self.change(event),
+                Todo::Sample => {
+                    self.sample();
+                    let interval = nanos(self.scenario.sample_interval);
+                    self.schedule(self.net.now + interval, Todo::Sample);
+                }
+            }
+        }
+    }
+
+    /// Uniform in `low..=high`.
+    pub(super) fn uniform(&mut self, low: u64, high: u64) -> u64 {
+        let span = u128::from(high - low) + 1;
+        low + ((u128::from(self.rng.next_u64()) * span) >> 64) as u64
+    }
+
+    fn arrive(&mut self, plan: usize) {
+        let entry = &self.scenario.connections[plan];
+        let (rate, most) = (entry.arrivals.unwrap_or(0.0), entry.count);
+        if self.live[plan] < most {
+            self.start(plan);
+        }
+        if rate > 0.0 {
+            // libm: the same logarithm on every machine.
+            let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+            let wait = -libm::log(uniform) / rate;
+            let at = self.net.now + (wait * SECOND as f64) as u64;
+            if at < self.end {
+                self.schedule(at, Todo::Arrival(plan));
+            }
+        }
+    }
+
+    fn start(&mut self, plan: usize) {
+        let index = self.connections.len() as u32;
+        let source = self.new_source(Source::Connection(index));
+        let now = self.net.now;
+        self.connections.push(Connection::new(&self.plans[plan], plan, index, source, now));
+        self.live[plan] += 1;
+        if let Some((low, high)) = self.scenario.connections[plan].lasting {
+            let lasts = self.uniform(nanos(low), nanos(high));
+            self.schedule(now + lasts, Todo::Stop(index));
+        }
+        self.open(index, 0, 0, false);
+    }
+
+    fn stop(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if connection.closed {
+            return;
+        }
+        if !connection.multipath {
+            if let Some(&i) = connection.slots.first() {
+                connection.next = self.subflows[i as usize].sender.flow.snd_nxt;
+            }
+        }
+        connection.stop();
+        if connection.done() {
+            self.complete(index);
+        }
+    }
+
+    fn change(&mut self, event: usize) {
+        let event = &self.scenario.events[event];
+        let links = match self.scenario.paths.get_index_of(&event.path) {
+            Some(i) => self.path_links[i],
+            None => match self.scenario.links.get_index_of(&event.path) {
+                Some(i) => (2 * i as u32, 2 * i as u32 + 1),
+                None => return,
+            },
+        };
+        if let Change::Backup(backup) = event.change {
+            if let Some(path) = self.scenario.paths.get_index_of(&event.path) {
+                self.set_backup(path, backup);
+            }
+            return;
+        }
+        let now = self.net.now;
+        for index in [links.0, links.1] {
+            let carries_data = self.carries_data(index);
+            let link = &mut self.net.links[index as usize];
+            match &event.change {
+                Change::Down => link.set_down(true),
+                Change::Up => link.set_down(false),
+                Change::Rate(bits) => link.set_rate(now, *bits),
+                Change::Delay(delay) => link.set_delay(now, nanos(*delay)),
+                Change::Loss(loss) if carries_data => link.set_loss(loss),
+                Change::Loss(_) | Change::Backup(_) => {}
+            }
+            self.net.rearm(index);
+        }
+    }
+
+    /// Whether data of any connection of the scenario go over a link.
+    fn carries_data(&self, link: u32) -> bool {
+        self.plans.iter().any(|plan| {
+            plan.paths.iter().any(|&path| {
+                let (up, down) = self.path_links[path];
+                let first = if plan.download { down } else { up };
+                first == link || self.net.links[first as usize].next == Some(link)
+            })
+        })
+    }
+
+    /// The clients set, or clear, backup on a path: at once for what they send, after MP_PRIO for what they get.
+    fn set_backup(&mut self, path: usize, backup: bool) {
+        for index in 0..self.subflows.len() {
+            let s = &self.subflows[index];
+            let connection = &self.connections[s.connection as usize];
+            let plan = &self.plans[connection.plan];
+            if s.closed() || !connection.multipath || plan.paths[s.path] != path {
+                continue;
+            }
+            self.prioritise(index as u32, backup);
+        }
+    }
+
+    pub(super) fn prioritise(&mut self, index: u32, backup: bool) {
+        let s = &self.subflows[index as usize];
+        let link = s.up;
+        if !s.download {
+            self.apply_backup(index, backup);
+        }
+        let packet = Packet {
+            subflow: index,
+            kind: Kind::Priority,
+            flags: 0,
+            count: 1,
+            size: super::transfer::ACK_HEADER + 4,
+            sack: NO_SACK,
+            seq: u64::from(backup),
+            dseq: 0,
+            stamp: self.net.now,
+            extra: 1,
+        };
+        self.net.send(link, packet);
+    }
+}

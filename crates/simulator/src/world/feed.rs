@@ -1,0 +1,141 @@
+//! The connection gives its subflows what the scheduler decides (`__mptcp_push_pending`).
+
+use mp_policy::scheduler::{Schedule, SubflowView};
+
+use super::{cx, World};
+use crate::mptcp::Subflow;
+
+fn view(s: &Subflow) -> SubflowView {
+    let sender = &s.sender;
+    let flow = &sender.flow;
+    let queued = sender.queued();
+    SubflowView {
+        active: sender.established && !sender.dead,
+        stale: s.stale,
+        backup: s.backup,
+        mss: sender.profile.mss,
+        srtt_us: flow.srtt_us,
+        rttvar_us: sender.rtt.deviation_us(),
+        min_rtt_us: if flow.min_rtt_us == u32::MAX { 0 } else { flow.min_rtt_us },
+        cwnd: flow.cwnd,
+        in_flight: flow.in_flight(),
+        unsent: (sender.end() - flow.snd_nxt) as u32,
+        queued,
+        room: sender.buffer.saturating_sub(queued),
+        pacing_rate: flow.pacing_rate,
+    }
+}
+
+impl World<'_> {
+    /// Brings the scheduler's view of a subflow up to date.
+    #[inline]
+    pub(super) fn refresh(&mut self, index: u32) {
+        let s = &self.subflows[index as usize];
+        let connection = &mut self.connections[s.connection as usize];
+        if connection.multipath && connection.slots.get(s.slot) == Some(&index) {
+            connection.views[s.slot] = view(s);
+        }
+    }
+
+    /// Hands out data while the scheduler finds somebody to take them.
+    pub(super) fn feed(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        if !connection.multipath || connection.closed {
+            if let (false, Some(&i)) = (connection.closed, connection.slots.first()) {
+                let connection = &mut self.connections[index as usize];
+                let mut cx = cx(&mut self.net, connection);
+                self.subflows[i as usize].sender.push(&mut cx);
+            }
+            return;
+        }
+        if connection.scheduler.replicates() {
+            return self.feed_copies(index);
+        }
+        loop {
+            let connection = &mut self.connections[index as usize];
+            connection.pending = connection.pending.max(connection.una);
+            let limit = connection.limit();
+            let blocked = connection.pending >= limit;
+            connection.note_held(self.net.now, blocked && limit == connection.edge);
+            if blocked {
+                break;
+            }
+            let count = connection.slots.len();
+            let picture = connection.view(self.net.now);
+            let choice = connection.scheduler.pick(&picture, &connection.views[..count]);
+            let Some(slot) = choice.first() else { break };
+            let Some(&chosen) = connection.slots.get(slot) else { break };
+            let s = &mut self.subflows[chosen as usize];
+            let burst = u64::from(choice.burst.div_ceil(connection.mss));
+            let room = s.sender.buffer.saturating_sub(s.sender.queued());
+            let fits = room.div_ceil(u64::from(connection.mss));
+            let end = (connection.pending + burst.min(fits)).min(limit);
+            if end == connection.pending {
+                break;
+            }
+            for dseq in connection.pending..end {
+                s.sender.assign(dseq);
+            }
+            connection.reinjected += end.min(connection.next).saturating_sub(connection.pending);
+            connection.pending = end;
+            connection.next = connection.next.max(end);
+            if connection.retransmit_at == u64::MAX {
+                connection.progress = self.net.now;
+                connection.retransmit_at = self.net.now + u64::from(crate::tcp::RTO_MIN_US) * 1000;
+                self.arm_connection(index);
+            }
+            self.push(chosen);
+        }
+    }
+
+    /// Every subflow that has room gets what it has not carried yet.
+    fn feed_copies(&mut self, index: u32) {
+        loop {
+            let connection = &mut self.connections[index as usize];
+            let limit = connection.limit();
+            let count = connection.slots.len();
+            for cursor in &mut connection.cursors[..count] {
+                *cursor = (*cursor).max(connection.una);
+            }
+            let least = (0..count).filter(|&i| connection.views[i].ready()).map(|i| connection.cursors[i]).min();
+            if least.is_none_or(|least| least >= limit) {
+                break;
+            }
+            let picture = connection.view(self.net.now);
+            let choice = connection.scheduler.pick(&picture, &connection.views[..count]);
+            let mut given = false;
+            for slot in choice.iter().filter(|&slot| slot < count) {
+                let connection = &mut self.connections[index as usize];
+                let chosen = connection.slots[slot];
+                let s = &mut self.subflows[chosen as usize];
+                let burst = u64::from(choice.burst.div_ceil(connection.mss));
+                let from = connection.cursors[slot];
+                let end = (from + burst).min(limit);
+                if end <= from || s.sender.queued() >= s.sender.buffer {
+                    continue;
+                }
+                for dseq in from..end {
+                    s.sender.assign(dseq);
+                }
+                connection.cursors[slot] = end;
+                connection.next = connection.next.max(end);
+                connection.pending = connection.next;
+                given = true;
+                self.push(chosen);
+            }
+            if !given {
+                break;
+            }
+        }
+    }
+
+    /// A subflow sends what it was given.
+    fn push(&mut self, index: u32) {
+        let s = &mut self.subflows[index as usize];
+        let connection = &mut self.connections[s.connection as usize];
+        let mut cx = cx(&mut self.net, connection);
+        s.sender.push(&mut cx);
+        self.refresh(index);
+        self.arm(index);
+    }
+}

@@ -1,0 +1,213 @@
+//! The path manager's wishes, addresses and priorities, and the end of subflows and connections.
+
+use mp_policy::path_manager::{Action, Event, Manage, State, Stats, Subflow as Slot, View};
+use mp_policy::scheduler::Schedule;
+use mp_policy::MAX_SUBFLOWS;
+
+use super::World;
+use crate::agenda::NEVER;
+use crate::mptcp::Phase;
+use crate::network::{Kind, Packet, NO_SACK};
+
+/// Retransmissions of an ADD_ADDR that is not echoed (`ADD_ADDR_RETRANS_MAX`).
+const ANNOUNCE_RETRIES: u32 = 3;
+/// An ADD_ADDR of an IPv4 address with its HMAC, bytes.
+const ADDRESS: u32 = 16;
+
+impl World<'_> {
+    /// Tells the client's path manager and does what it asks for.
+    pub(super) fn manage(&mut self, owner: u32, event: Event) {
+        let connection = &mut self.connections[owner as usize];
+        if !connection.multipath || !connection.managed || connection.closed {
+            return;
+        }
+        let slots: Vec<Slot> = connection
+            .slots
+            .iter()
+            .map(|&i| {
+                let s = &self.subflows[i as usize];
+                let flow = &s.sender.flow;
+                Slot {
+                    state: match s.client {
+                        Phase::Closed | Phase::Idle => State::Closed,
+                        Phase::Opening | Phase::Unconfirmed => State::Opening,
+                        Phase::Established => State::Established,
+                    },
+                    path: s.path,
+                    backup: s.backup,
+                    stats: Stats {
+                        sent: s.sender.sent,
+                        lost: flow.lost,
+                        delivered: flow.delivered * u64::from(connection.mss),
+                        srtt_us: flow.srtt_us,
+                        min_rtt_us: if flow.min_rtt_us == u32::MAX { 0 } else { flow.min_rtt_us },
+                    },
+                }
+            })
+            .collect();
+        let view = View {
+            now_us: self.net.now / 1000,
+            paths: &connection.paths,
+            subflows: &slots,
+            bytes: connection.delivered_bytes(),
+            held_us: (connection.held + self.net.now.saturating_sub(connection.held_since)) / 1000,
+            client: true,
+        };
+        let mut actions = Vec::new();
+        connection.manager.observe(event, &view, &mut actions);
+        for action in actions {
+            match action {
+                Action::Open { path, backup } => self.join(owner, path, backup),
+                Action::Close { slot } => {
+                    if let Some(&i) = self.connections[owner as usize].slots.get(slot) {
+                        self.close_subflow(i, false);
+                    }
+                }
+                Action::SetBackup { slot, backup } => {
+                    if let Some(&i) = self.connections[owner as usize].slots.get(slot) {
+                        self.prioritise(i, backup);
+                    }
+                }
+                // The client's own further addresses: the server never joins to them.
+                Action::Announce { .. } => {}
+                Action::Wake { at_us } => {
+                    self.connections[owner as usize].wake_at = at_us * 1000;
+                    self.arm_connection(owner);
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, owner: u32, path: usize, backup: bool) {
+        let connection = &mut self.connections[owner as usize];
+        let free = connection.slots.iter().position(|&i| self.subflows[i as usize].closed());
+        let slot = free.unwrap_or(connection.slots.len());
+        if slot >= MAX_SUBFLOWS || path >= connection.paths.len() {
+            return;
+        }
+        connection.scheduler.forget(slot);
+        connection.views[slot] = Default::default();
+        connection.cursors[slot] = connection.una;
+        self.open(owner, slot, path, backup);
+    }
+
+    pub(super) fn apply_backup(&mut self, index: u32, backup: bool) {
+        let s = &mut self.subflows[index as usize];
+        if s.closed() {
+            return;
+        }
+        s.backup = backup;
+        s.sender.flow.backup = backup;
+        let owner = s.connection;
+        self.refresh(index);
+        self.feed(owner);
+    }
+
+    /// The server tells the addresses that the client's other paths lead to.
+    pub(super) fn announce(&mut self, index: u32) {
+        let owner = self.subflows[index as usize].connection;
+        let connection = &mut self.connections[owner as usize];
+        if !connection.multipath || connection.paths.len() < 2 {
+            return;
+        }
+        connection.unannounced = (1 << connection.paths.len()) - 2;
+        connection.announce_tries = 0;
+        self.announce_again(owner);
+    }
+
+    pub(super) fn announce_again(&mut self, owner: u32) {
+        let connection = &mut self.connections[owner as usize];
+        connection.announce_at = NEVER;
+        let first = connection.slots.first().copied();
+        let (Some(first), true) = (first, connection.unannounced != 0 && !connection.closed) else {
+            return;
+        };
+        if connection.announce_tries > ANNOUNCE_RETRIES {
+            return;
+        }
+        let s = &self.subflows[first as usize];
+        let rto = s.sender.rto();
+        connection.announce_at = self.net.now + (rto << connection.announce_tries);
+        connection.announce_tries += 1;
+        let (paths, missing) = (connection.paths.len(), connection.unannounced);
+        for path in (0..paths).filter(|path| missing >> path & 1 == 1) {
+            self.send_address(first, path, false);
+        }
+        self.arm_connection(owner);
+    }
+
+    fn send_address(&mut self, index: u32, path: usize, echo: bool) {
+        let s = &self.subflows[index as usize];
+        let packet = Packet {
+            subflow: index,
+            kind: if echo { Kind::AddAddrEcho } else { Kind::AddAddr },
+            flags: 0,
+            count: 1,
+            size: super::transfer::ACK_HEADER + ADDRESS,
+            sack: NO_SACK,
+            seq: path as u64,
+            dseq: 0,
+            stamp: self.net.now,
+            extra: 1,
+        };
+        let link = if echo { s.up } else { s.down };
+        self.net.send(link, packet);
+    }
+
+    /// The client learns an address.
+    pub(super) fn on_address(&mut self, index: u32, path: usize) {
+        let owner = self.subflows[index as usize].connection;
+        self.send_address(index, path, true);
+        let connection = &mut self.connections[owner as usize];
+        if path < connection.paths.len() && !connection.paths[path].up {
+            connection.paths[path].up = true;
+            self.manage(owner, Event::PathUp(path));
+        }
+    }
+
+    /// A subflow ends; what it held is sent again elsewhere.
+    pub(super) fn close_subflow(&mut self, index: u32, error: bool) {
+        let s = &mut self.subflows[index as usize];
+        if s.closed() {
+            return;
+        }
+        let (owner, slot, path) = (s.connection, s.slot, s.path);
+        self.shut(index);
+        self.refresh(index);
+        if !self.connections[owner as usize].multipath {
+            return;
+        }
+        self.send_all_again(owner);
+        self.manage(owner, Event::SubflowClosed { slot, path, error });
+        self.feed(owner);
+    }
+
+    fn shut(&mut self, index: u32) {
+        let s = &mut self.subflows[index as usize];
+        s.client = Phase::Closed;
+        s.server = Phase::Closed;
+        s.client_attempt.at = NEVER;
+        s.server_attempt.at = NEVER;
+        let connection = &mut self.connections[s.connection as usize];
+        s.sender.close(&mut connection.shared);
+        s.receiver.close();
+    }
+
+    /// The last byte has been delivered.
+    pub(super) fn complete(&mut self, owner: u32) {
+        let connection = &mut self.connections[owner as usize];
+        connection.finished = Some(self.net.now);
+        connection.closed = true;
+        connection.retransmit_at = NEVER;
+        connection.announce_at = NEVER;
+        connection.wake_at = NEVER;
+        let plan = connection.plan;
+        self.live[plan] -= 1;
+        for k in 0..self.connections[owner as usize].subflows.len() {
+            let index = self.connections[owner as usize].subflows[k];
+            if !self.subflows[index as usize].closed() {
+                self.shut(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A scenario brought to life: links, connections and the loop that drives them.
+
+mod build;
+mod calendar;
+mod feed;
+mod handshake;
+mod manage;
+mod reinject;
+mod report;
+mod transfer;
+
+use std::collections::BinaryHeap;
+
+use mp_record::Run;
+use mp_scenario::Scenario;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::mptcp::{Connection, Plan, Subflow};
+use crate::network::{Kind, Network, Packet};
+use crate::tcp::Cx;
+use crate::time::{nanos, MICROSECOND};
+use crate::Error;
+use calendar::Entry;
+
+/// Who a source of the agenda is, beyond the links.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Subflow(u32),
+    Connection(u32),
+    Calendar,
+}
+
+pub struct World<'a> {
+    scenario: &'a Scenario,
+    pub(crate) net: Network,
+    /// By source number, less the number of links.
+    sources: Vec<Source>,
+    plans: Vec<Plan>,
+    connections: Vec<Connection>,
+    subflows: Vec<Subflow>,
+    /// First links of each path: client to server, server to client.
+    path_links: Vec<(u32, u32)>,
+    calendar: BinaryHeap<Entry>,
+    calendar_source: u32,
+    entries: u64,
+    /// Transfers of each plan that are under way.
+    live: Vec<u32>,
+    end: u64,
+    rng: Xoshiro256PlusPlus,
+    run: Run,
+}
+
+impl World<'_> {
+    pub(crate) fn run(mut self) -> Result<(Run, u64), Error> {
+        let links = self.net.links.len() as u32;
+        loop {
+            let (time, source) = self.net.agenda.first();
+            if time >= self.end {
+                break;
+            }
+            self.net.now = self.net.now.max(time);
+            if source < links {
+                if let Some(packet) = self.net.advance(source) {
+                    self.receive(&packet);
+                }
+                continue;
+            }
+            match self.sources[(source - links) as usize] {
+                Source::Subflow(i) => self.on_subflow_timer(i),
+                Source::Connection(i) => self.on_connection_timer(i),
+                Source::Calendar => self.on_calendar(),
+            }
+        }
+        self.net.now = self.end;
+        self.check_idle()?;
+        let packets = self.net.data_packets;
+        Ok((self.finish(), packets))
+    }
+
+    #[inline]
+    fn receive(&mut self, packet: &Packet) {
+        match packet.kind {
+            Kind::Data => self.on_data(packet),
+            Kind::Ack => self.on_ack(packet),
+            _ => self.on_handshake(packet),
+        }
+    }
+
+    fn on_subflow_timer(&mut self, index: u32) {
+        let now = self.net.now;
+        let subflow = &mut self.subflows[index as usize];
+        subflow.scheduled = u64::MAX;
+        self.net.agenda.set(subflow.source, u64::MAX);
+        if subflow.sender.deadline() <= now {
+            let connection = &mut self.connections[subflow.connection as usize];
+            let mut cx = cx(&mut self.net, connection);
+            subflow.sender.on_timer(&mut cx);
+            if subflow.sender.dead {
+                self.close_subflow(index, true);
+            } else {
+                self.refresh(index);
+                self.feed(self.subflows[index as usize].connection);
+            }
+        }
+        let subflow = &mut self.subflows[index as usize];
+        if subflow.receiver.on_timer(now) {
+            self.acknowledge(index);
+        }
+        self.on_attempts(index);
+        self.arm(index);
+    }
+
+    /// Sets a subflow's time in the agenda where it has become earlier. (Later ones are seen when it fires.)
+    #[inline]
+    fn arm(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let at = subflow.deadline();
+        if at < subflow.scheduled {
+            // Whatever goes wrong, time goes on.
+            let at = at.max(self.net.now + MICROSECOND);
+            subflow.scheduled = at;
+            self.net.agenda.set(subflow.source, at);
+        }
+    }
+
+    #[inline]
+    fn arm_connection(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        let at = connection.deadline();
+        if at < connection.scheduled {
+            let at = at.max(self.net.now + MICROSECOND);
+            connection.scheduled = at;
+            self.net.agenda.set(connection.source, at);
+        }
+    }
+
+    fn on_connection_timer(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.scheduled = u64::MAX;
+        self.net.agenda.set(connection.source, u64::MAX);
+        let now = self.net.now;
+        if connection.retransmit_at <= now {
+            self.on_data_timeout(index);
+        }
+        if self.connections[index as usize].announce_at <= now {
+            self.announce_again(index);
+        }
+        if self.connections[index as usize].wake_at <= now {
+            self.connections[index as usize].wake_at = u64::MAX;
+            self.manage(index, mp_policy::path_manager::Event::Timer);
+        }
+        self.arm_connection(index);
+    }
+
+    /// A transfer that waits for nothing can never end.
+    fn check_idle(&self) -> Result<(), Error> {
+        for connection in &self.connections {
+            if connection.closed || connection.done() {
+                continue;
+            }
+            let waits = connection.subflows.iter().any(|&i| {
+                let s = &self.subflows[i as usize];
+                s.scheduled != u64::MAX || s.sender.flow.packets_out() > 0 || s.closed()
+            });
+            if !waits && connection.scheduled == u64::MAX {
+                return Err(Error::Idle {
+                    connection: self.plans[connection.plan].name.clone(),
+                    transfer: connection.id,
+                    segment: connection.reassembly.next,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a sender needs of its connection.
+#[inline]
+fn cx<'a>(net: &'a mut Network, connection: &'a mut Connection) -> Cx<'a> {
+    Cx {
+        net,
+        tail: connection.last(),
+        limit: connection.limit(),
+        shared: &mut connection.shared,
+    }
+}
+
+fn end_of(scenario: &Scenario) -> u64 {
+    nanos(scenario.duration)
+}

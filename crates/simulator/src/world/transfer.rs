@@ -1,0 +1,156 @@
+//! Data and ACKs at their ends: the path that every packet takes.
+
+use super::{cx, World};
+use crate::mptcp::Phase;
+use crate::network::{flag, Kind, Packet, NO_SACK};
+use crate::tcp::Reply;
+use crate::time::MILLISECOND;
+
+/// IP and TCP headers with timestamps, bytes.
+pub(super) const ACK_HEADER: u32 = 20 + 20 + 12;
+/// Data sequence signal of a data packet (RFC 8684 section 3.3), bytes: with it a full MPTCP segment is as large on
+/// the wire as a full TCP segment, and has as much less payload.
+pub(super) const DATA_SIGNAL: u32 = 20;
+/// Data-level acknowledgement in an ACK, bytes.
+const DATA_ACK: u32 = 12;
+/// SACK: option header, and each block.
+const SACK_HEADER: u32 = 4;
+const SACK_BLOCK: u32 = 8;
+
+/// SACK blocks that fit into the 40 bytes of options, beside timestamps and the data-level acknowledgement.
+pub(super) fn sack_room(multipath: bool) -> usize {
+    if multipath {
+        1
+    } else {
+        3
+    }
+}
+
+impl World<'_> {
+    pub(super) fn on_data(&mut self, packet: &Packet) {
+        let index = packet.subflow;
+        let s = &mut self.subflows[index as usize];
+        if s.receiver.is_closed() {
+            return;
+        }
+        let receiving = if s.download { s.client } else { s.server };
+        if receiving != Phase::Established {
+            self.confirm_by_data(index);
+        }
+        let s = &mut self.subflows[index as usize];
+        let connection = &mut self.connections[s.connection as usize];
+        let now = self.net.now;
+        let rtt = u64::from(s.sender.flow.srtt_us) * 1000;
+        let before = s.receiver.rcv_nxt;
+        let reply = if packet.count == 1 {
+            s.receiver.on_data(packet, packet.seq, packet.seq + 1, now, rtt)
+        } else {
+            // The surviving runs of a train.
+            let (mut mask, mut at, mut reply) = (packet.extra, packet.seq, Reply::Later);
+            while mask != 0 {
+                let skip = mask.trailing_zeros();
+                at += u64::from(skip);
+                mask >>= skip;
+                let run = mask.trailing_ones();
+                let end = at + u64::from(run);
+                if s.receiver.on_data(packet, at, end, now, rtt) == Reply::Now {
+                    reply = Reply::Now;
+                }
+                at = end;
+                mask = if run == 64 { 0 } else { mask >> run };
+            }
+            reply
+        };
+        if connection.multipath {
+            for seq in before..s.receiver.rcv_nxt {
+                connection.reassembly.receive(s.sender.board.at(seq).dseq());
+            }
+        } else {
+            connection.reassembly.next = s.receiver.rcv_nxt;
+        }
+        let held = connection.reassembly.held + s.receiver.held;
+        connection.window.adjust(now, rtt, connection.reassembly.next, held);
+        let done = connection.done();
+        let owner = s.connection;
+        if reply == Reply::Now || done {
+            self.acknowledge(index);
+        }
+        if done {
+            self.complete(owner);
+            return;
+        }
+        self.arm(index);
+    }
+
+    /// Sends an ACK from the data receiver.
+    pub(super) fn acknowledge(&mut self, index: u32) {
+        let s = &mut self.subflows[index as usize];
+        let connection = &mut self.connections[s.connection as usize];
+        let now = self.net.now;
+        let mut size = ACK_HEADER;
+        if connection.multipath {
+            size += DATA_ACK;
+        }
+        let mut sack = NO_SACK;
+        if let Some(blocks) = s.receiver.acknowledge() {
+            size += SACK_HEADER + SACK_BLOCK * u32::from(blocks.len);
+            sack = self.net.sacks.put(blocks);
+        }
+        let next = connection.reassembly.next;
+        let held = connection.reassembly.held + s.receiver.held;
+        let window = connection.window.announce(next, held);
+        let echo = s.receiver.echo();
+        let packet = Packet {
+            subflow: index,
+            kind: Kind::Ack,
+            flags: if s.receiver.echoes_congestion() { flag::ECE } else { 0 },
+            count: 1,
+            size,
+            sack,
+            seq: s.receiver.rcv_nxt,
+            dseq: next,
+            stamp: echo,
+            // Both clocks tick in milliseconds.
+            extra: Packet::ack_extra(window, now / MILLISECOND - echo / MILLISECOND),
+        };
+        let link = s.back();
+        self.net.send(link, packet);
+    }
+
+    pub(super) fn on_ack(&mut self, packet: &Packet) {
+        let index = packet.subflow;
+        let sack = self.net.sacks.take(packet.sack);
+        let s = &mut self.subflows[index as usize];
+        if s.sender.dead {
+            return;
+        }
+        if !s.download && s.client == Phase::Unconfirmed {
+            self.confirm(index);
+        }
+        let s = &mut self.subflows[index as usize];
+        let owner = s.connection;
+        let connection = &mut self.connections[owner as usize];
+        if packet.dseq > connection.una {
+            connection.una = packet.dseq;
+            connection.progress = self.net.now;
+        }
+        connection.edge = connection.edge.max(packet.dseq + packet.window());
+        let multipath = connection.multipath;
+        {
+            let mut cx = cx(&mut self.net, connection);
+            s.sender.on_ack(packet, sack.as_ref(), &mut cx);
+            s.sender.push(&mut cx);
+        }
+        if multipath {
+            s.sender.expand_buffer();
+            s.stale = false;
+            if s.sender.dead {
+                self.close_subflow(index, true);
+            } else {
+                self.refresh(index);
+            }
+            self.feed(owner);
+        }
+        self.arm(index);
+    }
+}
