@@ -127,14 +127,14 @@ def _lines(axes: Axes, panel: Panel) -> None:
         if half.any():
             axes.fill_between(x, y - half, y + half, color=curve.colour, alpha=0.15, lw=0, zorder=2)
     for mark in panel.marks:
-        (y,), (half,) = _split([mark.y])
+        (centre,), (half,) = _split([mark.y])
         if mark.kind == "paper":
-            axes.plot(mark.x, y, "D", ms=7, mfc="none", mec=mark.colour, mew=1.4, zorder=5)
+            axes.plot(mark.x, centre, "D", ms=7, mfc="none", mec=mark.colour, mew=1.4, zorder=5)
         else:
-            axes.errorbar(mark.x, y, yerr=half or None, fmt="s", ms=6, color=mark.colour, capsize=3, zorder=5)
-    for x, word in panel.rules:
-        axes.axvline(x, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
-        axes.annotate(word, (x, 1), xycoords=("data", "axes fraction"), xytext=(4, -10), textcoords="offset points",
+            axes.errorbar(mark.x, centre, yerr=half or None, fmt="s", ms=6, color=mark.colour, capsize=3, zorder=5)
+    for at, word in panel.rules:
+        axes.axvline(at, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
+        axes.annotate(word, (at, 1), xycoords=("data", "axes fraction"), xytext=(4, -10), textcoords="offset points",
                       color=svg.MUTED, fontsize=8.5)  # fmt: skip
     if panel.log_x:
         axes.set_xscale("log")
@@ -155,7 +155,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
 
 def _bars(axes: Axes, panel: Bars) -> None:
     values, halves = _split(panel.values)
-    spots = np.arange(len(values))
+    spots = range(len(values))
     axes.bar(
         spots,
         np.nan_to_num(values) - panel.low,

@@ -34,7 +34,8 @@ class Equilibrium:
     @property
     def sums(self) -> Array:
         """x_n = Σ_i λ_i^n: the part that is unique."""
-        return self.rates.sum(axis=1)
+        found: Array = self.rates.sum(axis=1)
+        return found
 
 
 def kkt_residual(game: RentSeekingGame, rates: ArrayLike, multipliers: ArrayLike, capacity: ArrayLike) -> float:

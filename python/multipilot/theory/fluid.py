@@ -14,16 +14,17 @@ per acknowledged packet and its mean decrease per loss, as in :mod:`multipilot.t
 
 (x)⁺_y is x, or max(x, 0) where y = 0: nothing falls below zero.
 
-Units: rates and capacities in packets/s, windows in packets, times (delays, queues) in seconds, losses as probabilities.
+Units: rates and capacities in packets/s, windows in packets, times (delays, queues) in seconds, losses probabilities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
 from .game import Array, RentSeekingGame
@@ -48,7 +49,11 @@ class Trajectory:
 
 
 def integrate(
-    rhs: Callable[[Array], Array], start: ArrayLike, duration: float, points: int = 400, method: str = "RK45"
+    rhs: Callable[[Array], Array],
+    start: ArrayLike,
+    duration: float,
+    points: int = 400,
+    method: Literal["RK45", "LSODA"] = "RK45",
 ) -> Trajectory:
     """An autonomous system dy/dt = rhs(y) from ``start`` for ``duration`` seconds, at ``points`` times.
 
@@ -56,8 +61,8 @@ def integrate(
     """
     solved = solve_ivp(
         lambda _, y: rhs(y),
-        (0, duration),
-        np.asarray(start, dtype=float),
+        (0.0, float(duration)),
+        np.asarray(start, dtype=np.float64),
         method=method,
         t_eval=np.linspace(0, duration, points),
         rtol=1e-7,
@@ -89,11 +94,16 @@ class PrimalDual:
         price_gain: ArrayLike = 1.0,
     ) -> PrimalDual:
         """φ_i = ∂/∂λ_i (λ_i/Σλ) = λ_{−i}/(Σλ)²; a constant ``throughput`` makes the theorem's system."""
-        theta = throughput
-        if not callable(throughput):
-            fixed = np.asarray(throughput, dtype=float)
-            theta = lambda _: fixed  # noqa: E731
-        return cls(gain or (lambda rates: rates), rent_demand, np.asarray(price_gain, dtype=float), theta)
+        follows: Callable[[Array], Array]
+        if callable(throughput):
+            follows = throughput
+        else:
+            fixed: Array = np.asarray(throughput, dtype=float)
+
+            def follows(_: Array) -> Array:
+                return fixed
+
+        return cls(gain or (lambda rates: rates), rent_demand, np.asarray(price_gain, dtype=float), follows)
 
     def rhs(self, state: Array) -> Array:
         rates, prices = np.maximum(np.split(state, 2), 0)
@@ -118,7 +128,7 @@ class Network:
     """Subflow i has propagation RTT ``rtt[i]`` (s), random loss ``loss[i]``, and crosses link k where ``route[k, i]``.
 
     ``capacity[k]`` in packets/s and ``buffer[k]`` in seconds of queueing at that capacity. A queue q drops a share
-    (q/B)^sharpness of its packets, as the tail of an M/M/1/B queue does: a mean queue has no moment at which it is full.
+    (q/B)^sharpness of its packets, as the tail of an M/M/1/B queue does: a mean queue is never quite full.
     """
 
     rtt: Array
@@ -135,17 +145,21 @@ class Network:
     ) -> Network:
         """One link a subflow; without a capacity, links that never queue."""
         rtt = np.atleast_1d(np.asarray(rtt, dtype=float))
-        wide = lambda v: np.broadcast_to(np.asarray(v, dtype=float), rtt.shape)  # noqa: E731
-        return cls(rtt, wide(loss), np.eye(rtt.size), wide(capacity), wide(buffer))
+        loss, capacity, buffer = (
+            np.broadcast_to(np.asarray(v, dtype=float), rtt.shape) for v in (loss, capacity, buffer)
+        )
+        return cls(rtt, loss, np.eye(rtt.size), capacity, buffer)
 
     def delay(self, queues: Array) -> Array:
         """Queueing delay of each subflow, s."""
-        return self.route.T @ queues
+        found: Array = self.route.T @ queues
+        return found
 
     def loss_at(self, queues: Array) -> Array:
         """Random and overflow loss of each subflow."""
         overflow = np.minimum((queues / self.buffer) ** self.sharpness, 0.999)
-        return 1 - (1 - self.loss) * np.exp(self.route.T @ np.log1p(-overflow))
+        found: Array = 1 - (1 - self.loss) * np.exp(self.route.T @ np.log1p(-overflow))
+        return found
 
 
 @dataclass(frozen=True)
@@ -160,10 +174,10 @@ class WindowFluid:
     network: Network
     owner: Array | None = None
 
-    def _connections(self) -> list[tuple[Rule, Array]]:
+    def _connections(self) -> list[tuple[Rule, NDArray[np.intp]]]:
         size = self.network.rtt.size
         owner = np.zeros(size, dtype=int) if self.owner is None else np.asarray(self.owner)
-        rules = self.rules if isinstance(self.rules, tuple) else (self.rules,) * (owner.max() + 1)
+        rules = self.rules if isinstance(self.rules, tuple) else (self.rules,) * int(owner.max() + 1)
         return [(rule, np.flatnonzero(owner == n)) for n, rule in enumerate(rules)]
 
     def rhs(self, state: Array) -> Array:
@@ -196,4 +210,5 @@ class WindowFluid:
         """λ_i = w_i/τ_i in packets/s at each time."""
         size = self.network.rtt.size
         queues = np.clip(trajectory.state[size:], 0, self.network.buffer[:, None])
-        return trajectory.state[:size] / (self.network.rtt[:, None] + self.network.route.T @ queues)
+        found: Array = trajectory.state[:size] / (self.network.rtt[:, None] + self.network.route.T @ queues)
+        return found

@@ -7,8 +7,8 @@ bid, and pays for each unit of it:
 
 With one path a player this is the game among the subflows of one connection, U_i(λ) = λ_i / Σ_j λ_j − p̂ λ_i.
 
-Units: a rate λ is in packets/s, a price p̂ in seconds per packet (its inverse is the rate at which a player with no rival
-would pay all it wins), utility has none.
+Units: a rate λ is in packets/s, a price p̂ in seconds per packet (its inverse is the rate at which a player with no
+rival would pay all it wins), utility has none.
 
 Sources: paper *rsf* eqs 5, 6, 10–15, 26 (Future Internet 14(9), 257, 2022); Tullock, "Efficient rent seeking", 1980;
 Rosen, Econometrica 33(3), 1965 (diagonal strict concavity).
@@ -69,7 +69,8 @@ class RentSeekingGame:
     def utility(self, rates: ArrayLike) -> Array:
         """U_n of each player, eq. 26 (eq. 6 with one path)."""
         own = self.shape(rates).sum(axis=1)
-        return own / own.sum() - self.prices * own
+        found: Array = own / own.sum() - self.prices * own
+        return found
 
     def pseudo_gradient(self, rates: ArrayLike) -> Array:
         """∂U_n/∂λ_i^n = (S − x_n)/S² − p̂_n with x_n = Σ_i λ_i^n: eq. 10 at z = 1, price included.
@@ -94,7 +95,8 @@ def concavity_matrix(rates: ArrayLike, weights: ArrayLike | None = None) -> Arra
     half = weights * (2 * rates - total)
     matrix = half[:, None] + half[None, :]
     np.fill_diagonal(matrix, -4 * weights * (total - rates))
-    return matrix / total**3
+    found: Array = matrix / total**3
+    return found
 
 
 def is_diagonally_strictly_concave(rates: ArrayLike, weights: ArrayLike | None = None) -> bool:

@@ -4,11 +4,11 @@ Each player adds up the gradients that it sees and answers the sum, held back by
 
     W(m+1) = argmax_W { ⟨Σ_{s ≤ m} ĝ(s), W⟩ − √m · h(W)/η },    ĝ = ∂U/∂λ + ξ,   E ξ = 0,  E ξ² ≤ σ²
 
-over 0 < W ≤ B for each player. Two penalties: Euclidean, h = W²/2, whose argmax is a projection (lazy projection), and
+over A ≤ W ≤ B for each player. Two penalties: Euclidean, h = W²/2, whose argmax is a projection (lazy projection), and
 entropic, h = W ln(W/B) + (B − W) ln(1 − W/B), whose argmax is a logistic curve that never touches the bounds.
 
-Regret after M steps is what the best constant rate in hindsight would have earned beyond the rates that were played; its
-average falls as O(1/√M).
+Regret after M steps is what the best constant rate in hindsight would have earned beyond the rates that were played;
+its average falls as O(1/√M).
 
 Units: rates in packets/s, utilities without unit, η in (packets/s)² for Euclidean and packets/s for entropic.
 Sources: paper *rsf* eqs 28–35 and algorithm 1; Nesterov, Math. Programming 120, 2009; Mertikopoulos and Zhou, Math.
@@ -68,7 +68,8 @@ class Play:
             )
             return -min(found.fun, cost(self.lowest), cost(self.highest))
 
-        return np.array([best_constant(n) for n in range(self.game.players)]) - earned
+        found: Array = np.array([best_constant(n) for n in range(self.game.players)]) - earned
+        return found
 
 
 def dual_averaging(
@@ -84,16 +85,17 @@ def dual_averaging(
     """All players of a one-path game learn at once for ``steps`` steps.
 
     ``noise`` is σ of the Gaussian error of each gradient, in units of the mean price; ``rate`` is η (a value that suits
-    the size of the game by default); ``highest`` is B, by default 1/p̂ of the mean price, more than any player would bid.
+    the size of the game by default); ``highest`` is B, by default 1/p̂ of the mean price, more than any player would
+    bid. A is B/20, for the gradient has no bound where all bids go to zero.
     """
     if game.paths != 1:
         raise ValueError("dual averaging plays the game with one path a player: the split over paths earns nothing")
     price = game.prices.mean()
     top = 1 / price if highest is None else highest
-    low = 1e-3 * top
+    low = top / 20
     answer = MIRRORS[mirror]
     if rate is None:
-        rate = (top / price if mirror == "euclidean" else 4 / price) / 4
+        rate = top / price / 8 if mirror == "euclidean" else 1 / price
     rng = np.random.default_rng(seed)
     score = np.zeros(game.players)
     rates = np.empty((steps, game.players))

@@ -10,8 +10,9 @@ l = (8/3)·((τ*−q)/τ*)/w_max².
 wVegas is left out: it changes its window by one packet once a round trip and by a factor at rare moments, which no mean
 of the window follows.
 
-Units: windows in packets, times in seconds. Sources: RFC 5681 (Reno); RFC 6356 (LIA); Khalili et al., IEEE/ACM ToN 21(5),
-2013 (OLIA); Peng et al., IEEE/ACM ToN 24(1), 2016 (BALIA); paper *rsf* eqs 1, 2; paper *drones* algorithm 3 (LD-MPSP).
+Units: windows in packets, times in seconds. Sources: RFC 5681 (Reno); RFC 6356 (LIA); Khalili et al., IEEE/ACM ToN
+21(5), 2013 (OLIA); Peng et al., IEEE/ACM ToN 24(1), 2016 (BALIA); paper *rsf* eqs 1, 2 (RSF); paper *drones* algorithm
+3 (LD-MPSP).
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Lia(Reno):
 
     def increase(self, s: State) -> Array:
         coupled = (s.window / s.rtt**2).max() / s.rate.sum() ** 2
-        return np.minimum(coupled, 1 / s.window)
+        found: Array = np.minimum(coupled, 1 / s.window)
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Olia(Reno):
     width: float = 0.05
 
     def _belongs(self, x: Array) -> Array:
-        return np.clip((x / x.max() - (1 - self.width)) / (self.width / 2), 0, 1)
+        found: Array = np.clip((x / x.max() - (1 - self.width)) / (self.width / 2), 0, 1)
+        return found
 
     def increase(self, s: State) -> Array:
         best = self._belongs(1 / (np.maximum(s.loss, 1e-12) * s.rtt**2))
@@ -88,7 +91,8 @@ class Olia(Reno):
         collected = best * (1 - largest)
         weight = min(1.0, collected.sum())
         alpha = weight * (collected / max(collected.sum(), 1e-12) - largest / largest.sum()) / s.window.size
-        return (s.window / s.rtt**2) / s.rate.sum() ** 2 + alpha / s.window
+        found: Array = (s.window / s.rtt**2) / s.rate.sum() ** 2 + alpha / s.window
+        return found
 
 
 class Balia:
@@ -96,10 +100,12 @@ class Balia:
 
     def increase(self, s: State) -> Array:
         alpha = s.rate.max() / s.rate
-        return (s.rate / s.rtt) / s.rate.sum() ** 2 * (1 + alpha) / 2 * (4 + alpha) / 5
+        found: Array = (s.rate / s.rtt) / s.rate.sum() ** 2 * (1 + alpha) / 2 * (4 + alpha) / 5
+        return found
 
     def decrease(self, s: State) -> Array:
-        return PEAK * s.window / 2 * np.minimum(s.rate.max() / s.rate, 1.5)
+        found: Array = PEAK * s.window / 2 * np.minimum(s.rate.max() / s.rate, 1.5)
+        return found
 
 
 def _balanced(target: float, measured: Array) -> Array:

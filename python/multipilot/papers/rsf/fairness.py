@@ -194,16 +194,21 @@ def rivals(results: Results) -> Section:
     )  # fmt: skip
 
 
+def _on_path(name: str) -> Callable[[Row], float | None]:
+    def read(row: Row) -> float | None:
+        value: float | None = row["path_mbps"].get(name)
+        return value
+
+    return read
+
+
 def targets(results: Results) -> Section:
     """Where the two RSF forms are Reno, and where they are not."""
     delay = []
     for queue, words in (("40p", "40 packets, 48 ms: below d/2"), ("1000p", "1000 packets, 1.2 s: far above d")):
         cell = {"paths.*.queue": queue}
         for variant in ("reno", "rsf-db"):
-            on = {
-                p: results.mean(SIM, "target-delay", variant, lambda row, p=p: row["path_mbps"][p], cell)
-                for p in ("one", "two")
-            }
+            on = {p: results.mean(SIM, "target-delay", variant, _on_path(p), cell) for p in ("one", "two")}
             tcp = results.mean(SIM, "target-delay", variant, "competing_mbps", cell)
             if tcp.n:
                 delay.append([words, NAMES[variant], number(on["one"]), number(tcp), number(on["two"])])

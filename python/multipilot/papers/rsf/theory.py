@@ -55,7 +55,7 @@ def lyapunov(_: Results) -> Section:
     for index, start in enumerate(STARTS):
         run = function.system().run(start, prices * (0.3 + 0.4 * index), 80, points=300)
         curves.append(
-            Curve("", run.time, list(np.maximum(function.along(run), 1e-14)), svg.PATHS[index], markers=False)
+            Curve("", list(run.time), list(np.maximum(function.along(run), 1e-14)), svg.PATHS[index], markers=False)
         )
     panel = Panel("L(λ, p) along the trajectories", "time, s", "L", curves, log_y=True)
     rng = np.random.default_rng(0)
