@@ -1,1 +1,23 @@
+//! A scenario on the real kernel over emulated paths.
+//!
+//! [`run`] lays out network namespaces for the server and the clients, an emulator between them that delays, loses and
+//! paces packets as the scenario says, and MPTCP connections over it whose congestion control is the variant's. When it
+//! returns, nothing of that is left.
+//!
+//! Namespaces and interfaces are made by rattan-env, of the rattan emulator. Its cells are not used: their loss has one
+//! fixed seed for all paths, a rate of zero stops them for good, and their parameters cannot follow a scenario's events.
 
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod emulator;
+mod error;
+mod network;
+mod owner;
+mod packet;
+mod path;
+mod plan;
+mod run;
+mod traffic;
+
+pub use error::Error;
+pub use run::{run, run_with, Hardships};

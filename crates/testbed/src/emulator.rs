@@ -1,0 +1,373 @@
+//! The network between the hosts: one thread that takes frames from every host's interface, sends them through the
+//! scenario's paths and links, and hands them on when they are due.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mp_scenario::{Path, Scenario, TransferDirection};
+use nix::poll::{ppoll, PollFd, PollFlags};
+use nix::sys::time::TimeSpec;
+
+use crate::packet::{Frame, Mac, PacketSocket};
+use crate::path::{nanos, Counts, Nanos, Packet, Pipe};
+
+/// A packet that leaves this much later than it should has met a busy machine.
+const LATE: Nanos = 5_000_000;
+/// The thread looks at least this often whether it is to stop.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// One end of a veth pair, on the emulator's side.
+pub struct Port {
+    pub socket: PacketSocket,
+    pub own: Mac,
+    pub peer: Mac,
+    pub role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Server,
+    /// A client host's interface to the path of this index in the scenario.
+    Client {
+        address: [u8; 4],
+        path: usize,
+    },
+}
+
+/// Payload bytes that came out of the emulated network at one client interface; shared with who measures.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    pub down: AtomicU64,
+    pub up: AtomicU64,
+}
+
+/// What the emulated network has to tell at the end.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Per path or link, by name: server to client, client to server.
+    pub counts: Vec<(String, Counts, Counts)>,
+    /// Packets lost before they reached the emulation: it had no time to fetch them.
+    pub overflows: u64,
+    /// Share of the packets that left [`LATE`] or more after their time.
+    pub late: f64,
+}
+
+pub struct Emulator {
+    thread: Option<JoinHandle<io::Result<Report>>>,
+    stop: Arc<AtomicBool>,
+    traffic: HashMap<[u8; 4], Arc<Traffic>>,
+}
+
+struct Travelling {
+    frame: Frame,
+    port: usize,
+}
+
+impl Packet for Travelling {
+    fn size(&self) -> u64 {
+        self.frame.size()
+    }
+    fn mark(&mut self) -> bool {
+        self.frame.mark()
+    }
+}
+
+/// Where a packet goes after a pipe.
+#[derive(Clone, Copy)]
+enum Next {
+    Pipe(usize),
+    Port,
+}
+
+/// The pipes of all paths, then of all links: `2 i` is the i-th's way to the client, `2 i + 1` its way to the server.
+struct Network {
+    pipes: Vec<Pipe<Travelling>>,
+    next: Vec<Next>,
+    /// By path index.
+    strips: Vec<bool>,
+}
+
+impl Network {
+    fn new(scenario: &Scenario, seed: u64, stripping: &[String]) -> Network {
+        let all: Vec<(&String, &Path)> = scenario.paths.iter().chain(&scenario.links).collect();
+        let mut network = Network {
+            pipes: Vec::new(),
+            next: Vec::new(),
+            strips: Vec::new(),
+        };
+        for (name, path) in &all {
+            for (way, direction) in [&path.down, &path.up].into_iter().enumerate() {
+                let takes_data = scenario.connections.iter().any(|c| {
+                    let data_way = usize::from(c.direction == TransferDirection::Upload);
+                    data_way == way
+                        && c.paths
+                            .iter()
+                            .any(|p| p == *name || scenario.paths[p].link.as_ref() == Some(name))
+                });
+                let events = scenario
+                    .events
+                    .iter()
+                    .filter(|e| e.path == **name)
+                    .map(|e| (e.at, &e.change));
+                network.pipes.push(Pipe::new(
+                    direction,
+                    events,
+                    takes_data,
+                    seed_of(seed, name, way),
+                ));
+                let link = path
+                    .link
+                    .as_ref()
+                    .and_then(|l| scenario.links.get_index_of(l));
+                network.next.push(match link {
+                    Some(link) => Next::Pipe(2 * (scenario.paths.len() + link) + way),
+                    None => Next::Port,
+                });
+            }
+            network.strips.push(stripping.contains(name));
+        }
+        network
+    }
+
+    /// Takes on what is due and returns the packets that leave the network, with the time at which they should.
+    fn due(&mut self, now: Nanos, out: &mut Vec<(Nanos, Travelling)>) {
+        // Paths come before links, so that one round moves a packet all the way.
+        for i in 0..self.pipes.len() {
+            while self.pipes[i].next().is_some_and(|t| t <= now) {
+                let Some((at, packet)) = self.pipes[i].pop(now) else {
+                    continue;
+                };
+                match self.next[i] {
+                    Next::Pipe(link) => self.pipes[link].push(at, packet),
+                    Next::Port => out.push((at, packet)),
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.pipes.iter().filter_map(Pipe::next).min()
+    }
+}
+
+/// A different stream for every path, way and run.
+fn seed_of(seed: u64, name: &str, way: usize) -> u64 {
+    // FNV-1a: stable over versions of this program, unlike std's hasher.
+    let bytes = seed
+        .to_le_bytes()
+        .into_iter()
+        .chain(name.bytes())
+        .chain([way as u8]);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| {
+        (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl Emulator {
+    /// The run's time begins at `epoch`; packets before it meet the network as it is at the beginning.
+    pub fn start(
+        scenario: &Scenario,
+        seed: u64,
+        stripping: &[String],
+        ports: Vec<Port>,
+        epoch: Instant,
+    ) -> io::Result<Emulator> {
+        let network = Network::new(scenario, seed, stripping);
+        let traffic: HashMap<_, _> = ports
+            .iter()
+            .filter_map(|port| match port.role {
+                Role::Client { address, .. } => Some((address, Arc::new(Traffic::default()))),
+                Role::Server => None,
+            })
+            .collect();
+        let names = scenario
+            .paths
+            .keys()
+            .chain(scenario.links.keys())
+            .cloned()
+            .collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = Loop {
+            network,
+            ports,
+            epoch,
+            stop: stop.clone(),
+            traffic: traffic.clone(),
+            names,
+        };
+        let thread = std::thread::Builder::new()
+            .name("emulator".into())
+            .spawn(move || work.run())?;
+        Ok(Emulator {
+            thread: Some(thread),
+            stop,
+            traffic,
+        })
+    }
+
+    /// The bytes that one client interface has had so far.
+    pub fn traffic(&self, client: [u8; 4]) -> Option<Arc<Traffic>> {
+        self.traffic.get(&client).cloned()
+    }
+
+    pub fn finish(mut self) -> io::Result<Report> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("an emulator finishes once");
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the emulator's thread panicked")))
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // An error was of interest to `finish` only.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Loop {
+    network: Network,
+    ports: Vec<Port>,
+    epoch: Instant,
+    stop: Arc<AtomicBool>,
+    traffic: HashMap<[u8; 4], Arc<Traffic>>,
+    names: Vec<String>,
+}
+
+impl Loop {
+    fn run(mut self) -> io::Result<Report> {
+        raise_priority();
+        let clients: HashMap<[u8; 4], (usize, usize)> = self
+            .ports
+            .iter()
+            .enumerate()
+            .filter_map(|(i, port)| match port.role {
+                Role::Client { address, path } => Some((address, (i, path))),
+                Role::Server => None,
+            })
+            .collect();
+        let server = self
+            .ports
+            .iter()
+            .position(|p| p.role == Role::Server)
+            .expect("there is a server");
+        let (mut sent, mut late) = (0u64, 0u64);
+        let (mut frames, mut out) = (Vec::new(), Vec::new());
+        while !self.stop.load(Ordering::Relaxed) {
+            self.wait()?;
+            for i in 0..self.ports.len() {
+                loop {
+                    let more = self.ports[i].socket.receive(&mut frames)?;
+                    let now = self.now();
+                    for (age, frame) in frames.drain(..) {
+                        let route = match self.ports[i].role {
+                            Role::Client { path, .. } => Some((2 * path + 1, server, path)),
+                            Role::Server => clients
+                                .get(&frame.destination())
+                                .map(|(port, path)| (2 * path, *port, *path)),
+                        };
+                        let Some((pipe, port, path)) = route else {
+                            continue;
+                        };
+                        let mut frame = frame;
+                        if self.network.strips[path] {
+                            frame.strip_mptcp();
+                        }
+                        let came = now.saturating_sub(nanos(age));
+                        self.network.pipes[pipe].push(came, Travelling { frame, port });
+                    }
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            let now = self.now();
+            self.network.due(now, &mut out);
+            // Packets of different paths in the order of their times.
+            out.sort_by_key(|(at, _)| *at);
+            for (at, Travelling { mut frame, port }) in out.drain(..) {
+                self.count(&frame, port);
+                let port = &self.ports[port];
+                frame.readdress(port.own, port.peer);
+                // A full queue behind the interface is a loss like any other; the host's counters show it.
+                let _ = port.socket.send(&frame);
+                sent += 1;
+                late += u64::from(now.saturating_sub(at) > LATE);
+            }
+        }
+        let counts = self
+            .names
+            .into_iter()
+            .enumerate()
+            .map(|(i, name)| {
+                (
+                    name,
+                    self.network.pipes[2 * i].counts(),
+                    self.network.pipes[2 * i + 1].counts(),
+                )
+            })
+            .collect();
+        let overflows = self
+            .ports
+            .iter()
+            .map(|p| u64::from(p.socket.overflows()))
+            .sum();
+        Ok(Report {
+            counts,
+            overflows,
+            late: late as f64 / sent.max(1) as f64,
+        })
+    }
+
+    fn count(&self, frame: &Frame, port: usize) {
+        let (client, down) = match self.ports[port].role {
+            Role::Client { address, .. } => (address, true),
+            Role::Server => (frame.source(), false),
+        };
+        if let Some(traffic) = self.traffic.get(&client) {
+            let counter = if down { &traffic.down } else { &traffic.up };
+            counter.fetch_add(frame.payload(), Ordering::Relaxed);
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        nanos(self.epoch.elapsed())
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let until = self.network.next().map(Duration::from_nanos);
+        let wait = until.map_or(LONGEST_WAIT, |t| {
+            t.saturating_sub(self.epoch.elapsed()).min(LONGEST_WAIT)
+        });
+        let mut fds: Vec<PollFd> = self
+            .ports
+            .iter()
+            .map(|p| PollFd::new(p.socket.as_fd(), PollFlags::POLLIN))
+            .collect();
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Emulated time is real time: the thread that keeps it goes before those that only load the machine. It also asks for
+/// timers finer than the usual 50 µs.
+fn raise_priority() {
+    const NICE: i32 = -15;
+    // SAFETY: plain system calls on the calling thread; if one is refused, the emulation is merely less exact, which the
+    // report shows.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, NICE);
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+    }
+}

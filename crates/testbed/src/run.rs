@@ -1,0 +1,313 @@
+//! One run from the first namespace to the last.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mp_kernel::controller::{self, Controller};
+use mp_kernel::pm::{Endpoint, Flags, PathManager};
+use mp_record::Run;
+use mp_scenario::{Change, Scenario, Variant};
+use tokio::sync::watch;
+
+use crate::emulator::{Emulator, Report};
+use crate::error::Context;
+use crate::network::{address, inside, Network};
+use crate::plan::{Flow, PathManagement, Plan};
+use crate::traffic::{Body, Client, Recorder, Server, Service};
+use crate::Error;
+
+/// The clients wait so long for every thread to be at its place.
+const SETTLE: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(20);
+/// Between two calls of the progress function.
+const PROGRESS: Duration = Duration::from_millis(100);
+/// More late packets than this, and the user should know.
+const NOTICEABLY_LATE: f64 = 0.02;
+
+/// What the network between may do to MPTCP.
+#[derive(Debug, Clone, Default)]
+pub struct Hardships {
+    /// The server knows plain TCP only.
+    pub server_without_mptcp: bool,
+    /// Paths, by name, with a middlebox that replaces MPTCP options by no-operations.
+    pub stripping: Vec<String>,
+}
+
+/// Runs a variant of a scenario once, in real time. `progress` is told the elapsed seconds; `stop` ends the run early,
+/// with [`Error::Stopped`].
+pub fn run(
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+    stop: &AtomicBool,
+) -> Result<Run, Error> {
+    run_with(
+        scenario,
+        variant,
+        seed,
+        &Hardships::default(),
+        progress,
+        stop,
+    )
+}
+
+/// As [`run`], over a network that is not kind to MPTCP.
+pub fn run_with(
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    hardships: &Hardships,
+    progress: &mut dyn FnMut(f64),
+    stop: &AtomicBool,
+) -> Result<Run, Error> {
+    check()?;
+    let plan = Plan::new(scenario, variant, seed)?;
+    // Given back last, when no socket uses them any more.
+    let controllers = plan
+        .flows
+        .iter()
+        .map(|f| congestion(f, variant))
+        .collect::<Result<Vec<_>, _>>()?;
+    let services: Vec<Service> = plan
+        .flows
+        .iter()
+        .zip(&controllers)
+        .map(|(flow, c)| Service {
+            flow: flow.clone(),
+            congestion: c.kernel_name().to_owned(),
+        })
+        .collect();
+    let hashes = Arc::new(Body::hashes(
+        seed,
+        plan.flows.iter().filter_map(|f| f.bytes),
+    ));
+    let (network, ports) = Network::new(scenario, &plan.groups)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::Stopped);
+    }
+
+    let epoch = Instant::now() + SETTLE;
+    let recorder = Recorder::new(
+        epoch,
+        scenario.sample_interval,
+        scenario.paths.keys().cloned().collect(),
+    );
+    mark_backups(&plan, &recorder);
+    let emulator = Emulator::start(scenario, seed, &hardships.stripping, ports, epoch)
+        .context("cannot start the emulator")?;
+    let mut threads = Threads::default();
+    let server = Server {
+        services: services.clone(),
+        recorder: recorder.clone(),
+        seed,
+        hashes: hashes.clone(),
+        speaks_mptcp: !hardships.server_without_mptcp,
+    };
+    threads
+        .others
+        .push(server.start(network.server.clone(), threads.stop.subscribe())?);
+    for (number, group) in plan.groups.iter().enumerate() {
+        let client = Client {
+            number,
+            group: group.clone(),
+            services: services.clone(),
+            recorder: recorder.clone(),
+            seed,
+            hashes: hashes.clone(),
+        };
+        threads
+            .clients
+            .push(client.start(network.clients[number].clone(), threads.stop.subscribe())?);
+    }
+
+    let stopped = watch_over(
+        scenario, &plan, &network, &recorder, &threads, progress, stop,
+    );
+    let elapsed_s = recorder.now().min(scenario.duration.as_secs_f64()).max(0.0);
+    threads.join()?;
+    let report = emulator.finish().context("the emulator failed")?;
+    drop(network);
+    drop(controllers);
+    stopped?;
+
+    let recorded = recorder.finish();
+    let mut notes: Vec<String> = recorded.notes.into_iter().collect();
+    notes.extend(remarks(&report, &recorded.transfers));
+    Ok(Run {
+        transfers: recorded.transfers,
+        samples: recorded.samples,
+        samples_dropped: 0,
+        elapsed_s,
+        notes,
+    })
+}
+
+/// Events that the hosts must be told, until all is done.
+fn watch_over(
+    scenario: &Scenario,
+    plan: &Plan,
+    network: &Network,
+    recorder: &Recorder,
+    threads: &Threads,
+    progress: &mut dyn FnMut(f64),
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let mut backups = scenario.events.iter().filter_map(|e| match e.change {
+        Change::Backup(backup) => Some((e.at, scenario.paths.get_index_of(&e.path)?, backup)),
+        _ => None,
+    });
+    let mut next = backups.next();
+    let mut told = Instant::now();
+    loop {
+        let elapsed = recorder.epoch.elapsed();
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        if elapsed >= scenario.duration || threads.clients.iter().all(JoinHandle::is_finished) {
+            return Ok(());
+        }
+        while let Some((_, path, backup)) = next.filter(|(at, ..)| *at <= elapsed) {
+            set_backup(plan, network, path, backup)?;
+            recorder.set_backup(path, backup);
+            next = backups.next();
+        }
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            progress(elapsed.as_secs_f64());
+        }
+        std::thread::sleep(TICK.min(scenario.duration - elapsed));
+    }
+}
+
+/// The run's threads; dropping it ends them.
+struct Threads {
+    stop: watch::Sender<bool>,
+    clients: Vec<JoinHandle<Result<(), Error>>>,
+    others: Vec<JoinHandle<Result<(), Error>>>,
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        Threads {
+            stop: watch::Sender::new(false),
+            clients: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+}
+
+impl Threads {
+    fn join(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.stop.send_replace(true);
+        let mut result = Ok(());
+        for thread in self.clients.drain(..).chain(self.others.drain(..)) {
+            let panicked = |_| Err(Error::Network("a host's thread panicked".into()));
+            result = result.and(thread.join().unwrap_or_else(panicked));
+        }
+        result
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Only on the way out of an error that is being reported already.
+        let _ = self.end();
+    }
+}
+
+fn check() -> Result<(), Error> {
+    let mended = |what: &dyn std::fmt::Display| {
+        Error::Missing(format!(
+            "this machine lacks {what}; --world sim works without"
+        ))
+    };
+    mp_kernel::check::mptcp().map_err(|lack| mended(&format!("{} ({})", lack.what, lack.mend)))?;
+    if !nix::unistd::geteuid().is_root() {
+        return Err(mended(
+            &"root for this user (network namespaces need it: run it with sudo)",
+        ));
+    }
+    Ok(())
+}
+
+fn congestion(flow: &Flow, variant: &Variant) -> Result<Controller, Error> {
+    let parameters: Vec<(&str, u64)> = match flow.is_variants {
+        true => variant
+            .parameters
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect(),
+        false => Vec::new(),
+    };
+    Ok(controller::acquire(&flow.controller, &parameters)?)
+}
+
+fn mark_backups(plan: &Plan, recorder: &Recorder) {
+    for group in plan
+        .groups
+        .iter()
+        .filter(|g| g.management == PathManagement::Backup)
+    {
+        for &path in &group.paths[1..] {
+            recorder.set_backup(path, true);
+        }
+    }
+}
+
+fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
+    for (g, group) in plan.groups.iter().enumerate() {
+        let fullmesh = match group.management {
+            PathManagement::Fullmesh => true,
+            PathManagement::Backup => false,
+            // One path: there is nothing that it could be a backup of.
+            PathManagement::None | PathManagement::Userspace => continue,
+        };
+        if group.paths.contains(&path) {
+            let flags = Flags {
+                backup,
+                fullmesh,
+                ..Flags::SUBFLOW
+            };
+            inside(&network.clients[g], || {
+                PathManager::new()?
+                    .set_endpoint_flags(&Endpoint::new(address(g, path).into(), flags))?;
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What the user should know of the run.
+fn remarks(report: &Report, transfers: &[mp_record::Transfer]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let fallbacks = transfers.iter().filter(|t| t.fallback).count();
+    if fallbacks > 0 {
+        let of = transfers.iter().filter(|t| t.multipath).count();
+        notes.push(format!(
+            "{fallbacks} of {of} MPTCP connections fell back to plain TCP"
+        ));
+    }
+    let corrupt = transfers.iter().filter(|t| t.intact == Some(false)).count();
+    if corrupt > 0 {
+        notes.push(format!("{corrupt} transfers arrived with a wrong hash"));
+    }
+    if report.overflows > 0 {
+        notes.push(format!(
+            "the emulator missed {} packets: this machine is too busy for these rates",
+            report.overflows
+        ));
+    }
+    if report.late > NOTICEABLY_LATE {
+        let share = report.late * 100.0;
+        notes.push(format!("{share:.0} % of the packets left the emulator over 5 ms late: this machine is too busy"));
+    }
+    notes
+}

@@ -1,0 +1,273 @@
+//! The clients of one group: each transfer is one connection.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Either, Empty};
+use hyper::client::conn::http1;
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use mp_kernel::mptcp_info::mptcp_info;
+use mp_kernel::pm::{Endpoint, Flags, PathManager};
+use rattan_env::netns::NetNs;
+use sha2::{Digest, Sha256};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::body::{Body, Hash};
+use super::recorder::{End, Probe, Recorder};
+use super::{socket, Service, FIRST_PORT};
+use crate::error::Context;
+use crate::network::{address, SERVER};
+use crate::plan::{Group, PathManagement, Starts, NDIFFPORTS};
+use crate::Error;
+
+#[derive(Clone)]
+pub struct Client {
+    pub number: usize,
+    pub group: Group,
+    /// Of all groups, in the plan's order: a service's port follows from its place.
+    pub services: Vec<Service>,
+    pub recorder: Arc<Recorder>,
+    pub seed: u64,
+    pub hashes: Arc<HashMap<u64, Hash>>,
+}
+
+type Thread = std::thread::JoinHandle<Result<(), Error>>;
+
+impl Client {
+    /// Ends when all its transfers have, or when `stop` turns true.
+    pub fn start(
+        self,
+        namespace: Arc<NetNs>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Thread, Error> {
+        let work = move || {
+            namespace
+                .enter()
+                .map_err(|e| Error::Network(e.to_string()))?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let runtime = runtime.context("cannot start a runtime")?;
+            let manager = match self.group.management {
+                PathManagement::Userspace => Some(PathManager::new()?),
+                _ => None,
+            };
+            let client = Rc::new(Local {
+                client: self,
+                manager,
+            });
+            tokio::task::LocalSet::new().block_on(&runtime, client.run(stop));
+            Ok(())
+        };
+        std::thread::Builder::new()
+            .name("client".into())
+            .spawn(work)
+            .context("cannot start a thread")
+    }
+}
+
+struct Local {
+    client: Client,
+    manager: Option<PathManager>,
+}
+
+impl Local {
+    async fn run(self: Rc<Self>, stop: watch::Receiver<bool>) {
+        let mut tasks = JoinSet::new();
+        for (i, service) in self.client.services.iter().enumerate() {
+            if service.flow.group != self.client.number {
+                continue;
+            }
+            let (transfers, at_once) = match &service.flow.starts {
+                Starts::Fixed(transfers) => (transfers, u32::MAX),
+                Starts::Arriving { transfers, at_once } => (transfers, *at_once),
+            };
+            let living = Rc::new(Cell::new(0));
+            for &(start, end) in transfers {
+                let (local, stop, living) = (self.clone(), stop.clone(), living.clone());
+                tasks.spawn_local(async move {
+                    let mut ended = stop.clone();
+                    let work = async {
+                        local.until(start).await;
+                        if living.get() < at_once {
+                            living.set(living.get() + 1);
+                            local.transfer(i, end, stop).await;
+                            living.set(living.get() - 1);
+                        }
+                    };
+                    // The transfer itself heeds the signal; this is for one that has not begun.
+                    tokio::select! {
+                        biased;
+                        () = work => {}
+                        () = async { let _ = ended.wait_for(|s| *s).await; tokio::time::sleep(Duration::from_millis(20)).await } => {}
+                    }
+                });
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn until(&self, at: Duration) {
+        tokio::time::sleep_until((self.client.recorder.epoch + at).into()).await;
+    }
+
+    async fn transfer(&self, index: usize, end: Option<Duration>, mut stop: watch::Receiver<bool>) {
+        let client = &self.client;
+        let (flow, recorder) = (&client.services[index].flow, &client.recorder);
+        let id = recorder.begin(&flow.name, flow.mptcp, client.group.paths[0]);
+        // True: its time is over; false: the run's is.
+        let cut = async {
+            match end {
+                Some(end) => tokio::select! {
+                    () = self.until(end) => true,
+                    _ = stop.wait_for(|stop| *stop) => false,
+                },
+                None => stop.wait_for(|stop| *stop).await.is_err(),
+            }
+        };
+        tokio::pin!(cut);
+        let broke_off = |e: Box<dyn std::error::Error>| {
+            recorder.note(format!("transfer {id} of {} broke off: {e}", flow.name));
+        };
+        let connected = tokio::select! {
+            connected = self.connect(index) => connected,
+            _ = &mut cut => return,
+        };
+        let (stream, fd) = match connected {
+            Ok(connected) => connected,
+            Err(e) => return broke_off(e.into()),
+        };
+        let side = if flow.upload {
+            End::Sender
+        } else {
+            End::Receiver
+        };
+        let probe = Probe::start(recorder, id, side, fd.clone());
+        let more_subflows = self.open_subflows(id, &fd);
+        let exchange =
+            async { tokio::join!(self.exchange(id, index, stream, &probe), more_subflows).0 };
+        tokio::select! {
+            result = exchange => match result {
+                Ok(()) => {}
+                Err(e) => broke_off(e),
+            },
+            over = &mut cut => {
+                probe.look();
+                socket::abort_on_close(&fd);
+                // Of a transfer without a size this is the proper end.
+                if over && flow.bytes.is_none() {
+                    recorder.end(id, None);
+                }
+            }
+        }
+    }
+
+    async fn connect(&self, index: usize) -> io::Result<(TcpStream, Rc<OwnedFd>)> {
+        let Service { flow, congestion } = &self.client.services[index];
+        let from = SocketAddr::new(
+            address(self.client.number, self.client.group.paths[0]).into(),
+            0,
+        );
+        let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
+        let congestion = flow.upload.then_some(congestion.as_str());
+        let stream = socket::connect(from, to, flow.mptcp, congestion).await?;
+        let fd = socket::duplicate(&stream)?;
+        Ok((stream, Rc::new(fd)))
+    }
+
+    /// One request and its answer.
+    async fn exchange(
+        &self,
+        id: u32,
+        index: usize,
+        stream: TcpStream,
+        probe: &Probe,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let client = &self.client;
+        let flow = &client.services[index].flow;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let connection = tokio::task::spawn_local(connection);
+        let (method, body) = match flow.upload {
+            true => (
+                Method::PUT,
+                Either::Left(Body::new(client.seed, flow.bytes)),
+            ),
+            false => (Method::GET, Either::Right(Empty::new())),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/{id}"))
+            .header("host", "server")
+            .body(body)?;
+        let mut answer = sender.send_request(request).await?;
+        if !answer.status().is_success() {
+            return Err(format!("the server answered {}", answer.status()).into());
+        }
+        if flow.upload {
+            // The server has timed the end.
+            probe.look();
+            return Ok(());
+        }
+        let mut hash = Sha256::new();
+        while let Some(frame) = answer.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                client.recorder.received(id, data.len() as u64);
+                hash.update(&data);
+            }
+        }
+        let wanted = flow.bytes.and_then(|bytes| client.hashes.get(&bytes));
+        client.recorder.end(
+            id,
+            wanted.map(|wanted| <Hash>::from(hash.finalize()) == *wanted),
+        );
+        probe.look();
+        drop(sender);
+        // The other side may be slow to say goodbye; it has no data any more.
+        connection.abort();
+        Ok(())
+    }
+
+    /// The path manager ndiffports: further subflows over the same addresses, once the connection is up.
+    async fn open_subflows(&self, id: u32, fd: &OwnedFd) {
+        let Some(manager) = &self.manager else { return };
+        let local = IpAddr::from(address(self.client.number, self.client.group.paths[0]));
+        let Ok(peer) = socket2::SockRef::from(fd).peer_addr() else {
+            return;
+        };
+        let Some(peer) = peer.as_socket() else { return };
+        for _ in 1..NDIFFPORTS {
+            // The kernel refuses until the handshake is confirmed by the peer's data.
+            for attempt in 0.. {
+                let Ok(Some(info)) = mptcp_info(fd) else {
+                    return;
+                };
+                let from = Endpoint {
+                    id: 1,
+                    ..Endpoint::new(local, Flags::NONE)
+                };
+                match manager.create_subflow(info.token, &from, peer) {
+                    Ok(()) => break,
+                    Err(e) if attempt == PATIENCE => {
+                        self.client
+                            .recorder
+                            .note(format!("transfer {id}: no further subflow: {e}"));
+                        return;
+                    }
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        }
+    }
+}
+
+/// Attempts at opening a subflow: 5 s, several round trips of the slowest path.
+const PATIENCE: u32 = 250;

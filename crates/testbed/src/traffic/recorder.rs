@@ -1,0 +1,294 @@
+//! What is measured while the run goes on, from both ends of every connection.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use mp_kernel::mptcp_info::{full_info, tcp_info, SubflowInfo, TcpInfo};
+use mp_record::{Sample, Transfer};
+use tokio::task::AbortHandle;
+
+use crate::network::path_of;
+
+pub struct Recorder {
+    pub epoch: Instant,
+    interval: Duration,
+    paths: Vec<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    live: Vec<Live>,
+    samples: Vec<Sample>,
+    notes: BTreeSet<String>,
+    /// By path: what path managers and events said last.
+    backup: Vec<bool>,
+}
+
+#[derive(Default)]
+struct Live {
+    transfer: Transfer,
+    primary: usize,
+    /// Subflows in order of joining, by the ports and addresses at the sender, and at the receiver.
+    slots: [Vec<(SocketAddr, SocketAddr)>; 2],
+    /// Bytes received by each of the receiver's.
+    received: Vec<(usize, u64)>,
+}
+
+/// Which end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Sender,
+    Receiver,
+}
+
+/// What a run has recorded.
+pub struct Recorded {
+    pub transfers: Vec<Transfer>,
+    pub samples: Vec<Sample>,
+    pub notes: BTreeSet<String>,
+}
+
+impl Recorder {
+    pub fn new(epoch: Instant, interval: Duration, paths: Vec<String>) -> Arc<Recorder> {
+        let state = State {
+            backup: vec![false; paths.len()],
+            ..State::default()
+        };
+        Arc::new(Recorder {
+            epoch,
+            interval,
+            paths,
+            state: Mutex::new(state),
+        })
+    }
+
+    pub fn now(&self) -> f64 {
+        self.epoch.elapsed().as_secs_f64()
+    }
+
+    /// A transfer begins; returns its id.
+    pub fn begin(&self, connection: &str, multipath: bool, primary: usize) -> u32 {
+        let mut state = self.state();
+        let id = state.live.len() as u32;
+        let transfer = Transfer {
+            connection: connection.to_owned(),
+            id,
+            multipath,
+            start_s: self.now(),
+            ..Transfer::default()
+        };
+        state.live.push(Live {
+            transfer,
+            primary,
+            ..Live::default()
+        });
+        id
+    }
+
+    /// The receiver's application took `bytes` more.
+    pub fn received(&self, id: u32, bytes: u64) {
+        self.state().live[id as usize].transfer.bytes += bytes;
+    }
+
+    pub fn end(&self, id: u32, intact: Option<bool>) {
+        let now = self.now();
+        let transfer = &mut self.state().live[id as usize].transfer;
+        transfer.end_s = Some(now);
+        transfer.intact = intact;
+    }
+
+    pub fn bytes(&self, id: u32) -> u64 {
+        self.state().live[id as usize].transfer.bytes
+    }
+
+    pub fn note(&self, note: String) {
+        self.state().notes.insert(note);
+    }
+
+    pub fn set_backup(&self, path: usize, backup: bool) {
+        self.state().backup[path] = backup;
+    }
+
+    pub fn finish(&self) -> Recorded {
+        let state = std::mem::take(&mut *self.state());
+        let transfers = state.live.into_iter().map(|live| {
+            let mut transfer = live.transfer;
+            for (path, bytes) in live.received {
+                match transfer
+                    .path_bytes
+                    .iter_mut()
+                    .find(|(name, _)| *name == self.paths[path])
+                {
+                    Some((_, sum)) => *sum += bytes,
+                    None => transfer.path_bytes.push((self.paths[path].clone(), bytes)),
+                }
+            }
+            transfer
+        });
+        Recorded {
+            transfers: transfers.collect(),
+            samples: state.samples,
+            notes: state.notes,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn measure(&self, id: u32, end: End, fd: &OwnedFd) {
+        let time_s = self.now();
+        let full = full_info(fd);
+        // A connection that has just gone has nothing more to tell.
+        let Ok(full) = full else { return };
+        let fallback = full.as_ref().is_none_or(|f| f.mptcp.fallback());
+        let subflows = match full {
+            Some(full) if !full.subflows.is_empty() => full.subflows,
+            _ => {
+                let (Ok(tcp), Ok(local), Ok(remote)) = (tcp_info(fd), local(fd), remote(fd)) else {
+                    return;
+                };
+                vec![SubflowInfo {
+                    id: None,
+                    local,
+                    remote,
+                    tcp,
+                }]
+            }
+        };
+        let mut state = self.state();
+        let State {
+            live,
+            samples,
+            backup,
+            ..
+        } = &mut *state;
+        let live = &mut live[id as usize];
+        if live.transfer.multipath {
+            live.transfer.fallback |= fallback;
+        }
+        for subflow in subflows {
+            let slot = live.slot(end, &subflow);
+            let path = path_of(subflow.local.ip())
+                .or(path_of(subflow.remote.ip()))
+                .unwrap_or(live.primary);
+            match end {
+                End::Receiver => live.received[slot] = (path, subflow.tcp.bytes_received),
+                End::Sender => samples.push(sample(
+                    time_s,
+                    id,
+                    slot,
+                    &self.paths[path],
+                    backup[path],
+                    &subflow.tcp,
+                )),
+            }
+        }
+    }
+}
+
+impl Live {
+    fn slot(&mut self, end: End, subflow: &SubflowInfo) -> usize {
+        let key = (subflow.local, subflow.remote);
+        let slots = &mut self.slots[end as usize];
+        let slot = slots.iter().position(|k| *k == key).unwrap_or_else(|| {
+            slots.push(key);
+            slots.len() - 1
+        });
+        if end == End::Receiver && self.received.len() <= slot {
+            self.received.resize(slot + 1, (self.primary, 0));
+        }
+        slot
+    }
+}
+
+fn sample(
+    time_s: f64,
+    transfer: u32,
+    slot: usize,
+    path: &str,
+    backup: bool,
+    tcp: &TcpInfo,
+) -> Sample {
+    Sample {
+        time_s,
+        transfer,
+        subflow: slot as u32,
+        path: path.to_owned(),
+        cwnd: tcp.snd_cwnd,
+        ssthresh: tcp.snd_ssthresh,
+        srtt_us: tcp.rtt,
+        min_rtt_us: tcp.min_rtt,
+        // The SYN counts as one byte acknowledged (RFC 4898, tcpi_bytes_acked).
+        delivered_bytes: tcp.bytes_acked.saturating_sub(1),
+        // Packets marked lost are retransmitted; the kernel tells outsiders the latter only.
+        lost: tcp.total_retrans,
+        pacing_rate: tcp.pacing_rate,
+        backup,
+    }
+}
+
+fn local(fd: &OwnedFd) -> std::io::Result<SocketAddr> {
+    Ok(socket2::SockRef::from(fd)
+        .local_addr()?
+        .as_socket()
+        .unwrap_or(NOWHERE))
+}
+
+fn remote(fd: &OwnedFd) -> std::io::Result<SocketAddr> {
+    Ok(socket2::SockRef::from(fd)
+        .peer_addr()?
+        .as_socket()
+        .unwrap_or(NOWHERE))
+}
+
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// Looks at one end of a connection now and then, until it is dropped.
+pub struct Probe {
+    recorder: Arc<Recorder>,
+    id: u32,
+    end: End,
+    fd: Rc<OwnedFd>,
+    task: AbortHandle,
+}
+
+impl Probe {
+    /// Inside a `LocalSet`.
+    pub fn start(recorder: &Arc<Recorder>, id: u32, end: End, fd: Rc<OwnedFd>) -> Probe {
+        let (recorder, each, descriptor) = (recorder.clone(), recorder.interval, fd.clone());
+        let by_task = recorder.clone();
+        let task = tokio::task::spawn_local(async move {
+            let mut ticks = tokio::time::interval(each);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+            loop {
+                ticks.tick().await;
+                by_task.measure(id, end, &descriptor);
+            }
+        });
+        Probe {
+            recorder,
+            id,
+            end,
+            fd,
+            task: task.abort_handle(),
+        }
+    }
+
+    pub fn look(&self) {
+        self.recorder.measure(self.id, self.end, &self.fd);
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

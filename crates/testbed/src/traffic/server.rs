@@ -1,0 +1,203 @@
+//! The HTTP server: `GET /ID` sends the flow's body, `PUT /ID` takes one in. ID is the transfer's.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Empty};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rattan_env::netns::NetNs;
+use sha2::{Digest, Sha256};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::body::{Body, Hash};
+use super::recorder::{End, Probe, Recorder};
+use super::{socket, Service, FIRST_PORT};
+use crate::error::Context;
+use crate::network::SERVER;
+use crate::Error;
+
+pub struct Server {
+    pub services: Vec<Service>,
+    pub recorder: Arc<Recorder>,
+    pub seed: u64,
+    pub hashes: Arc<HashMap<u64, Hash>>,
+    /// False: a server that knows no MPTCP.
+    pub speaks_mptcp: bool,
+}
+
+type Thread = std::thread::JoinHandle<Result<(), Error>>;
+/// Of one connection, from its request on.
+type SharedProbe = Rc<RefCell<Option<Probe>>>;
+type Answer = Response<Either<Body, Empty<Bytes>>>;
+
+impl Server {
+    /// Returns once every port is open. Ends when `stop` turns true.
+    pub fn start(
+        self,
+        namespace: Arc<NetNs>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Thread, Error> {
+        let (ready, wait) = std::sync::mpsc::channel();
+        let work = move || {
+            namespace
+                .enter()
+                .map_err(|e| Error::Network(e.to_string()))?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let runtime = runtime.context("cannot start a runtime")?;
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                let listeners = self.listen()?;
+                let _ = ready.send(());
+                Rc::new(self).serve(listeners, stop).await;
+                Ok(())
+            })
+        };
+        let thread = std::thread::Builder::new()
+            .name("server".into())
+            .spawn(work)
+            .context("cannot start a thread")?;
+        match wait.recv() {
+            Ok(()) => Ok(thread),
+            // It ended before it was ready: with an error.
+            Err(_) => Err(match thread.join() {
+                Ok(Err(e)) => e,
+                _ => Error::Network("the server's thread panicked".into()),
+            }),
+        }
+    }
+
+    fn listen(&self) -> Result<Vec<TcpListener>, Error> {
+        let listener = |(i, service): (usize, &Service)| {
+            let address = SocketAddr::new(SERVER.into(), FIRST_PORT + i as u16);
+            let congestion = (!service.flow.upload).then_some(service.congestion.as_str());
+            let mptcp = service.flow.mptcp && self.speaks_mptcp;
+            socket::listen(address, mptcp, congestion)
+                .context(format!("cannot serve {} at {address}", service.flow.name))
+        };
+        self.services.iter().enumerate().map(listener).collect()
+    }
+
+    async fn serve(self: Rc<Self>, listeners: Vec<TcpListener>, mut stop: watch::Receiver<bool>) {
+        for (i, listener) in listeners.into_iter().enumerate() {
+            let (server, stop) = (self.clone(), stop.clone());
+            tokio::task::spawn_local(async move {
+                loop {
+                    // An accept fails for a connection that is gone already, or for want of descriptors: wait for either.
+                    match listener.accept().await {
+                        Ok((stream, _)) => {
+                            tokio::task::spawn_local(server.clone().connection(
+                                i,
+                                stream,
+                                stop.clone(),
+                            ));
+                        }
+                        Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                    }
+                }
+            });
+        }
+        // An error: the other side is gone, which is a stop too.
+        let _ = stop.wait_for(|stop| *stop).await;
+        // Connections see the same signal: let them reset themselves.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+
+    async fn connection(
+        self: Rc<Self>,
+        flow: usize,
+        stream: TcpStream,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let Ok(fd) = socket::duplicate(&stream).map(Rc::new) else {
+            return;
+        };
+        let _ = stream.set_nodelay(true);
+        let probe = Rc::new(RefCell::new(None));
+        let (probes, probed) = (probe.clone(), fd.clone());
+        let service = service_fn(move |request| {
+            self.clone()
+                .answer(flow, request, probed.clone(), probes.clone())
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // An error is a client that has gone: the transfer's record shows it.
+            _ = connection => {}
+            _ = stop.wait_for(|stop| *stop) => {
+                look(&probe);
+                socket::abort_on_close(&fd);
+            }
+        }
+        // The service holds it too, and with it the probe's task.
+        probe.take();
+    }
+
+    async fn answer(
+        self: Rc<Self>,
+        flow: usize,
+        request: Request<Incoming>,
+        fd: Rc<OwnedFd>,
+        probe: SharedProbe,
+    ) -> Result<Answer, Infallible> {
+        let flow = &self.services[flow].flow;
+        let id = request
+            .uri()
+            .path()
+            .trim_start_matches('/')
+            .parse::<u32>()
+            .ok();
+        let answer = match (request.method(), id) {
+            (&Method::GET, Some(id)) => {
+                probe.replace(Some(Probe::start(&self.recorder, id, End::Sender, fd)));
+                Response::new(Either::Left(Body::new(self.seed, flow.bytes)))
+            }
+            // A program of the user's: no transfer of ours to record.
+            (&Method::GET, None) => Response::new(Either::Left(Body::new(self.seed, flow.bytes))),
+            (&Method::PUT, Some(id)) => {
+                probe.replace(Some(Probe::start(&self.recorder, id, End::Receiver, fd)));
+                let intact = self.take_in(id, flow.bytes, request.into_body()).await;
+                look(&probe);
+                if let Some(intact) = intact {
+                    self.recorder.end(id, Some(intact));
+                }
+                Response::new(Either::Right(Empty::new()))
+            }
+            _ => {
+                let mut answer = Response::new(Either::Right(Empty::new()));
+                *answer.status_mut() = StatusCode::BAD_REQUEST;
+                answer
+            }
+        };
+        Ok(answer)
+    }
+
+    /// Whether the whole body came and was right; `None` if it has no end or broke off.
+    async fn take_in(&self, id: u32, length: Option<u64>, mut body: Incoming) -> Option<bool> {
+        let mut hash = Sha256::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.ok()?.into_data() {
+                self.recorder.received(id, data.len() as u64);
+                hash.update(&data);
+            }
+        }
+        let wanted = self.hashes.get(&length?)?;
+        Some(<Hash>::from(hash.finalize()) == *wanted)
+    }
+}
+
+fn look(probe: &SharedProbe) {
+    if let Some(probe) = &*probe.borrow() {
+        probe.look();
+    }
+}
