@@ -87,7 +87,7 @@ MP_INLINE mp_s64 olia_growth(struct mp_connection *c, mp_u32 i, mp_u64 acked)
 		largest += (share.cwnd - largest) * larger;
 		is_best = 1 - olia_below(quality, best);
 		is_largest = 1 - olia_below((mp_s64)share.cwnd, (mp_s64)largest);
-		n += olia_below(0, (mp_s64)share.cwnd);
+		n += (share.cwnd | -share.cwnd) >> 63;
 		in_best = in_best * (1 - better) + is_best;
 		in_largest = in_largest * (1 - larger) + is_largest;
 		in_both = in_both * (1 - better) * (1 - larger) + is_best * is_largest;
@@ -98,7 +98,7 @@ MP_INLINE mp_s64 olia_growth(struct mp_connection *c, mp_u32 i, mp_u64 acked)
 		return growth;
 	step = mp_reno_growth(self, acked);
 	if (self->cwnd == largest)
-		return growth - (mp_s64)(step / (n * in_largest));
+		return growth - (mp_s64)(step / (n * (in_largest + !in_largest)));
 	if (own_quality == best)
 		return growth + (mp_s64)(step / (n * (in_best - in_both)));
 	return growth;
