@@ -149,12 +149,7 @@ fn run_missing(
     }
 }
 
-fn keep(
-    folder: &mut Folder,
-    job: &Job,
-    result: Result<Run, String>,
-    progress: &mut Progress,
-) -> Outcome {
+fn keep(folder: &mut Folder, job: &Job, result: Outcome<Run>, progress: &mut Progress) -> Outcome {
     let label = job.label();
     match result {
         Ok(run) => {
@@ -168,7 +163,7 @@ fn keep(
             progress.end(&format!("{label}: {}", brief(&row)));
             folder.append(row, &run).map_err(usage)
         }
-        Err(error) => {
+        Err(Failure::Run(error)) => {
             progress.say(&format!(
                 "multipilot: {label}: {}",
                 error.replace('\n', " ")
@@ -181,6 +176,8 @@ fn keep(
             };
             folder.fail(failure).map_err(usage)
         }
+        // Wrong for this run is wrong for the others too.
+        Err(failure) => Err(failure),
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Demo {
 pub fn main(args: &Demo) -> Outcome {
     let world = match (args.world, kernel_lacks()) {
         (None, Some(what)) => {
-            eprintln!("The kernel world needs {what}: this demo runs in the simulator.");
+            eprintln!("{what}: so this demo runs in the simulator.");
             World::Sim
         }
         (asked, _) => World::choose(asked)?,

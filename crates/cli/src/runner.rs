@@ -19,7 +19,7 @@ pub fn run(
     world: World,
     jobs: &[Job],
     progress: &mut Progress,
-    keep: &mut dyn FnMut(&Job, Result<Run, String>, &mut Progress) -> Outcome,
+    keep: &mut dyn FnMut(&Job, Outcome<Run>, &mut Progress) -> Outcome,
 ) -> Outcome {
     match world {
         World::Sim => in_parallel(jobs, progress, keep),
@@ -27,7 +27,7 @@ pub fn run(
     }
 }
 
-type Keep<'a> = &'a mut dyn FnMut(&Job, Result<Run, String>, &mut Progress) -> Outcome;
+type Keep<'a> = &'a mut dyn FnMut(&Job, Outcome<Run>, &mut Progress) -> Outcome;
 
 fn in_turn(world: World, jobs: &[Job], progress: &mut Progress, keep: Keep<'_>) -> Outcome {
     for job in jobs {

@@ -297,8 +297,8 @@ mod tests {
         let text = render(&rows, &[""]);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "variant  goodput Mbit/s  runs");
-        assert_eq!(lines[1], "olia      20.10 ± 1.27     2");
-        assert_eq!(lines[2], "lia       10.10 ± 1.27     2");
+        assert_eq!(lines[1], "olia       20.10 ± 1.27     2");
+        assert_eq!(lines[2], "lia        10.10 ± 1.27     2");
         assert_eq!(
             lines[3],
             "Winner: olia with 20.10 Mbit/s, 99.0 % ahead of lia (beyond chance at 95 %)."

@@ -1,7 +1,6 @@
 //! The two worlds that a scenario can run in, behind one call.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use mp_record::Run;
@@ -33,9 +32,7 @@ impl World {
         };
         match lacks {
             None => Ok(World::Kernel),
-            Some(what) => Err(Failure::Unable(format!(
-                "the kernel world needs {what}; --world sim works here"
-            ))),
+            Some(what) => Err(Failure::Unable(format!("{what}; --world sim works here"))),
         }
     }
 
@@ -46,51 +43,51 @@ impl World {
         seed: u64,
         elapsed: &mut dyn FnMut(f64),
         stop: &AtomicBool,
-    ) -> Result<Run, String> {
+    ) -> Result<Run, Failure> {
         let run = || match self {
-            World::Sim => pending("simulator", scenario, variant, seed, elapsed, stop),
-            World::Kernel => pending("testbed", scenario, variant, seed, elapsed, stop),
+            World::Sim => mp_simulator::simulate(scenario, variant, seed).map_err(of_simulator),
+            World::Kernel => {
+                mp_testbed::run(scenario, variant, seed, elapsed, stop).map_err(of_testbed)
+            }
         };
         // A fault in one run must not cost the rows of the others.
         let run = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|cause| {
             let text = cause.downcast_ref::<String>().map(String::as_str);
-            let text = text
-                .or_else(|| cause.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Err(format!("internal error: {text}"))
+            let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+            Err(Failure::Run(format!(
+                "internal error: {}",
+                text.unwrap_or("no message")
+            )))
         })?;
         match run.transfers.iter().find(|t| t.intact == Some(false)) {
-            Some(bad) => Err(format!(
+            Some(bad) => Err(Failure::Run(format!(
                 "transfer {} of {} arrived damaged",
                 bad.id, bad.connection
-            )),
+            ))),
             None => Ok(run),
         }
     }
 }
 
-/// What the kernel world lacks on this machine.
-pub fn kernel_lacks() -> Option<String> {
-    let exists = |path: &str| Path::new(path).exists();
-    if !exists("/proc/sys/net/mptcp/enabled") {
-        return Some("a kernel with MPTCP (CONFIG_MPTCP, Linux 5.6 or later)".into());
+fn of_simulator(error: mp_simulator::Error) -> Failure {
+    match error {
+        mp_simulator::Error::Idle { .. } => Failure::Run(error.to_string()),
+        _ => Failure::Usage(error.to_string()),
     }
-    if !exists("/sys/kernel/btf/vmlinux") {
-        return Some("a kernel with BTF (CONFIG_DEBUG_INFO_BTF)".into());
-    }
-    if !rustix::process::geteuid().is_root() {
-        return Some("root (try sudo)".into());
-    }
-    None
 }
 
-fn pending(
-    what: &str,
-    _: &Scenario,
-    _: &Variant,
-    _: u64,
-    _: &mut dyn FnMut(f64),
-    _: &AtomicBool,
-) -> Result<Run, String> {
-    Err(format!("this build has no {what} yet"))
+fn of_testbed(error: mp_testbed::Error) -> Failure {
+    match (&error, error.exit_code()) {
+        (mp_testbed::Error::Stopped, _) => Failure::Interrupted("interrupted".into()),
+        (_, 2) => Failure::Usage(error.to_string()),
+        (_, 3) => Failure::Unable(error.to_string()),
+        _ => Failure::Run(error.to_string()),
+    }
+}
+
+/// What the kernel world lacks on this machine, and how to mend it.
+pub fn kernel_lacks() -> Option<String> {
+    mp_kernel::check::check()
+        .err()
+        .map(|missing| missing.to_string())
 }

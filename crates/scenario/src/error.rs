@@ -91,7 +91,7 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|k| (strsim::jaro_winkler(word, k), k))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
-        Some((score, k)) if score > 0.8 => format!(" (did you mean \"{k}\"?)"),
+        Some((score, k)) if score > 0.79 => format!(" (did you mean \"{k}\"?)"),
         _ => String::new(),
     }
 }

@@ -1,0 +1,66 @@
+//! The command as a user calls it.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub struct Reply {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Reply {
+    pub fn from(output: Output) -> Reply {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Reply {
+            code: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|e| panic!("{e} in stdout: {}\nstderr: {}", self.out, self.err))
+    }
+}
+
+pub fn multipilot() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_multipilot"))
+}
+
+pub fn call(args: &[&str]) -> Reply {
+    call_in(Path::new("."), args)
+}
+
+pub fn call_in(folder: &Path, args: &[&str]) -> Reply {
+    Reply::from(
+        multipilot()
+            .args(args)
+            .current_dir(folder)
+            .output()
+            .expect("the command starts"),
+    )
+}
+
+/// An error of the call: exit code 2, nothing on stdout, exactly this line on stderr.
+#[track_caller]
+pub fn refused(args: &[&str], line: &str) {
+    let reply = call(args);
+    assert_eq!(
+        (reply.err.as_str(), reply.out.as_str()),
+        (format!("multipilot: {line}\n").as_str(), "")
+    );
+    assert_eq!(reply.code, 2);
+}
+
+/// Says so where a test cannot run here; on CI that is a failure.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "cannot be skipped on CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
