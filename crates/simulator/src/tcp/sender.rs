@@ -241,6 +241,9 @@ impl Sender {
         }
         let sent = self.flow.snd_nxt > before;
         if sent {
+            if self.flow.in_reduction() {
+                self.prr_out += (self.flow.snd_nxt - before) as u32;
+            }
             self.validate_window(limited || self.flow.in_flight() >= self.flow.cwnd);
             self.arm_after_sending(cx.net.now);
         }
