@@ -7,5 +7,5 @@
     page     the HTML page
     cli      the command
 
-A paper is a module that builds a :class:`~multipilot.papers.paper.Paper`; :data:`multipilot.papers.cli.PAPERS` lists them.
+A paper is a module that builds a :class:`~multipilot.papers.paper.Paper`; ``PAPERS`` of the command lists them.
 """

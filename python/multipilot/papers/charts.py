@@ -134,8 +134,15 @@ def _lines(axes: Axes, panel: Panel) -> None:
             axes.errorbar(mark.x, centre, yerr=half or None, fmt="s", ms=6, color=mark.colour, capsize=3, zorder=5)
     for at, word in panel.rules:
         axes.axvline(at, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
-        axes.annotate(word, (at, 1), xycoords=("data", "axes fraction"), xytext=(4, -10), textcoords="offset points",
-                      color=svg.MUTED, fontsize=8.5)  # fmt: skip
+        axes.annotate(
+            word,
+            (at, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -10),
+            textcoords="offset points",
+            color=svg.MUTED,
+            fontsize=8.5,
+        )
     if panel.log_x:
         axes.set_xscale("log")
     if panel.log_y:
@@ -173,8 +180,15 @@ def _bars(axes: Axes, panel: Bars) -> None:
         if half:
             axes.errorbar(spot, value, yerr=half, color=svg.INK, lw=1.2, capsize=3, zorder=4)
         top = max(top, value + half)
-        axes.annotate(f"{value:.{panel.digits}f}", (spot, value + half), xytext=(0, 3), textcoords="offset points",
-                      ha="center", color=svg.INK, fontsize=8.5)  # fmt: skip
+        axes.annotate(
+            f"{value:.{panel.digits}f}",
+            (spot, value + half),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="center",
+            color=svg.INK,
+            fontsize=8.5,
+        )
     for spot, paper in enumerate(panel.paper):
         if paper is not None:
             axes.plot(spot + 0.2, paper, "D", ms=7, mfc="none", mec=svg.INK, mew=1.3, zorder=5)

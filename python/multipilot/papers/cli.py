@@ -1,4 +1,4 @@
-"""``multipilot paper NAME``: measure what a paper claims, in both worlds, and show it beside the paper's own figures."""
+"""``multipilot paper NAME``: measure what a paper claims, in both worlds, and show it beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -91,9 +91,13 @@ def _measure(
         to_run = []
     refusal = None
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=stderr,
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=stderr,
         transient=True,
-    ) as progress:  # fmt: skip
+    ) as progress:
         if SIM in worlds:
             task = progress.add_task("simulator", total=len(experiments))
             for experiment in experiments:
@@ -106,7 +110,8 @@ def _measure(
             for done, point in enumerate(to_run):
                 if not allowance.allows(_estimate(point, results)):
                     say(
-                        f"the budget is spent with {len(to_run) - done} kernel points to go: call again with the same --out"
+                        f"the budget is spent with {len(to_run) - done} kernel points to go: call again with the "
+                        "same --out"
                     )
                     break
                 progress.update(task, description=f"kernel  {point.name}")
@@ -150,3 +155,7 @@ def _write(chosen: Paper, results: Results, wanted: list[str], folder: Path) -> 
 
 def main() -> None:
     app(prog_name="multipilot paper" if Path(sys.argv[0]).name == "multipilot-paper" else None)
+
+
+if __name__ == "__main__":
+    main()

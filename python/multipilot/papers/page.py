@@ -19,7 +19,7 @@ nav a, p a { color: var(--accent); text-decoration: none }
 nav a { display: block; padding: 1px 0 }
 td.name, th.name { text-align: left; padding-left: 0 }
 tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600 }
-tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding-top: 2px; padding-left: 0 }
+tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding: 2px 0 14px }
 td.claim { font-weight: 650; color: var(--accent) }
 td.no { color: var(--warn) }
 p.equation { font-family: "STIX Two Math", "Cambria Math", "DejaVu Serif", serif; margin: 4px 0 12px 24px }
@@ -73,7 +73,8 @@ def render(paper: str, title: str, source: str, summary: Sequence[str], facts: s
         f'<p class="note">{escape(facts)}</p>',
         f"<nav>{contents}</nav></header>",
         *(_section(paper, section) for section in sections),
-        f"<footer>multipilot {escape(__version__)} made this page on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC.</footer>",
+        f"<footer>multipilot {escape(__version__)} made this page on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} "
+        "UTC.</footer>",
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Experiment:
     """One scenario file, run whole in the simulator.
 
-    ``quick`` are grid axes that ``--quick`` holds at one value, ``settings`` further changes to the file for this purpose
-    (a sparser telemetry, say); both as ``--set KEY=VALUE`` takes them.
+    ``quick`` are grid axes that ``--quick`` holds at one value, ``settings`` further changes to the file for this
+    purpose (a sparser telemetry, say); both as ``--set KEY=VALUE`` takes them.
     """
 
     scenario: str
@@ -44,7 +44,8 @@ class Point:
 class Item:
     """One thing that ``--only`` can name: a row of a table, a figure, a picture of the theory.
 
-    ``show`` draws it from the results of its scenarios, as a section of the page; ``rows`` gives its figures for ``--json``.
+    ``show`` draws it from the results of its scenarios, as a section of the page; ``rows`` are its figures for
+    ``--json``.
     """
 
     name: str

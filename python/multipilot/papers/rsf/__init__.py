@@ -58,17 +58,18 @@ def _summary(results: Results) -> list[str]:
     if not gain.n:
         return ["Nothing of table 2 has been measured yet."]
     verdict = (
-        f"On two paths with 2 % loss RSF carries {gain.mean:.2f} times what the best coupled controller carries (paper: 2.02), and "
-        f"{over_reno.mean:.2f} times what plain uncoupled Reno carries: its gain is that it does not couple."
+        f"On two paths with 2 % loss RSF carries {gain.mean:.2f} times what the best coupled controller carries "
+        f"(paper: 2.02), and {over_reno.mean:.2f} times what plain uncoupled Reno carries: its gain is that it does "
+        "not couple."
     )
     kernel = numbers.gain(KERNEL)
     lines = [verdict]
     if kernel.n:
         lines.append(f"On the Linux kernel the same ratio is {kernel.mean:.2f}.")
     lines.append(
-        "The theory holds under the conditions stated below. The ratios of table 2 mostly reproduce; many of its absolute values "
-        "cannot be what they are said to be, and each row says why. The price of RSF's gain is in the sections on RFC 6356's goals and "
-        "on the shared bottleneck."
+        "The theory holds under the conditions stated below. The ratios of table 2 mostly reproduce; many of its "
+        "absolute values cannot be what they are said to be, and each row says why. The price of RSF's gain is in "
+        "the sections on RFC 6356's goals and on the shared bottleneck."
     )
     return lines
 
@@ -84,27 +85,61 @@ PAPER = Paper(
     points=_points(),
     items=(
         Item("table2", "Table 2", _SCENARIOS, table.show, table.rows),
-        Item("fig3", "Figure 3", ("2-loss-2-percent",), partial(figures.show_sweep, figures.SWEEPS[0]),
-             partial(figures.sweep_rows, figures.SWEEPS[0])),
+        Item(
+            "fig3",
+            "Figure 3",
+            ("2-loss-2-percent",),
+            partial(figures.show_sweep, figures.SWEEPS[0]),
+            partial(figures.sweep_rows, figures.SWEEPS[0]),
+        ),
         Item("fig4", "Figure 4", ("2-loss-2-percent",), figures.show_jain, figures.jain_rows),
-        Item("fig5", "Figure 5", ("4-bandwidth",), partial(figures.show_sweep, figures.SWEEPS[1]),
-             partial(figures.sweep_rows, figures.SWEEPS[1])),
-        Item("fig6", "Figure 6", ("5-delay",), partial(figures.show_sweep, figures.SWEEPS[2]),
-             partial(figures.sweep_rows, figures.SWEEPS[2])),
-        Item("fig7", "Figure 7", ("6-loss",), partial(figures.show_sweep, figures.SWEEPS[3]),
-             partial(figures.sweep_rows, figures.SWEEPS[3])),
+        Item(
+            "fig5",
+            "Figure 5",
+            ("4-bandwidth",),
+            partial(figures.show_sweep, figures.SWEEPS[1]),
+            partial(figures.sweep_rows, figures.SWEEPS[1]),
+        ),
+        Item(
+            "fig6",
+            "Figure 6",
+            ("5-delay",),
+            partial(figures.show_sweep, figures.SWEEPS[2]),
+            partial(figures.sweep_rows, figures.SWEEPS[2]),
+        ),
+        Item(
+            "fig7",
+            "Figure 7",
+            ("6-loss",),
+            partial(figures.show_sweep, figures.SWEEPS[3]),
+            partial(figures.sweep_rows, figures.SWEEPS[3]),
+        ),
         Item("fig8", "Figure 8", ("7-short-flows",), figures.show_short, figures.short_rows),
         Item("fig9", "Figure 9", ("8-path-failure",), figures.show_failure, figures.failure_rows),
         Item("fig10", "Figure 10", ("9-competing-tcp",), figures.show_competing, figures.competing_rows),
-        Item("bottleneck", "Shared bottleneck", ("9-shared-bottleneck",), fairness.bottleneck, fairness.bottleneck_rows),
+        Item(
+            "bottleneck", "Shared bottleneck", ("9-shared-bottleneck",), fairness.bottleneck, fairness.bottleneck_rows
+        ),
         Item("fig11", "Figure 11", ("w-wifi",), figures.show_wifi, figures.wifi_rows),
-        Item("goals", "RFC 6356", ("goal-1-throughput", "goal-2-no-harm", "goal-3-balance"), fairness.goals, fairness.goal_rows),
+        Item(
+            "goals",
+            "RFC 6356",
+            ("goal-1-throughput", "goal-2-no-harm", "goal-3-balance"),
+            fairness.goals,
+            fairness.goal_rows,
+        ),
         Item("rivals", "Rivals", _SCENARIOS, fairness.rivals),
-        Item("targets", "Targets", ("2-long-flows", "target-delay", "target-loss"), fairness.targets, fairness.target_rows),
+        Item(
+            "targets",
+            "Targets",
+            ("2-long-flows", "target-delay", "target-loss"),
+            fairness.targets,
+            fairness.target_rows,
+        ),
         Item("buffers", "Buffers of 1000 packets", _SCENARIOS, table.show_deep),
         Item("game", "The game", (), theory.game),
         Item("phase", "Phase portrait", (), theory.phase),
         Item("lyapunov", "Lyapunov function", (), theory.lyapunov),
         Item("regret", "Regret", (), theory.regret, theory.regret_rows),
     ),
-)  # fmt: skip
+)

@@ -110,94 +110,160 @@ class Numbers:
 
 TABLE: tuple[TableRow, ...] = (
     TableRow(
-        "0", "0-single-path", "One path, no loss, 4 MB", "rsf-db", "connection",
+        "0",
+        "0-single-path",
+        "One path, no loss, 4 MB",
+        "rsf-db",
+        "connection",
         {"tcp": 1.58, "lia": 1.53, "olia": 1.57, "balia": 1.58, "rsf": 1.58},
-        lambda n: f"On one path nothing is coupled, and all window rules come out alike (LIA {n.say('lia')}, RSF-DB "
-        f"{n.say('rsf-db')} Mbit/s). Five connections could have 1.90 each of the 10 Mbit/s after headers; what is missing "
-        "is slow start.",
+        lambda n: (
+            f"On one path nothing is coupled, and all window rules come out alike (LIA {n.say('lia')}, RSF-DB "
+            f"{n.say('rsf-db')} Mbit/s). Five connections could have 1.90 each of the 10 Mbit/s after headers; what is "
+            "missing is slow start."
+        ),
     ),
     TableRow(
-        "1", "1-no-loss", "Two equal paths, no loss, 4 MB", "rsf-db", "connection",
+        "1",
+        "1-no-loss",
+        "Two equal paths, no loss, 4 MB",
+        "rsf-db",
+        "connection",
         {"tcp": 1.58, "lia": 2.52, "olia": 2.58, "balia": 2.54, "rsf": 2.53},
-        lambda n: f"No random loss, so only full buffers drop packets and the paths are the limit: RSF-DB {n.say('rsf-db')}, "
-        f"RSF-LB {n.say('rsf-lb')}, LIA {n.say('lia')}. A 4 MB file ends within some tens of round trips, so slow start "
-        "decides more than the controller.",
+        lambda n: (
+            "No random loss, so only full buffers drop packets and the paths are the limit: RSF-DB "
+            f"{n.say('rsf-db')}, RSF-LB {n.say('rsf-lb')}, LIA {n.say('lia')}. A 4 MB file ends within some tens of "
+            "round trips, so slow start decides more than the controller."
+        ),
     ),
     TableRow(
-        "2", "2-loss-2-percent", "Two equal paths, 2 % loss, 4 MB", "rsf-db", "connection",
+        "2",
+        "2-loss-2-percent",
+        "Two equal paths, 2 % loss, 4 MB",
+        "rsf-db",
+        "connection",
         {"lia": 0.88, "olia": 0.98, "balia": 0.98, "rsf": 1.98},
-        lambda n: f"The paper's rates lie above what Reno's law allows: sqrt(3/(2·0.02)) packets in 150 ms are 0.66 Mbit/s a "
-        f"subflow, hence about 0.66 for LIA and 1.3 for RSF. The claim is the ratio, and it stands: {n.say_gain()} against "
-        f"the paper's 2.02. But uncoupled Reno has {n.say('reno')}: below half its target RSF is Reno on each path, and the "
-        "gain is the absence of coupling.",
+        lambda n: (
+            "The paper's rates lie above what Reno's law allows: sqrt(3/(2·0.02)) packets in 150 ms are 0.66 "
+            "Mbit/s a subflow, hence about 0.66 for LIA and 1.3 for RSF. The claim is the ratio, and it stands: "
+            f"{n.say_gain()} against the paper's 2.02. But uncoupled Reno has {n.say('reno')}: below half its target "
+            "RSF is Reno on each path, and the gain is the absence of coupling."
+        ),
         {"connections.*.bytes": "4MB", **BDP},
     ),
     TableRow(
-        "3", "3-loss-10-percent", "Two equal paths, 10 % loss, 4 MB", "rsf-db", "connection",
+        "3",
+        "3-loss-10-percent",
+        "Two equal paths, 10 % loss, 4 MB",
+        "rsf-db",
+        "connection",
         {"lia": 0.31, "olia": 0.35, "balia": 0.39, "rsf": 0.62},
-        lambda n: f"At 10 % windows sit near their floor of two packets and timeouts rule, so coupling has less to take: the "
-        f"ratio shrinks to {n.say_gain()} (paper: 1.59). RSF-LB, above half its loss target here (2.6 packets/s at "
-        f"Reno's rate), has {n.say('rsf-lb')} where Reno has {n.say('reno')}.",
+        lambda n: (
+            "At 10 % windows sit near their floor of two packets and timeouts rule, so coupling has less to "
+            f"take: the ratio shrinks to {n.say_gain()} (paper: 1.59). RSF-LB, above half its loss target here (2.6 "
+            f"packets/s at Reno's rate), has {n.say('rsf-lb')} where Reno has {n.say('reno')}."
+        ),
     ),
     TableRow(
-        "4", "4-bandwidth", "20 and 80 Mbit/s, 4 % loss, 10 MB", "rsf-db", "total",
+        "4",
+        "4-bandwidth",
+        "20 and 80 Mbit/s, 4 % loss, 10 MB",
+        "rsf-db",
+        "total",
         {"lia": 1.88, "olia": 1.88, "balia": 1.98, "rsf": 2.89},
-        lambda n: f"1.88 for LIA cannot be of one connection when 2 % loss gave 0.88; read as the sum of five, ours are "
-        f"{n.say('lia')} for LIA and {n.say('rsf-db')} for RSF-DB. The ratio is {n.say_gain()} (paper: 1.46). At 4 % loss a "
-        "window holds about six packets and never feels whether the path could carry 20 or 80 Mbit/s: figure 5's rise "
-        "with bandwidth does not appear.",
+        lambda n: (
+            "1.88 for LIA cannot be of one connection when 2 % loss gave 0.88; read as the sum of five, ours "
+            f"are {n.say('lia')} for LIA and {n.say('rsf-db')} for RSF-DB. The ratio is {n.say_gain()} (paper: 1.46). "
+            "At 4 % loss a window holds about six packets and never feels whether the path could carry 20 or 80 "
+            "Mbit/s: figure 5's rise with bandwidth does not appear."
+        ),
         {"paths.two.rate": "80Mbit", **BDP},
     ),
     TableRow(
-        "5", "5-delay", "20 and 20 ms, 3 % loss, 10 MB", "rsf-db", "connection",
+        "5",
+        "5-delay",
+        "20 and 20 ms, 3 % loss, 10 MB",
+        "rsf-db",
+        "connection",
         {"lia": 2.59, "olia": 2.69, "balia": 2.69, "rsf": 4.59},
-        lambda n: f"The paper's values fit a round trip of 20 ms, so its delays are per round trip. Five connections share two "
-        f"paths of 20 Mbit/s, 7.6 each after headers; RSF-DB has {n.say('rsf-db')}, LIA {n.say('lia')}, ratio "
-        f"{n.say_gain()} (paper: 1.71). RSF-LB holds its loss rate to 4 packets/s a path, and falls to "
-        f"{n.say('rsf-lb')}.",
+        lambda n: (
+            "The paper's values fit a round trip of 20 ms, so its delays are per round trip. Five connections share "
+            f"two paths of 20 Mbit/s, 7.6 each after headers; RSF-DB has {n.say('rsf-db')}, LIA {n.say('lia')}, "
+            f"ratio {n.say_gain()} (paper: 1.71). RSF-LB holds its loss rate to 4 packets/s a path, and falls to "
+            f"{n.say('rsf-lb')}."
+        ),
         {"paths.two.down.delay": "20ms", **BDP},
     ),
     TableRow(
-        "6", "6-loss", "3 % and 0 % loss, 10 MB", "rsf-lb", "connection",
+        "6",
+        "6-loss",
+        "3 % and 0 % loss, 10 MB",
+        "rsf-lb",
+        "connection",
         {"lia": 3.13, "olia": 3.10, "balia": 3.12, "rsf": 4.48},
-        lambda n: f"Values of this size are only reached with the second path near loss-free, where it fills up: RSF-LB "
-        f"{n.say('rsf-lb')}, LIA {n.say('lia')}, ratio {n.say_gain()} (paper: 1.43). On a loss-free path five windows share "
-        "the bottleneck whatever rule they follow, so little room is left for a gain.",
+        lambda n: (
+            "Values of this size are only reached with the second path near loss-free, where it fills up: "
+            f"RSF-LB {n.say('rsf-lb')}, LIA {n.say('lia')}, ratio {n.say_gain()} (paper: 1.43). On a loss-free path "
+            "five windows share the bottleneck whatever rule they follow, so little room is left for a gain."
+        ),
         {"paths.two.loss": "0", **BDP},
     ),
     TableRow(
-        "7", "7-short-flows", "Short flows, 1 to 30 s, 8 arrivals a minute", "rsf-db", "total",
+        "7",
+        "7-short-flows",
+        "Short flows, 1 to 30 s, 8 arrivals a minute",
+        "rsf-db",
+        "total",
         {"tcp": 3.42, "lia": 5.51, "olia": 6.21, "balia": 7.02, "rsf": 8.67},
-        lambda n: f"Eight arrivals a second of 8.67 Mbit/s each would need a thousand Mbit/s of the 40 there are, so the paper's "
-        f"axis must mean something else. With eight a minute our flows carry together {n.say('lia')} (LIA) to "
-        f"{n.say('rsf-db')} Mbit/s (RSF-DB), {n.say_gain()} times the best rival (paper: 1.24); figure 8 shows both "
-        "arrival rates.",
+        lambda n: (
+            "Eight arrivals a second of 8.67 Mbit/s each would need a thousand Mbit/s of the 40 there are, so the "
+            f"paper's axis must mean something else. With eight a minute our flows carry together {n.say('lia')} "
+            f"(LIA) to {n.say('rsf-db')} Mbit/s (RSF-DB), {n.say_gain()} times the best rival (paper: 1.24); figure "
+            "8 shows both arrival rates."
+        ),
         {"connections.short.arrivals": "8/min", **BDP},
     ),
     TableRow(
-        "8", "8-path-failure", "Path 1 dies at 50 s, 2 % loss", "rsf-lb", "total",
+        "8",
+        "8-path-failure",
+        "Path 1 dies at 50 s, 2 % loss",
+        "rsf-lb",
+        "total",
         {"tcp": 2.21, "lia": 3.88, "olia": 3.97, "balia": 4.19, "rsf": 5.71},
-        lambda n: f"Totals over five connections. RSF-LB has {n.say('rsf-lb')} over the 100 s, {n.say_gain()} times the best "
-        "rival (paper: 1.36). After the failure one path is left, and on one path a coupled controller is Reno: all its "
-        "loss of rate lies in the first half.",
+        lambda n: (
+            f"Totals over five connections. RSF-LB has {n.say('rsf-lb')} over the 100 s, {n.say_gain()} times "
+            "the best rival (paper: 1.36). After the failure one path is left, and on one path a coupled controller is "
+            "Reno: all its loss of rate lies in the first half."
+        ),
     ),
     TableRow(
-        "9", "9-competing-tcp", "Five TCP flows on path 1, 2 % loss", "rsf-db", "connection",
+        "9",
+        "9-competing-tcp",
+        "Five TCP flows on path 1, 2 % loss",
+        "rsf-db",
+        "connection",
         {"tcp": 0.25, "lia": 0.66, "olia": 0.67, "balia": 0.61, "rsf": 1.20},
-        lambda n: f"At 2 % random loss the shared path is not full (fifteen flows of 0.6 Mbit/s on 20), so nobody takes from "
-        f"anybody and TCP has {n.say('tcp')} whatever runs beside it. Ratio {n.say_gain()} (paper: 1.79). It says nothing of "
-        "fairness: see the shared bottleneck below.",
+        lambda n: (
+            "At 2 % random loss the shared path is not full (fifteen flows of 0.6 Mbit/s on 20), so nobody "
+            f"takes from anybody and TCP has {n.say('tcp')} whatever runs beside it. Ratio {n.say_gain()} (paper: "
+            "1.79). It says nothing of fairness: see the shared bottleneck below."
+        ),
         tcp_competes=True,
     ),
     TableRow(
-        "W", "w-wifi", "Wi-Fi: 20 Mbit/s of IP a path, 8 ms, 0.1 % loss", "rsf-db", "path",
+        "W",
+        "w-wifi",
+        "Wi-Fi: 20 Mbit/s of IP a path, 8 ms, 0.1 % loss",
+        "rsf-db",
+        "path",
         {"rsf": 18.60},
-        lambda n: f"Per-path totals of the five connections. With the 20 Mbit/s that 54 Mbit/s of air leave, all controllers "
-        f"fill the paths (LIA {n.say('lia')}, RSF-DB {n.say('rsf-db')}; the paper has 17.65 to 18.60): a full path is no test "
-        "of a controller.",
+        lambda n: (
+            "Per-path totals of the five connections. With the 20 Mbit/s that 54 Mbit/s of air leave, all "
+            f"controllers fill the paths (LIA {n.say('lia')}, RSF-DB {n.say('rsf-db')}; the paper has 17.65 to 18.60): "
+            "a full path is no test of a controller."
+        ),
         {"paths.*.rate": "20Mbit", **BDP},
     ),
-)  # fmt: skip
+)
 
 #: Figure 4: Jain's index at 4 MB.
 JAIN = {"lia": 0.998, "olia": 0.999, "balia": 0.997, "rsf-db": 0.995}

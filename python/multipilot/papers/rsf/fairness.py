@@ -78,24 +78,29 @@ def goals(results: Results) -> Section:
         "goals",
         "RFC 6356's three goals, every controller",
         [
-            "A multipath controller should do no worse than TCP on the best path, take no more than one TCP flow from a shared "
-            "bottleneck, and move off congested paths. RSF below its targets is Reno on every path: it meets the first goal, "
-            "and misses the other two.",
+            "A multipath controller should do no worse than TCP on the best path, take no more than one TCP flow "
+            "from a shared bottleneck, and move off congested paths. RSF below its targets is Reno on every path: "
+            "it meets the first goal, and misses the other two.",
         ],
         [
             table(
-                ["", "1 · goodput / TCP on<br>the best path (≥ 1)", "2 · goodput / TCP at a<br>shared bottleneck (≤ 1)",
-                 "3 · share of bytes on<br>the congested path"],
+                [
+                    "",
+                    "1 · goodput / TCP on<br>the best path (≥ 1)",
+                    "2 · goodput / TCP at a<br>shared bottleneck (≤ 1)",
+                    "3 · share of bytes on<br>the congested path",
+                ],
                 lines,
             )
         ],
         [
-            f"Simulator, runs of 120 s. Goals 1 and 2 count as met within {MARGIN:.0%} and {2 * MARGIN:.0%}; goal 3 where the share "
-            f"lies at least {2 * MARGIN:.0%} below uncoupled Reno's. Goal 2: 20 Mbit/s, 40 ms, one TCP beside the connection. "
-            "Goal 3: four TCP flows on one path, one on the other. BBR and CUBIC per subflow are measured against Reno, as RFC "
-            "6356 means TCP; both take more than Reno for reasons of their own.",
+            f"Simulator, runs of 120 s. Goals 1 and 2 count as met within {MARGIN:.0%} and {2 * MARGIN:.0%}; goal 3 "
+            f"where the share lies at least {2 * MARGIN:.0%} below uncoupled Reno's. Goal 2: 20 Mbit/s, 40 ms, one "
+            "TCP beside the connection. Goal 3: four TCP flows on one path, one on the other. BBR and CUBIC per "
+            "subflow are measured against Reno, as RFC 6356 means TCP; both take more than Reno for reasons of "
+            "their own.",
         ],
-    )  # fmt: skip
+    )
 
 
 def goal_rows(results: Results) -> list[dict[str, Any]]:
@@ -129,17 +134,21 @@ def bottleneck(results: Results) -> Section:
         return results.mean(world, "9-shared-bottleneck", variant, read, SHARED_BDP)
 
     bars = Bars(
-        "Five connections / five TCP flows, one link of 20 Mbit/s", [NAMES[v].split(",")[0] for v in names],
-        [share(SIM, v) for v in names], [COLOURS[v] for v in names], [], [share(KERNEL, v) for v in names],
-    )  # fmt: skip
+        "Five connections / five TCP flows, one link of 20 Mbit/s",
+        [NAMES[v].split(",")[0] for v in names],
+        [share(SIM, v) for v in names],
+        [COLOURS[v] for v in names],
+        [],
+        [share(KERNEL, v) for v in names],
+    )
     found = {v: share(SIM, v) for v in names}
     said = "; ".join(f"{NAMES[v].split(',')[0]} {m.mean:.2f}" for v, m in found.items() if m.n) or "not measured"
     return Section(
         "bottleneck",
         "Share against TCP where the bottleneck is full",
         [
-            f"What figure 10 meant to show: both subflows and the TCP flows through one link without random loss. 1 is a TCP flow's "
-            f"share: {said}. RSF takes what two Reno flows take; the coupled rules stay near one.",
+            "What figure 10 meant to show: both subflows and the TCP flows through one link without random loss. 1 "
+            f"is a TCP flow's share: {said}. RSF takes what two Reno flows take; the coupled rules stay near one.",
         ],
         [draw([bars], "Goodput of multipath connections over that of TCP flows at a shared bottleneck", height=3.2)],
     )
@@ -169,29 +178,48 @@ def rivals(results: Results) -> Section:
         over = [ratio(rsf, numbers.mean(v)) for v in ("reno", "cubic", "bbr")]
         kernel = ratio(numbers.mean("bbr", KERNEL), numbers.mean(row.rsf, KERNEL))
         lines.append(
-            [row.id, row.title, number(best), number(rsf), *(number(numbers.mean(v)) for v in ("reno", "cubic", "bbr")),
-             number(over[0]), number(over[2]), number(kernel if kernel.n else None)]
-        )  # fmt: skip
+            [
+                row.id,
+                row.title,
+                number(best),
+                number(rsf),
+                *(number(numbers.mean(v)) for v in ("reno", "cubic", "bbr")),
+                number(over[0]),
+                number(over[2]),
+                number(kernel if kernel.n else None),
+            ]
+        )
     row = next(r for r in TABLE if r.id == "2")
     numbers = Numbers(results, row, row.cell)
     return Section(
         "rivals",
         "The rivals a user would pick: Reno, CUBIC and BBR on each subflow",
         [
-            "A stock kernel runs any of its controllers on each subflow without coupling. Against these RSF gains nothing where "
-            f"paths lose packets: on scenario 2 RSF-DB has {numbers.say('rsf-db')}, uncoupled Reno {numbers.say('reno')} and BBR "
-            f"{numbers.say('bbr')} Mbit/s a connection. BBR does not read random loss as congestion; what it does to others is in the two "
-            "sections above.",
+            "A stock kernel runs any of its controllers on each subflow without coupling. Against these RSF gains "
+            f"nothing where paths lose packets: on scenario 2 RSF-DB has {numbers.say('rsf-db')}, uncoupled Reno "
+            f"{numbers.say('reno')} and BBR {numbers.say('bbr')} Mbit/s a connection. BBR does not read random loss "
+            "as congestion; what it does to others is in the two sections above.",
         ],
         [
             table(
-                ["", "", "best of LIA,<br>OLIA, BALIA", "RSF as the<br>paper ran it", "Reno", "CUBIC", "BBR", "RSF / Reno", "RSF / BBR",
-                 "BBR / RSF,<br>kernel"],
-                lines, names=2,
+                [
+                    "",
+                    "",
+                    "best of LIA,<br>OLIA, BALIA",
+                    "RSF as the<br>paper ran it",
+                    "Reno",
+                    "CUBIC",
+                    "BBR",
+                    "RSF / Reno",
+                    "RSF / BBR",
+                    "BBR / RSF,<br>kernel",
+                ],
+                lines,
+                names=2,
             )
         ],
         ["Simulator, Mbit/s in the reading of each row."],
-    )  # fmt: skip
+    )
 
 
 def _on_path(name: str) -> Callable[[Row], float | None]:
@@ -222,9 +250,13 @@ def targets(results: Results) -> Section:
     long = {v: results.mean(SIM, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db", "rsf-lb")}
     kernel = {v: results.mean(KERNEL, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db")}
     same = [
-        ["simulator", number(ratio(long["rsf-db"], long["lia"])), number(ratio(long["rsf-db"], long["reno"])),
-         number(ratio(long["rsf-lb"], long["reno"]))]
-    ]  # fmt: skip
+        [
+            "simulator",
+            number(ratio(long["rsf-db"], long["lia"])),
+            number(ratio(long["rsf-db"], long["reno"])),
+            number(ratio(long["rsf-lb"], long["reno"])),
+        ]
+    ]
     if kernel["rsf-db"].n:
         same.append(
             [
@@ -238,9 +270,10 @@ def targets(results: Results) -> Section:
         "targets",
         "Where RSF is Reno, and where it is not",
         [
-            "RSF-DB grows as Reno while its queue stays below d/2 = 50 ms, RSF-LB while a path loses less than μ/2 = 2 packets a "
-            "second. Lasting flows on scenario 2's paths lie below both. Beyond, each holds its target: in deep buffers RSF-DB "
-            "starves beside a Reno flow that fills them, and on short lossy paths RSF-LB gives up rate.",
+            "RSF-DB grows as Reno while its queue stays below d/2 = 50 ms, RSF-LB while a path loses less than μ/2 "
+            "= 2 packets a second. Lasting flows on scenario 2's paths lie below both. Beyond, each holds its "
+            "target: in deep buffers RSF-DB starves beside a Reno flow that fills them, and on short lossy paths "
+            "RSF-LB gives up rate.",
         ],
         [
             table(["Scenario 2, lasting flows", "RSF-DB / LIA", "RSF-DB / Reno", "RSF-LB / Reno"], same),

@@ -61,35 +61,74 @@ def _gain(found: dict[str, list[Mean]], rsf: str) -> str:
 
 SWEEPS = (
     Sweep(
-        "fig3", "Figure 3: file size, scenario 2", "2-loss-2-percent", "connections.*.bytes",
-        [("2MB", 2), ("4MB", 4), ("6MB", 6), ("8MB", 8)], "file size, MB", "rsf-db", of_connection,
-        "Mbit/s a connection", ("2", "4MB"),
-        lambda f: f"RSF-DB has {_gain(f, 'rsf-db')} times the best of LIA, OLIA and BALIA over the sizes: the paper's factor of "
-        "two. Its absolute values are above Reno's law for these paths, ours are at it, and uncoupled Reno has what RSF has.",
+        "fig3",
+        "Figure 3: file size, scenario 2",
+        "2-loss-2-percent",
+        "connections.*.bytes",
+        [("2MB", 2), ("4MB", 4), ("6MB", 6), ("8MB", 8)],
+        "file size, MB",
+        "rsf-db",
+        of_connection,
+        "Mbit/s a connection",
+        ("2", "4MB"),
+        lambda f: (
+            f"RSF-DB has {_gain(f, 'rsf-db')} times the best of LIA, OLIA and BALIA over the sizes: the "
+            "paper's factor of two. Its absolute values are above Reno's law for these paths, ours are at it, and "
+            "uncoupled Reno has what RSF has."
+        ),
     ),
     Sweep(
-        "fig5", "Figure 5: bandwidth of the second path, scenario 4", "4-bandwidth", "paths.two.rate",
+        "fig5",
+        "Figure 5: bandwidth of the second path, scenario 4",
+        "4-bandwidth",
+        "paths.two.rate",
         [("10Mbit", 10), ("20Mbit", 20), ("40Mbit", 40), ("60Mbit", 60), ("80Mbit", 80)],
-        "rate of the second path, Mbit/s", "rsf-db", of_all, "Mbit/s, all five", ("4", "80Mbit"),
-        lambda f: f"The paper sees RSF rise with bandwidth. It cannot: at 4 % loss no window of Reno's kind fills even 10 Mbit/s. "
-        f"RSF-DB goes from {_span(f['rsf-db'])}, LIA from {_span(f['lia'])}; only BBR (right) uses what is there "
-        f"({_span(f['bbr'])}).",
+        "rate of the second path, Mbit/s",
+        "rsf-db",
+        of_all,
+        "Mbit/s, all five",
+        ("4", "80Mbit"),
+        lambda f: (
+            "The paper sees RSF rise with bandwidth. It cannot: at 4 % loss no window of Reno's kind fills "
+            f"even 10 Mbit/s. RSF-DB goes from {_span(f['rsf-db'])}, LIA from {_span(f['lia'])}; only BBR (right) uses "
+            f"what is there ({_span(f['bbr'])})."
+        ),
     ),
     Sweep(
-        "fig6", "Figure 6: delay of the second path, scenario 5", "5-delay", "paths.two.down.delay",
+        "fig6",
+        "Figure 6: delay of the second path, scenario 5",
+        "5-delay",
+        "paths.two.down.delay",
         [("20ms", 20), ("40ms", 40), ("60ms", 60), ("80ms", 80), ("100ms", 100)],
-        "delay of the second path, ms a round trip", "rsf-db", of_connection, "Mbit/s a connection", ("5", "20ms"),
-        lambda f: f"All fall with delay, as in the paper. RSF-DB goes from {_span(f['rsf-db'])}, {_gain(f, 'rsf-db')} times the best "
-        "of the coupled rules. RSF-LB stays low: at 20 ms and 3 % Reno loses ten packets a second, and RSF-LB holds four.",
+        "delay of the second path, ms a round trip",
+        "rsf-db",
+        of_connection,
+        "Mbit/s a connection",
+        ("5", "20ms"),
+        lambda f: (
+            f"All fall with delay, as in the paper. RSF-DB goes from {_span(f['rsf-db'])}, "
+            f"{_gain(f, 'rsf-db')} times the best of the coupled rules. RSF-LB stays low: at 20 ms and 3 % Reno loses "
+            "ten packets a second, and RSF-LB holds four."
+        ),
     ),
     Sweep(
-        "fig7", "Figure 7: loss of the second path, scenario 6", "6-loss", "paths.two.loss",
+        "fig7",
+        "Figure 7: loss of the second path, scenario 6",
+        "6-loss",
+        "paths.two.loss",
         [("0", 0.0), ("0.01", 1.0), ("0.02", 2.0), ("0.03", 3.0), ("0.04", 4.0), ("0.05", 5.0)],
-        "loss of the second path, %", "rsf-lb", of_connection, "Mbit/s a connection", ("6", "0"),
-        lambda f: f"With a loss-free second path all are near its capacity; from 1 % on RSF-LB has {_gain(f, 'rsf-lb')} times the "
-        "best of the coupled rules, and follows Reno, since few losses a second stay below half its target.",
+        "loss of the second path, %",
+        "rsf-lb",
+        of_connection,
+        "Mbit/s a connection",
+        ("6", "0"),
+        lambda f: (
+            "With a loss-free second path all are near its capacity; from 1 % on RSF-LB has "
+            f"{_gain(f, 'rsf-lb')} times the best of the coupled rules, and follows Reno, since few losses a second "
+            "stay below half its target."
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def show_sweep(sweep: Sweep, results: Results) -> Section:
@@ -115,12 +154,21 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
 
     kernel_left = [m for m in marks if m.kind == "paper" or m.colour not in (COLOURS["cubic"], COLOURS["bbr"])]
     panels = [
-        Panel("As the paper compares", sweep.x_label, sweep.y_label, curves((*RIVALS, "rsf-db", "rsf-lb", "reno")), kernel_left),
         Panel(
-            "With what the kernel has built in", sweep.x_label, sweep.y_label,
-            curves(("lia", sweep.rsf, "reno", "cubic", "bbr")), [m for m in marks if m.kind == "kernel"],
+            "As the paper compares",
+            sweep.x_label,
+            sweep.y_label,
+            curves((*RIVALS, "rsf-db", "rsf-lb", "reno")),
+            kernel_left,
         ),
-    ]  # fmt: skip
+        Panel(
+            "With what the kernel has built in",
+            sweep.x_label,
+            sweep.y_label,
+            curves(("lia", sweep.rsf, "reno", "cubic", "bbr")),
+            [m for m in marks if m.kind == "kernel"],
+        ),
+    ]
     return Section(sweep.name, sweep.title, [sweep.says(found)], [draw(panels, sweep.title, height=4.0)])
 
 
@@ -140,15 +188,21 @@ def show_jain(results: Results) -> Section:
     means = [results.mean(SIM, "2-loss-2-percent", v, "jain", cell) for v in names]
     kernel = [results.mean(KERNEL, "2-loss-2-percent", v, "jain", cell) for v in names]
     bars = Bars(
-        "Jain's index, five connections of 4 MB", [NAMES[v].replace(", ", ",\n") for v in names], means,
-        [COLOURS[v] for v in names], [JAIN.get(v) for v in names], kernel, low=0.9, digits=3,
-    )  # fmt: skip
+        "Jain's index, five connections of 4 MB",
+        [NAMES[v].replace(", ", ",\n") for v in names],
+        means,
+        [COLOURS[v] for v in names],
+        [JAIN.get(v) for v in names],
+        kernel,
+        low=0.9,
+        digits=3,
+    )
     return Section(
         "fig4",
         "Figure 4: fairness among the connections, scenario 2",
         [
-            "The paper's 0.995 to 0.999 lie within noise: over five flows a spread of 10 % gives 0.99. The intervals over seeds "
-            "say the same of ours, which no controller leads."
+            "The paper's 0.995 to 0.999 lie within noise: over five flows a spread of 10 % gives 0.99. The "
+            "intervals over seeds say the same of ours, which no controller leads."
         ],
         [draw([bars], "Jain's index by controller", height=3.2)],
     )
@@ -223,9 +277,9 @@ def show_short(results: Results) -> Section:
         "fig8",
         "Figure 8: short flows, scenario 7",
         [
-            "The paper's axis of 5 to 9 Mbit/s a flow does not fit eight arrivals a second on 40 Mbit/s. At eight a minute flows "
-            "have the paths nearly to themselves and stand in the ratio of scenario 2; at eight a second 124 of them share "
-            "paths that are full, and the controllers come close together."
+            "The paper's axis of 5 to 9 Mbit/s a flow does not fit eight arrivals a second on 40 Mbit/s. At eight a "
+            "minute flows have the paths nearly to themselves and stand in the ratio of scenario 2; at eight a "
+            "second 124 of them share paths that are full, and the controllers come close together."
         ],
         [draw(panels, "Goodput of a flow by its length", height=3.8)],
         ["The shortest flows are slow start; lengths are drawn uniformly from 1 to 30 s, arrivals are Poisson."],
@@ -270,24 +324,26 @@ def show_failure(results: Results) -> Section:
                     bold=variant == "rsf-lb",
                     dashed=variant in ("reno", "tcp"),
                     markers=False,
-                )  # fmt: skip
+                )
             )
     row = next(r for r in TABLE if r.id == "8")
     names = ["tcp", *RIVALS, "rsf-lb", "reno"]
     bars = Bars(
-        "Mean over 100 s, all five", [NAMES[v].split(",")[0] for v in names],
-        [results.mean(SIM, row.scenario, v, of_all, BDP) for v in names], [COLOURS[v] for v in names],
+        "Mean over 100 s, all five",
+        [NAMES[v].split(",")[0] for v in names],
+        [results.mean(SIM, row.scenario, v, of_all, BDP) for v in names],
+        [COLOURS[v] for v in names],
         [row.paper.get("rsf" if v == "rsf-lb" else v) for v in names],
         [results.mean(KERNEL, row.scenario, v, of_all, BDP) for v in names],
-    )  # fmt: skip
+    )
     panel = Panel("Throughput over time", "time, s", "Mbit/s, all five", curves, rules=[(50, "path 1 dies")])
     return Section(
         "fig9",
         "Figure 9: a path dies, scenario 8",
         [
-            "All drop at 50 s to what one path gives, and nobody needs long to get there: the scheduler leaves a path whose "
-            "retransmissions time out, whatever the controller. The paper's claim that RSF-LB finds the failure sooner does "
-            "not show; its lead is that of uncoupled windows before the failure."
+            "All drop at 50 s to what one path gives, and nobody needs long to get there: the scheduler leaves a "
+            "path whose retransmissions time out, whatever the controller. The paper's claim that RSF-LB finds the "
+            "failure sooner does not show; its lead is that of uncoupled windows before the failure."
         ],
         [draw([panel, bars], "Throughput over time around a path failure, and means", height=3.8)],
     )
@@ -305,7 +361,7 @@ def show_competing(results: Results) -> Section:
                 [COLOURS[v] for v in names],
                 [FIGURE_10[v][place] if v in FIGURE_10 else None for v in names],
                 [results.mean(KERNEL, "9-competing-tcp", v, measure, BDP) for v in names],
-            )  # fmt: skip
+            )
         )
     tcp = [m.mean for v in names if (m := results.mean(SIM, "9-competing-tcp", v, of_rival, BDP)).n]
     span = f"{min(tcp):.2f} to {max(tcp):.2f}" if tcp else "not measured"
@@ -313,8 +369,9 @@ def show_competing(results: Results) -> Section:
         "fig10",
         "Figure 10: competing TCP, scenario 9",
         [
-            f"TCP has {span} Mbit/s whatever runs beside it (paper: 0.23 to 0.25), for at 2 % random loss the shared path is "
-            "not full and there is nothing to take. The paper reads this as friendliness. The next section fills the path."
+            f"TCP has {span} Mbit/s whatever runs beside it (paper: 0.23 to 0.25), for at 2 % random loss the shared "
+            "path is not full and there is nothing to take. The paper reads this as friendliness. The next section "
+            "fills the path."
         ],
         [draw(panels, "Multipath and TCP goodput in scenario 9", height=3.2)],
     )
@@ -335,14 +392,14 @@ def show_wifi(results: Results) -> Section:
                 paper,
                 [results.mean(KERNEL, "w-wifi", v, of_path, cell) for v in names],
                 digits=1,
-            )  # fmt: skip
+            )
         )
     return Section(
         "fig11",
         "Figure 11: Wi-Fi",
         [
-            "The paper has 17.65 to 18.60 Mbit/s a path on 54 Mbit/s of air, which is what 802.11g leaves of it. On paths of 20 "
-            "Mbit/s of IP ours agree and hardly differ: five connections fill them under any rule."
+            "The paper has 17.65 to 18.60 Mbit/s a path on 54 Mbit/s of air, which is what 802.11g leaves of it. On "
+            "paths of 20 Mbit/s of IP ours agree and hardly differ: five connections fill them under any rule."
         ],
         [draw(panels, "Goodput a path by controller", height=3.2)],
     )

@@ -19,7 +19,7 @@ from multipilot.theory.rules import RULES
 
 #: Bits of payload in a packet (the scenarios' MSS).
 PAYLOAD = 1428 * 8
-#: RTT (s), loss and rate (Mbit/s) of the two paths, for the rows whose flows last long enough for a fluid to say something.
+#: RTT (s), loss and rate (Mbit/s) of the two paths, for the rows whose flows last long enough for a fluid model.
 FLUID: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "2": ((0.15, 0.02, 10), (0.15, 0.02, 10)),
     "3": ((0.15, 0.10, 10), (0.15, 0.10, 10)),
@@ -31,7 +31,7 @@ FLUID: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] 
 
 
 def fluid(row: TableRow, controller: str) -> float | None:
-    """Mbit/s in the row's reading by the fluid model: five like connections, so a fifth of each path for one of them."""
+    """Mbit/s in the row's reading by the fluid model: a connection has a fifth of each path."""
     if row.id not in FLUID or controller not in RULES:
         return None
     rtt, loss, rate = np.array(FLUID[row.id]).T
@@ -110,14 +110,14 @@ def show(results: Results) -> Section:
         "table2",
         "Table 2: every scenario",
         [
-            "Five connections of two subflows. The paper's column RSF is one form or the other; ours has both, and what "
-            "the paper leaves out: the same kernel with uncoupled Reno, and with CUBIC or BBR on each subflow. Buffers "
-            "hold one bandwidth-delay product.",
+            "Five connections of two subflows. The paper's column RSF is one form or the other; ours has both, and "
+            "what the paper leaves out: the same kernel with uncoupled Reno, and with CUBIC or BBR on each "
+            "subflow. Buffers hold one bandwidth-delay product.",
         ],
         [html + "</tbody></table>"],
         [
-            "Mbit/s. The fluid model knows lasting flows alone: no slow start, no timeouts, no end of file. In row 9 the "
-            "first column is one of the five competing TCP flows beside RSF.",
+            "Mbit/s. The fluid model knows lasting flows alone: no slow start, no timeouts, no end of file. In row "
+            "9 the first column is one of the five competing TCP flows beside RSF.",
         ],
     )
 

@@ -41,8 +41,8 @@ def phase(_: Results) -> Section:
         "phase",
         "Phase portrait: all roads lead to one equilibrium",
         [
-            "The fluid system dλ/dt = λ(λ₋/(Σλ)² − p)⁺, dp/dt = (λ − θ)⁺ with θ = (1, 2), from six starts. Rates and prices "
-            "circle each other into the point λ* = θ, p* = φ(θ) (square).",
+            "The fluid system dλ/dt = λ(λ₋/(Σλ)² − p)⁺, dp/dt = (λ − θ)⁺ with θ = (1, 2), from six starts. Rates "
+            "and prices circle each other into the point λ* = θ, p* = φ(θ) (square).",
         ],
         [draw([rates, price], "Trajectories of two rates and two prices, all ending in one point", height=4.0)],
     )
@@ -65,9 +65,9 @@ def lyapunov(_: Results) -> Section:
         "lyapunov",
         "Lyapunov function: it never grows",
         [
-            "L = Σ∫(z − λ*)/k(z) dz + Σ(p − p*)²/(2γ). The paper prints γ(p − p*)² for the second sum; its own derivative "
-            "needs 1/(2γ). It is a Lyapunov function while θ is constant, k_i depends on λ_i alone and λ > 0; where θ follows "
-            "the rates it can grow, and a test of ours holds an example.",
+            "L = Σ∫(z − λ*)/k(z) dz + Σ(p − p*)²/(2γ). The paper prints γ(p − p*)² for the second sum; its own "
+            "derivative needs 1/(2γ). It is a Lyapunov function while θ is constant, k_i depends on λ_i alone and "
+            "λ > 0; where θ follows the rates it can grow, and a test of ours holds an example.",
         ],
         [draw([panel], "The Lyapunov function falls along six trajectories", height=3.4)],
         [f"Largest dL/dt over {len(points)} random points: {worst:.1e} (0 or below, up to rounding)."],
@@ -99,8 +99,8 @@ def regret(_: Results) -> Section:
         "regret",
         "Learning with noisy gradients: no regret",
         [
-            "Four players learn at once by dual averaging, each gradient off by a Gaussian error as large as the price. "
-            "Average regret against the best constant rate in hindsight falls as steps^−0.5 or faster.",
+            "Four players learn at once by dual averaging, each gradient off by a Gaussian error as large as the "
+            "price. Average regret against the best constant rate in hindsight falls as steps^−0.5 or faster.",
         ],
         [draw([panel], "Average regret over steps on logarithmic axes", height=3.6)],
         ["Mean over eight seeds; the paper gives no figure of this."],
@@ -122,7 +122,7 @@ def game(_: Results) -> Section:
                 f"{found.rates.mean():.3f}",
                 f"{symmetric_rate(players, price):.3f}",
                 f"{found.residual:.0e}",
-            ]  # fmt: skip
+            ]
         )
     shared = RentSeekingGame(np.array([0.010, 0.011, 0.012]), paths=2)
     rng = np.random.default_rng(1)
@@ -135,8 +135,8 @@ def game(_: Results) -> Section:
         "game",
         "The game: Nash and normalised equilibrium",
         [
-            "Subflow i bids λ_i, wins λ_i/Σλ and pays p̂λ_i. K players alike meet at λ* = (K − 1)/(K² p̂). With a capacity there "
-            "are many equilibria, and one whose multiplier is common to all players.",
+            "Subflow i bids λ_i, wins λ_i/Σλ and pays p̂λ_i. K players alike meet at λ* = (K − 1)/(K² p̂). With a "
+            "capacity there are many equilibria, and one whose multiplier is common to all players.",
         ],
         [
             table(["Nash equilibrium", "found, packets/s", "closed form", "KKT residual"], lines),
