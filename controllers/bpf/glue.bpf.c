@@ -89,6 +89,8 @@ static __always_inline struct mp_entry *glue_find(struct sock *sk, __u32 *slot)
 	struct mp_entry *entry;
 	struct mp_key key;
 
+	if (!self->owner) /* the SYN's acknowledgement comes before .init */
+		return 0;
 	if (self->awaits_token)
 		glue_join(sk);
 	key = self->key;

@@ -1,0 +1,176 @@
+//! Real transfers over two subflows with each controller.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use common::lab::Lab;
+use common::{call_natively, kernel_ready};
+use mp_controllers::MAX_SUBFLOWS;
+use mp_kernel::controller;
+use socket2::Protocol;
+
+/// One transfer at a time: the tests share two CPUs, and shares are measured.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn every_controller_drives_two_subflows_that_share_their_state() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    for ours in mp_controllers::all() {
+        let loaded = controller::acquire(ours.name, &[]).unwrap();
+        let mut slots = Vec::new();
+        let upload = lab.upload(loaded.kernel_name(), 6 << 20, || {
+            slots = loaded.connections().unwrap()
+        });
+        let name = ours.name;
+        assert_eq!(
+            (upload.received, upload.fallback),
+            (6 << 20, false),
+            "{name}"
+        );
+        assert_eq!(slots, [2], "{name}: one connection with two slots taken");
+        let counters = loaded.counters().unwrap().unwrap();
+        assert_eq!(
+            (
+                counters.slots_full,
+                counters.entries_full,
+                counters.without_slot
+            ),
+            (0, 0, 0),
+            "{name}: {counters:?}"
+        );
+        let all: u64 = upload.path_bytes.iter().sum();
+        for bytes in upload.path_bytes {
+            assert!(
+                bytes * 5 >= all,
+                "{name}: a path carried less than a fifth: {:?}",
+                upload.path_bytes
+            );
+        }
+        eventually(|| {
+            loaded.connections().unwrap().is_empty()
+                && loaded.counters().unwrap().unwrap().sockets == 0
+        });
+        assert_eq!(
+            loaded.release().unwrap(),
+            0,
+            "{name}: sockets that outlived the transfer"
+        );
+    }
+}
+
+#[test]
+fn plain_tcp_runs_uncoupled() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    let loaded = controller::acquire("lia", &[]).unwrap();
+    let mut midway = (Vec::new(), 0);
+    let upload = lab.upload_over(Protocol::TCP, loaded.kernel_name(), 2 << 20, || {
+        midway = (
+            loaded.connections().unwrap(),
+            loaded.counters().unwrap().unwrap().sockets,
+        );
+    });
+    assert_eq!(upload.received, 2 << 20);
+    assert_eq!(
+        midway,
+        (vec![], 1),
+        "no shared entry, and one socket that uses the controller"
+    );
+    assert_eq!(loaded.counters().unwrap().unwrap().without_slot, 0);
+}
+
+#[test]
+fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    for ours in mp_controllers::all() {
+        let name = ours.name;
+        let loaded = controller::acquire_logged(name, &[]).unwrap();
+        let upload = lab.upload(loaded.kernel_name(), 4 << 20, || ());
+        assert_eq!(
+            (upload.received, upload.fallback),
+            (4 << 20, false),
+            "{name}"
+        );
+        let (mut calls, mut torn, mut hooks, mut coupled) = (0, 0, [0; 7], 0);
+        // What a slot's owner left at its last call, which nobody else may have touched since.
+        let mut left = HashMap::new();
+        let dropped = loaded.call_log().unwrap().drain(|call| {
+            calls += 1;
+            hooks[call.hook as usize] += 1;
+            coupled += usize::from(
+                call.before
+                    .subflows
+                    .iter()
+                    .filter(|subflow| subflow.owner != 0)
+                    .count()
+                    > 1,
+            );
+            let (slot, mut replay) = (call.slot as usize, call.before.clone());
+            let result = call_natively(ours, &mut replay, call);
+            // A sibling on the other CPU may have moved between the snapshot and the call.
+            let moved = (0..MAX_SUBFLOWS)
+                .any(|k| k != slot && call.before.subflows[k] != call.after.subflows[k]);
+            if moved {
+                torn += 1;
+            } else if call.hook != 5 {
+                assert_eq!(
+                    replay.subflows[slot], call.after.subflows[slot],
+                    "{name}: hook {} of call {calls}",
+                    call.hook
+                );
+                assert_eq!(
+                    result, call.result,
+                    "{name}: hook {} of call {calls}",
+                    call.hook
+                );
+            }
+            let own = &call.before.subflows[slot];
+            if let Some(earlier) = left.insert(own.owner, call.after.subflows[slot].state) {
+                assert_eq!(
+                    own.state, earlier,
+                    "{name}: state of owner {} changed between its calls",
+                    own.owner
+                );
+            }
+        });
+        assert_eq!(dropped.unwrap(), 0, "{name}");
+        assert!(
+            calls > 1000 && coupled > calls / 2,
+            "{name}: {calls} calls, {coupled} with a sibling"
+        );
+        assert!(
+            torn * 20 < calls,
+            "{name}: {torn} of {calls} calls cannot be compared"
+        );
+        eprintln!("{name}: {calls} calls (init rtt ack loss undo close interval {hooks:?}), {torn} set aside");
+    }
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within five seconds");
+}
