@@ -109,6 +109,7 @@ fn handshakes_are_those_of_the_rfc() {
 #[test]
 fn mappings_cover_the_transfer_once_and_in_full() {
     let (_folder, file) = written(TWO_PATHS);
+    std::fs::copy(&file,"/tmp/h_cap.pcapng").unwrap();
     let fields = ["mptcp.rawdsn64", "tcp.options.mptcp.datalvllen", "tcp.len", "ip.src"];
     let Some(data) = tshark(&file, "tcp.len > 0 && tcp.srcport == 5001", &fields) else { return };
     let mut ranges: Vec<(u64, u64)> = data

@@ -17,6 +17,8 @@ const COMPRESSED: u32 = 44;
 const COMPRESSION: u64 = MILLISECOND;
 /// `TCP_NUM_SACKS`
 const BLOCKS: usize = 4;
+/// `TCP_SACK_BLOCKS_EXPECTED`
+const BLOCKS_EXPECTED: usize = 2;
 
 /// Whether an arrival is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +191,19 @@ impl Receiver {
             self.compressed_until = now + delay;
         }
         Reply::Later
+    }
+
+    /// An ACK that was held back must go before these segments are taken in, or the one that follows would have no room
+    /// for what it was to report (`tcp_sack_compress_send_ack`).
+    #[inline]
+    pub fn must_flush(&self, start: u64, end: u64) -> bool {
+        self.compressed > 0 && start > self.rcv_nxt && self.displaces(start, end)
+    }
+
+    fn displaces(&self, start: u64, end: u64) -> bool {
+        let mut blocks = self.blocks[..self.block_count].iter();
+        let extends = blocks.position(|b| b.1 == start || b.0 == end);
+        extends.unwrap_or(self.block_count) >= BLOCKS_EXPECTED
     }
 
     /// Takes in what now follows without a gap.

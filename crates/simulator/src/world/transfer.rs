@@ -37,6 +37,10 @@ impl World<'_> {
         if receiving != Phase::Established {
             self.confirm_by_data(index);
         }
+        let end = packet.seq + u64::from(packet.count);
+        if self.subflows[index as usize].receiver.must_flush(packet.seq, end) {
+            self.acknowledge(index);
+        }
         let s = &mut self.subflows[index as usize];
         let connection = &mut self.connections[s.connection as usize];
         let now = self.net.now;
