@@ -20,7 +20,15 @@ struct mp_real {
 	mp_s64 e;
 };
 
-#define MP_REAL_ZERO ((struct mp_real){ 0, -(1LL << 20) }) /* below every number, so that it adds and compares as 0 */
+#define MP_ZERO_EXPONENT_BITS 20
+#define MP_REAL_ZERO ((struct mp_real){ 0, -(1LL << MP_ZERO_EXPONENT_BITS) }) /* so far below that it adds as 0 */
+
+/* Keeps clang from seeing a comparison in what follows, which it would turn into a branch. */
+#ifdef __bpf__
+#define MP_OPAQUE(x) asm volatile("" : "+r"(x))
+#else
+#define MP_OPAQUE(x) (void)0
+#endif
 
 /* Leading zeros of x; 63 for 0. */
 MP_INLINE mp_u64 mp_leading_zeros(mp_u64 x)
@@ -28,10 +36,10 @@ MP_INLINE mp_u64 mp_leading_zeros(mp_u64 x)
 #ifdef __bpf__
 	mp_u64 zeros = 0, high, shift;
 
-	/* (high - 1) >> 63 is 1 where high is 0; the asm keeps clang from making a branch of it */
+	/* (high - 1) >> 63 is 1 where high is 0 */
 #define MP_HALVE(bits)                                                                                                 \
 	high = x >> (64 - (bits));                                                                                     \
-	asm volatile("" : "+r"(high));                                                                                 \
+	MP_OPAQUE(high);                                                                                               \
 	shift = ((high - 1) >> 63) * (bits);                                                                           \
 	x <<= shift;                                                                                                   \
 	zeros += shift;
@@ -50,10 +58,12 @@ MP_INLINE mp_u64 mp_leading_zeros(mp_u64 x)
 
 MP_INLINE struct mp_real mp_real(mp_u64 x)
 {
-	mp_u64 shift = mp_leading_zeros(x);
+	mp_u64 shift = mp_leading_zeros(x), sign = x | (0 - x);
 	struct mp_real r = { (x << shift) >> 32, 32 - (mp_s64)shift };
 
-	return x ? r : MP_REAL_ZERO;
+	MP_OPAQUE(sign);
+	r.e -= (mp_s64)((sign >> 63 ^ 1) << MP_ZERO_EXPONENT_BITS); /* x is 0 */
+	return r;
 }
 
 MP_INLINE struct mp_real mp_mul(struct mp_real a, struct mp_real b)

@@ -180,13 +180,15 @@ MP_INLINE int mpcc_probes_up(const struct mp_subflow *self, mp_u64 interval)
 }
 
 /* Rate of an interval of this epoch; x once all are sent. */
-MP_INLINE mp_u64 mpcc_interval_rate(const struct mp_subflow *self, mp_u64 interval)
+MP_INLINE mp_u64 mpcc_interval_rate(const struct mp_connection *c, const struct mp_subflow *self, mp_u64 interval)
 {
-	mp_u64 width = mpcc_probe_width(self);
+	mp_u64 rate = self->state[MPCC_RATE], width = mpcc_probe_width(self);
 
 	if (self->state[MPCC_PHASE] != MPCC_PROBE || interval >= MPCC_INTERVALS)
-		return self->state[MPCC_RATE];
-	return mpcc_probes_up(self, interval) ? self->state[MPCC_RATE] + width : self->state[MPCC_RATE] - width;
+		return rate;
+	if (mpcc_probes_up(self, interval))
+		return rate + width;
+	return rate - width > c->parameters[MPCC_FLOOR] ? rate - width : c->parameters[MPCC_FLOOR];
 }
 
 MP_INLINE mp_u64 mpcc_epoch_intervals(const struct mp_subflow *self)
@@ -369,7 +371,8 @@ MP_INLINE void mpcc_close(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
 	struct mp_subflow *self = mp_self(c, i);
 	struct mpcc_sample sample = mpcc_sample(self, now_us);
-	mp_u64 interval = self->state[MPCC_RECEIVING] & (MPCC_INTERVALS - 1), rate = mpcc_interval_rate(self, interval);
+	mp_u64 interval = self->state[MPCC_RECEIVING] & (MPCC_INTERVALS - 1),
+	       rate = mpcc_interval_rate(c, self, interval);
 	mp_u64 sent = sample.packets * self->mss;
 	mp_u64 expected = mp_fixed(mp_div(mp_mul(mp_real(rate), mp_real(sample.elapsed_us)), mp_real(1000000)), 0);
 	int starting = self->state[MPCC_PHASE] == MPCC_START;
@@ -449,7 +452,8 @@ MP_INLINE void mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us
 	}
 
 	sending = self->state[MPCC_SENDING];
-	self->pacing_rate = mpcc_interval_rate(self, sending < mpcc_epoch_intervals(self) ? sending : MPCC_INTERVALS);
+	self->pacing_rate =
+		mpcc_interval_rate(c, self, sending < mpcc_epoch_intervals(self) ? sending : MPCC_INTERVALS);
 	cwnd = mp_fixed(mp_div(mp_mul(mp_real(2 * self->pacing_rate), mp_real(self->srtt_us)),
 			       mp_mul(mp_real(1000000), mp_real(self->mss + !self->mss))),
 			0);
