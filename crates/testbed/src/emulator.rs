@@ -46,11 +46,20 @@ pub struct Traffic {
     pub up: AtomicU64,
 }
 
+/// What became of the packets of a path, or of a shared link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathCounts {
+    pub name: String,
+    /// Server to client.
+    pub down: Counts,
+    /// Client to server.
+    pub up: Counts,
+}
+
 /// What the emulated network has to tell at the end.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Per path or link, by name: server to client, client to server.
-    pub counts: Vec<(String, Counts, Counts)>,
+    pub paths: Vec<PathCounts>,
     /// Packets lost before they reached the emulation: it had no time to fetch them.
     pub overflows: u64,
     /// Share of the packets that left [`LATE`] or more after their time.
@@ -304,25 +313,24 @@ impl Loop {
                 late += u64::from(now.saturating_sub(at) > LATE);
             }
         }
-        let counts = self
+        let pipes = &self.network.pipes;
+        let paths = self
             .names
             .into_iter()
             .enumerate()
-            .map(|(i, name)| {
-                (
-                    name,
-                    self.network.pipes[2 * i].counts(),
-                    self.network.pipes[2 * i + 1].counts(),
-                )
-            })
-            .collect();
+            .map(|(i, name)| PathCounts {
+                name,
+                down: pipes[2 * i].counts(),
+                up: pipes[2 * i + 1].counts(),
+            });
+        let paths = paths.collect();
         let overflows = self
             .ports
             .iter()
             .map(|p| u64::from(p.socket.overflows()))
             .sum();
         Ok(Report {
-            counts,
+            paths,
             overflows,
             late: late as f64 / sent.max(1) as f64,
         })

@@ -19,5 +19,7 @@ mod plan;
 mod run;
 mod traffic;
 
+pub use emulator::PathCounts;
 pub use error::Error;
+pub use path::Counts;
 pub use run::{run, run_with, Hardships};

@@ -11,7 +11,7 @@ use mp_record::Run;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
-use crate::emulator::{Emulator, Report};
+use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, Network};
 use crate::plan::{Flow, PathManagement, Plan};
@@ -52,9 +52,10 @@ pub fn run(
         progress,
         stop,
     )
+    .map(|(run, _)| run)
 }
 
-/// As [`run`], over a network that is not kind to MPTCP.
+/// As [`run`], over a network that is not kind to MPTCP; tells also what became of the packets on each path and link.
 pub fn run_with(
     scenario: &Scenario,
     variant: &Variant,
@@ -62,7 +63,7 @@ pub fn run_with(
     hardships: &Hardships,
     progress: &mut dyn FnMut(f64),
     stop: &AtomicBool,
-) -> Result<Run, Error> {
+) -> Result<(Run, Vec<PathCounts>), Error> {
     check()?;
     let plan = Plan::new(scenario, variant, seed)?;
     // Given back last, when no socket uses them any more.
@@ -136,13 +137,14 @@ pub fn run_with(
     let recorded = recorder.finish();
     let mut notes: Vec<String> = recorded.notes.into_iter().collect();
     notes.extend(remarks(&report, &recorded.transfers));
-    Ok(Run {
+    let run = Run {
         transfers: recorded.transfers,
         samples: recorded.samples,
         samples_dropped: 0,
         elapsed_s,
         notes,
-    })
+    };
+    Ok((run, report.paths))
 }
 
 /// Events that the hosts must be told, until all is done.

@@ -2,38 +2,172 @@
 
 mod common;
 
-use common::{bytes_on, can_run, goodput, run, scenario};
+use common::{bytes_on, goodput, only, run, run_over, turn};
+use mp_testbed::Hardships;
 
+/// 20 Mbit/s at 20 ms of round trip, and 40 at 40.
 const TWO_PATHS: &str = r#"
-    duration = "8s"
-    [paths.a]
-    rate = "20Mbit"
-    delay = "10ms"
-    [paths.b]
-    rate = "40Mbit"
-    delay = "20ms"
-    [[variants]]
-    controller = "cubic"
+    paths.a = { rate = "20Mbit", delay = "10ms" }
+    paths.b = { rate = "40Mbit", delay = "20ms" }
+    variants = [{ controller = "cubic" }]
 "#;
 
 #[test]
 fn two_paths_aggregate_and_the_body_arrives_whole() {
-    if !can_run() {
-        return;
-    }
-    let text = format!("{TWO_PATHS}\n[[connections]]\npaths = [\"a\", \"b\"]\nbytes = \"20MB\"");
-    let run = run(&scenario(&text)).unwrap();
-    let [transfer] = &run.transfers[..] else {
-        panic!("{:?}", run.transfers)
-    };
+    let Some(_turn) = turn() else { return };
+    let run = run(&format!(
+        "{TWO_PATHS}\nduration = \"20s\"\nconnections = [{{ bytes = \"30MB\" }}]"
+    ));
+    let transfer = only(&run);
     assert_eq!(transfer.intact, Some(true));
     assert!(!transfer.fallback);
-    assert!(goodput(transfer, &run) > 40.0);
-    assert!(bytes_on(transfer, "a") > 3_000_000 && bytes_on(transfer, "b") > 6_000_000);
+    assert!(goodput(transfer, &run) > 50.0);
+    assert!(bytes_on(transfer, "a") > 5_000_000 && bytes_on(transfer, "b") > 10_000_000);
     for path in ["a", "b"] {
         assert!(run
             .samples
             .iter()
             .any(|s| s.path == path && s.cwnd > 10 && s.srtt_us > 20_000));
     }
+}
+
+#[test]
+fn an_upload_aggregates_too() {
+    let Some(_turn) = turn() else { return };
+    let connection = "connections = [{ bytes = \"15MB\", direction = \"upload\" }]";
+    let run = run(&format!("{TWO_PATHS}\nduration = \"20s\"\n{connection}"));
+    let transfer = only(&run);
+    assert_eq!((transfer.intact, transfer.fallback), (Some(true), false));
+    assert!(goodput(transfer, &run) > 40.0);
+    assert!(bytes_on(transfer, "a") > 2_000_000 && bytes_on(transfer, "b") > 5_000_000);
+    assert!(run.samples.iter().any(|s| s.path == "b" && s.cwnd > 10));
+}
+
+#[test]
+fn a_path_that_goes_down_does_not_stop_the_transfer() {
+    let Some(_turn) = turn() else { return };
+    let rest = "connections = [{ bytes = \"15MB\" }]\nevents = [{ at = \"1s\", path = \"b\", down = true }]";
+    let run = run(&format!("{TWO_PATHS}\nduration = \"30s\"\n{rest}"));
+    let transfer = only(&run);
+    assert_eq!(transfer.intact, Some(true));
+    let on_b = bytes_on(transfer, "b");
+    assert!((500_000..6_000_000).contains(&on_b), "{on_b}");
+    assert!(bytes_on(transfer, "a") > 9_000_000);
+}
+
+#[test]
+fn an_outage_of_both_paths_is_survived() {
+    let Some(_turn) = turn() else { return };
+    let down = |at, path, down| format!("{{ at = \"{at}\", path = \"{path}\", down = {down} }}");
+    let events = [
+        down("1s", "a", true),
+        down("1s", "b", true),
+        down("2s", "a", false),
+        down("2s", "b", false),
+    ];
+    let text = format!(
+        "{TWO_PATHS}\nduration = \"30s\"\nconnections = [{{ bytes = \"15MB\" }}]\nevents = [{}]",
+        events.join(", ")
+    );
+    let run = run(&text);
+    assert_eq!(only(&run).intact, Some(true));
+    assert!(only(&run).end_s.unwrap() > 2.5);
+}
+
+#[test]
+fn a_shared_link_is_one_bottleneck_for_all_who_meet_there() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "8s"
+        links.backhaul = { rate = "20Mbit", delay = "5ms" }
+        paths.a = { link = "backhaul", delay = "5ms" }
+        paths.b = { link = "backhaul", delay = "5ms" }
+        variants = [{ controller = "linux-reno" }]
+        [[connections]]
+        paths = ["a", "b"]
+        [[connections]]
+        name = "tcp"
+        protocol = "tcp"
+        paths = ["a"]
+        controller = "linux-reno"
+        client = "neighbour"
+    "#;
+    let (run, counts) = run_over(text, &Hardships::default()).unwrap();
+    let [multipath, tcp] = &run.transfers[..] else {
+        panic!()
+    };
+    let sum = goodput(multipath, &run) + goodput(tcp, &run);
+    assert!((16.0..20.0).contains(&sum), "{sum} Mbit/s in all");
+    assert!(bytes_on(multipath, "a") > 1_000_000 && bytes_on(multipath, "b") > 1_000_000);
+    // Two uncoupled subflows against one flow.
+    assert!(goodput(multipath, &run) > 1.2 * goodput(tcp, &run));
+    let link = counts.iter().find(|c| c.name == "backhaul").unwrap();
+    assert!(
+        link.down.dropped > 10 && link.down.bytes < 8 * 20_100_000 / 8,
+        "{link:?}"
+    );
+}
+
+#[test]
+fn loss_is_what_the_scenario_says_and_the_seed_repeats_it() {
+    let Some(_turn) = turn() else { return };
+    for loss in ["0.02", "{ gilbert-elliott = { p = 0.005, r = 0.245 } }"] {
+        let text = format!(
+            "duration = \"20s\"\npaths.a = {{ rate = \"30Mbit\", delay = \"2ms\", loss = {loss} }}\n\
+             connections = [{{ bytes = \"12MB\" }}]\nvariants = [{{ controller = \"bbr\" }}]"
+        );
+        let (run, counts) = run_over(&text, &Hardships::default()).unwrap();
+        assert_eq!(only(&run).intact, Some(true));
+        let down = counts[0].down;
+        let rate = down.lost as f64 / down.entered as f64;
+        // Some 8400 packets: a standard deviation of 0.15 points, and of 0.4 for the bursts.
+        assert!((rate - 0.02).abs() < 0.012, "{rate}");
+        assert_eq!(counts[0].up.lost, 0);
+        // The kernel saw the same losses that the emulator made.
+        let seen = run.samples.last().unwrap().lost as f64 / (down.lost + down.dropped) as f64;
+        assert!((0.7..1.3).contains(&seen), "{seen}");
+    }
+}
+
+#[test]
+fn a_slow_trace_does_not_stall() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // 1.2 Mbit/s: an opportunity every 10 ms.
+    let times: String = (1..=100).map(|i| format!("{}\n", i * 10)).collect();
+    let file = folder.path().join("slow.mahi");
+    std::fs::write(&file, times).unwrap();
+    let run = run(&format!(
+        "duration = \"6s\"\npaths.a = {{ trace = \"{}\", delay = \"10ms\" }}\nvariants = [{{ controller = \"cubic\" }}]",
+        file.display()
+    ));
+    let rate = goodput(only(&run), &run);
+    assert!((0.9..1.2).contains(&rate), "{rate}");
+    // To the end, not only in the beginning.
+    let late: Vec<u64> = run
+        .samples
+        .iter()
+        .filter(|s| s.time_s > 4.0)
+        .map(|s| s.delivered_bytes)
+        .collect();
+    let gained = late.last().unwrap() - late.first().unwrap();
+    assert!(gained > 150_000, "{gained}");
+}
+
+#[test]
+fn jitter_spreads_the_delay_and_keeps_the_order() {
+    let Some(_turn) = turn() else { return };
+    let run = run(
+        "duration = \"3s\"\npaths.a = { rate = \"10Mbit\", delay = \"10ms\", jitter = \"0..10ms\", queue = \"2000p\" }\n\
+         connections = [{ bytes = \"1MB\" }]\nvariants = [{ controller = \"linux-reno\" }]",
+    );
+    let last = run.samples.last().unwrap();
+    assert_eq!(only(&run).intact, Some(true));
+    // A reordered packet would have been retransmitted.
+    assert_eq!(last.lost, 0);
+    assert!(
+        (20_000..40_000).contains(&last.min_rtt_us),
+        "{}",
+        last.min_rtt_us
+    );
 }

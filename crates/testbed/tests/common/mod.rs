@@ -1,55 +1,60 @@
 //! Runs on the real kernel. Without root a test says so and does nothing, except under CI=true, where that is a failure.
+#![allow(dead_code)] // each test file uses its part
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
 
 use mp_record::{Run, Transfer};
 use mp_scenario::{Overrides, Scenario};
-use mp_testbed::{run_with, Error, Hardships};
+use mp_testbed::{run_with, Error, Hardships, PathCounts};
 
-/// Whether a test that needs namespaces can go on.
-pub fn can_run() -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    if !root {
+/// One emulation at a time: two would take each other's CPU. `None` where this machine cannot run any.
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if !nix::unistd::geteuid().is_root() {
         assert!(
             std::env::var("CI").as_deref() != Ok("true"),
             "CI must run these tests as root"
         );
         eprintln!("SKIPPED: emulated paths need root");
+        return None;
     }
-    root
+    Some(TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
 pub fn scenario(text: &str) -> Scenario {
+    let read = |file: &Path| std::fs::read(file);
     let experiment = mp_scenario::parse(
         "test.toml",
         text,
-        Path::new("."),
-        &|f| std::fs::read(f),
+        Path::new("/"),
+        &read,
         &Overrides::default(),
     );
-    experiment
-        .expect("the test's scenario is right")
-        .cells
-        .remove(0)
-        .scenario
+    let mut experiment = experiment.expect("the test's scenario is right");
+    experiment.cells.remove(0).scenario
 }
 
 /// The first variant, with the scenario's seed.
-pub fn run(scenario: &Scenario) -> Result<Run, Error> {
-    run_over(scenario, &Hardships::default())
+pub fn run(text: &str) -> Run {
+    run_over(text, &Hardships::default())
+        .expect("the run succeeds")
+        .0
 }
 
-pub fn run_over(scenario: &Scenario, hardships: &Hardships) -> Result<Run, Error> {
-    let run = run_with(
-        scenario,
-        &scenario.variants[0],
-        scenario.seed,
+pub fn run_over(text: &str, hardships: &Hardships) -> Result<(Run, Vec<PathCounts>), Error> {
+    let scenario = scenario(text);
+    let (variant, seed) = (&scenario.variants[0], scenario.seed);
+    let result = run_with(
+        &scenario,
+        variant,
+        seed,
         hardships,
         &mut |_| (),
         &AtomicBool::new(false),
     );
-    if let Ok(run) = &run {
+    if let Ok((run, counts)) = &result {
         for t in &run.transfers {
             let rate = goodput(t, run);
             eprintln!(
@@ -63,8 +68,9 @@ pub fn run_over(scenario: &Scenario, hardships: &Hardships) -> Result<Run, Error
             run.elapsed_s,
             run.notes
         );
+        eprintln!("{counts:?}");
     }
-    run
+    result
 }
 
 /// Mbit/s over the transfer's own time.
@@ -77,4 +83,23 @@ pub fn bytes_on(t: &Transfer, path: &str) -> u64 {
         .iter()
         .find(|(name, _)| name == path)
         .map_or(0, |(_, bytes)| *bytes)
+}
+
+pub fn only(run: &Run) -> &Transfer {
+    let [transfer] = &run.transfers[..] else {
+        panic!("one transfer, not {:?}", run.transfers)
+    };
+    transfer
+}
+
+/// Namespaces of this program that exist now.
+pub fn namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/var/run/netns")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    names
+        .filter(|name| name.starts_with("multipilot-"))
+        .collect()
 }

@@ -1,0 +1,215 @@
+//! How connections use their paths: path managers, fallback, many at once.
+
+mod common;
+
+use common::{bytes_on, goodput, only, run, run_over, turn};
+use mp_testbed::{Error, Hardships};
+
+const TWO_PATHS: &str = r#"
+    duration = "10s"
+    paths.a = { rate = "20Mbit", delay = "5ms" }
+    paths.b = { rate = "20Mbit", delay = "5ms" }
+    connections = [{ bytes = "6MB" }]
+"#;
+
+#[test]
+fn a_peer_without_mptcp_means_fallback_and_is_said() {
+    let Some(_turn) = turn() else { return };
+    let hardships = Hardships {
+        server_without_mptcp: true,
+        ..Hardships::default()
+    };
+    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    let transfer = only(&run);
+    assert!(transfer.fallback && transfer.multipath);
+    assert_eq!(transfer.intact, Some(true));
+    assert_eq!(bytes_on(transfer, "b"), 0);
+    assert!(bytes_on(transfer, "a") >= 6_000_000);
+    assert!(
+        run.notes.iter().any(|n| n.contains("fell back")),
+        "{:?}",
+        run.notes
+    );
+}
+
+#[test]
+fn a_middlebox_that_strips_the_option_means_fallback_and_is_said() {
+    let Some(_turn) = turn() else { return };
+    let hardships = Hardships {
+        stripping: vec!["a".into()],
+        ..Hardships::default()
+    };
+    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    assert!(only(&run).fallback);
+    assert_eq!(only(&run).intact, Some(true));
+    assert!(
+        run.notes.iter().any(|n| n.contains("fell back")),
+        "{:?}",
+        run.notes
+    );
+}
+
+#[test]
+fn a_middlebox_on_the_second_path_only_costs_that_path() {
+    let Some(_turn) = turn() else { return };
+    let hardships = Hardships {
+        stripping: vec!["b".into()],
+        ..Hardships::default()
+    };
+    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    assert!(!only(&run).fallback);
+    assert_eq!(only(&run).intact, Some(true));
+    assert_eq!(bytes_on(only(&run), "b"), 0);
+}
+
+#[test]
+fn a_backup_path_stays_idle_until_the_first_one_fails() {
+    let Some(_turn) = turn() else { return };
+    let variant = "variants = [{ path_manager = \"backup\" }]";
+    let quiet = run(&format!("{TWO_PATHS}\n{variant}"));
+    assert!(bytes_on(only(&quiet), "b") < 100_000);
+    assert!(quiet.samples.iter().any(|s| s.path == "b" && s.backup));
+    let event = "events = [{ at = \"1s\", path = \"a\", down = true }]";
+    let failed = run(&format!("{TWO_PATHS}\n{variant}\n{event}"));
+    assert_eq!(only(&failed).intact, Some(true));
+    assert!(bytes_on(only(&failed), "b") > 2_000_000);
+}
+
+#[test]
+fn a_backup_event_moves_the_traffic_away() {
+    let Some(_turn) = turn() else { return };
+    let text = TWO_PATHS.replace("6MB", "12MB");
+    let run = run(&format!(
+        "{text}\nevents = [{{ at = \"1s\", path = \"a\", backup = true }}]"
+    ));
+    let transfer = only(&run);
+    assert_eq!(transfer.intact, Some(true));
+    let (a, b) = (bytes_on(transfer, "a"), bytes_on(transfer, "b"));
+    assert!(a < 5_000_000 && b > 7_000_000, "{a} {b}");
+    assert!(run
+        .samples
+        .iter()
+        .any(|s| s.path == "a" && s.backup && s.time_s > 1.0));
+}
+
+#[test]
+fn ndiffports_opens_two_subflows_over_the_first_path() {
+    let Some(_turn) = turn() else { return };
+    let run = run(&format!(
+        "{TWO_PATHS}\nvariants = [{{ path_manager = \"ndiffports\" }}]"
+    ));
+    assert_eq!(bytes_on(only(&run), "b"), 0);
+    let subflows: std::collections::BTreeSet<u32> = run.samples.iter().map(|s| s.subflow).collect();
+    assert_eq!(subflows.len(), 2, "{:?}", run.notes);
+    assert!(run
+        .samples
+        .iter()
+        .filter(|s| s.subflow == 1)
+        .any(|s| s.delivered_bytes > 1_000_000));
+}
+
+#[test]
+fn a_single_path_is_one_subflow_and_no_fallback() {
+    let Some(_turn) = turn() else { return };
+    let run = run(&format!(
+        "{TWO_PATHS}\nvariants = [{{ path_manager = \"single\" }}]"
+    ));
+    assert!(!only(&run).fallback);
+    assert_eq!(bytes_on(only(&run), "b"), 0);
+    assert!(run.samples.iter().all(|s| s.subflow == 0));
+}
+
+#[test]
+fn many_connections_from_several_hosts_and_short_ones_between() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "5s"
+        paths.a = { rate = "20Mbit", delay = "5ms" }
+        paths.b = { rate = "20Mbit", delay = "5ms" }
+        [[connections]]
+        name = "long"
+        count = 3
+        [[connections]]
+        name = "other"
+        client = "second"
+        count = 2
+        [[connections]]
+        name = "short"
+        bytes = "50kB"
+        arrivals = "4/s"
+        count = 20
+        [[connections]]
+        name = "timed"
+        lasting = "1s..2s"
+        start = "1s"
+    "#;
+    let run = run(text);
+    let of = |name: &str| {
+        run.transfers
+            .iter()
+            .filter(|t| t.connection == name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("long").len(), of("other").len(), of("timed").len()),
+        (3, 2, 1)
+    );
+    assert!(
+        (6..50).contains(&of("short").len()),
+        "{}",
+        of("short").len()
+    );
+    assert!(
+        of("short")
+            .iter()
+            .filter(|t| t.intact == Some(true))
+            .count()
+            >= 5
+    );
+    assert!(of("long")
+        .iter()
+        .chain(&of("other"))
+        .all(|t| t.end_s.is_none() && t.bytes > 100_000));
+    let timed = of("timed")[0];
+    assert!((1.9..3.2).contains(&timed.end_s.unwrap()), "{timed:?}");
+    let sum: f64 = run
+        .transfers
+        .iter()
+        .map(|t| t.bytes as f64 * 8e-6 / run.elapsed_s)
+        .sum();
+    assert!((30.0..40.0).contains(&sum), "{sum}");
+    assert!(run
+        .transfers
+        .iter()
+        .enumerate()
+        .all(|(i, t)| t.id == i as u32));
+}
+
+#[test]
+fn a_coupled_controller_of_ours_carries_the_data_and_is_gone_afterwards() {
+    let Some(_turn) = turn() else { return };
+    let run = run(&format!(
+        "{TWO_PATHS}\nvariants = [{{ controller = \"lia\" }}]"
+    ));
+    assert_eq!(only(&run).intact, Some(true));
+    assert!(goodput(only(&run), &run) > 20.0);
+    assert!(bytes_on(only(&run), "a") > 1_200_000 && bytes_on(only(&run), "b") > 1_200_000);
+}
+
+#[test]
+fn what_the_kernel_world_lacks_is_said_in_one_line() {
+    let Some(_turn) = turn() else { return };
+    for (variant, said) in [
+        ("scheduler = \"round-robin\"", "--world sim"),
+        ("controller = \"lai\"", "unknown controller"),
+    ] {
+        let error = run_over(
+            &format!("{TWO_PATHS}\nvariants = [{{ {variant} }}]"),
+            &Hardships::default(),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(error.exit_code(), 2);
+        assert!(!matches!(error, Error::Stopped));
+    }
+}
