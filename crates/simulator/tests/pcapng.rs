@@ -31,7 +31,14 @@ controller = "lia"
 
 fn scenario(text: &str) -> Scenario {
     let none = |_: &Path| unreachable!("no trace");
-    let experiment = parse("capture.toml", text, ".".as_ref(), &none, &Overrides::default()).expect("a valid scenario");
+    let experiment = parse(
+        "capture.toml",
+        text,
+        ".".as_ref(),
+        &none,
+        &Overrides::default(),
+    )
+    .expect("a valid scenario");
     experiment.cells[0].scenario.clone()
 }
 
@@ -39,7 +46,11 @@ fn capture(text: &str) -> Vec<u8> {
     let scenario = scenario(text);
     let mut out = Vec::new();
     let run = mp_simulator::capture(&scenario, &scenario.variants[0], 1, &mut out).expect("runs");
-    assert_eq!(run, mp_simulator::simulate(&scenario, &scenario.variants[0], 1).expect("runs"), "watching changes nothing");
+    assert_eq!(
+        run,
+        mp_simulator::simulate(&scenario, &scenario.variants[0], 1).expect("runs"),
+        "watching changes nothing"
+    );
     assert!(run.transfers[0].end_s.is_some(), "the transfer ends");
     out
 }
@@ -48,7 +59,14 @@ fn capture(text: &str) -> Vec<u8> {
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     // Relative numbers would hide what is really on the wire.
-    command.args(["-r", file.to_str().expect("UTF-8"), "-o", "tcp.relative_sequence_numbers:false", "-T", "fields"]);
+    command.args([
+        "-r",
+        file.to_str().expect("UTF-8"),
+        "-o",
+        "tcp.relative_sequence_numbers:false",
+        "-T",
+        "fields",
+    ]);
     command.args(["-Y", filter]);
     fields.iter().for_each(|f| drop(command.args(["-e", f])));
     let output = match command.output() {
@@ -59,9 +77,17 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>
             return None;
         }
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    Some(text.lines().map(|l| l.split('\t').map(str::to_owned).collect()).collect())
+    Some(
+        text.lines()
+            .map(|l| l.split('\t').map(str::to_owned).collect())
+            .collect(),
+    )
 }
 
 fn written(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -74,48 +100,86 @@ fn written(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn wireshark_sees_one_connection_of_two_subflows() {
     let (_folder, file) = written(TWO_PATHS);
-    let Some(all) = tshark(&file, "mptcp", &["tcp.stream", "mptcp.stream", "frame.interface_name"]) else { return };
+    let Some(all) = tshark(
+        &file,
+        "mptcp",
+        &["tcp.stream", "mptcp.stream", "frame.interface_name"],
+    ) else {
+        return;
+    };
     let streams: HashMap<&str, &str> = all.iter().map(|p| (p[0].as_str(), p[1].as_str())).collect();
     assert_eq!(streams.len(), 2, "two subflows: {streams:?}");
-    assert_eq!(streams.values().collect::<HashSet<_>>().len(), 1, "of one connection: {streams:?}");
+    assert_eq!(
+        streams.values().collect::<HashSet<_>>().len(),
+        1,
+        "of one connection: {streams:?}"
+    );
     let interfaces: HashSet<&str> = all.iter().map(|p| p[2].as_str()).collect();
     assert_eq!(interfaces, HashSet::from(["wifi", "lte"]));
 
     // The dissector checks what it decodes; it must not find fault.
-    let faults = tshark(&file, "_ws.malformed || mptcp.analysis.missing_algorithm || mptcp.analysis.unsupported_algorithm \
-        || mptcp.analysis.echoed_key_mismatch || mptcp.analysis.unexpected_idsn || tcp.analysis.ack_lost_segment \
-        || ip.checksum.status == 0", &["frame.number"]);
+    let faults = "_ws.malformed || mptcp.connection.echoed_key_mismatch || mptcp.connection.missing_algorithm \
+        || mptcp.connection.unsupported_algorithm || mptcp.dss.missing_mapping || mptcp.dss.infinite_mapping \
+        || tcp.analysis.ack_lost_segment || ip.checksum.status == 0";
+    let faults = tshark(&file, faults, &["frame.number"]);
     assert_eq!(faults, Some(vec![]));
 }
 
 #[test]
 fn handshakes_are_those_of_the_rfc() {
     let (_folder, file) = written(TWO_PATHS);
-    let flags = ["tcp.flags.syn", "tcp.flags.ack", "tcp.options.mptcp.subtype", "tcp.option_len"];
-    let Some(capable) = tshark(&file, "tcp.options.mptcp.subtype == 0", &flags) else { return };
+    let flags = [
+        "tcp.flags.syn",
+        "tcp.flags.ack",
+        "tcp.options.mptcp.subtype",
+        "tcp.option_len",
+    ];
+    let Some(capable) = tshark(&file, "tcp.options.mptcp.subtype == 0", &flags) else {
+        return;
+    };
     assert_eq!(capable.len(), 3, "{capable:?}");
     let joins = tshark(&file, "tcp.options.mptcp.subtype == 1", &flags).expect("tshark");
     assert_eq!(joins.len(), 3, "{joins:?}");
-    let prio = tshark(&file, "tcp.options.mptcp.subtype == 5", &["frame.time_relative", "tcp.options.mptcp.backup.flag"])
-        .expect("tshark");
+    let prio = tshark(
+        &file,
+        "tcp.options.mptcp.subtype == 5",
+        &["frame.time_relative", "tcp.options.mptcp.backup.flag"],
+    )
+    .expect("tshark");
     assert_eq!(prio.len(), 1);
     assert_eq!(prio[0][1], "1");
-    assert!((prio[0][0].parse::<f64>().expect("a time") - 0.4).abs() < 0.001, "{prio:?}");
-    let address = tshark(&file, "tcp.options.mptcp.subtype == 3", &["tcp.options.mptcp.ipv4", "tcp.options.mptcp.echo"])
-        .expect("tshark");
+    assert!(
+        (prio[0][0].parse::<f64>().expect("a time") - 0.4).abs() < 0.001,
+        "{prio:?}"
+    );
+    let address = tshark(
+        &file,
+        "tcp.options.mptcp.subtype == 3",
+        &["tcp.options.mptcp.ipv4", "tcp.options.mptcp.echo"],
+    )
+    .expect("tshark");
     assert_eq!(address, [["10.2.2.1", "0"], ["10.2.2.1", "1"]]);
 }
 
 #[test]
 fn mappings_cover_the_transfer_once_and_in_full() {
     let (_folder, file) = written(TWO_PATHS);
-    std::fs::copy(&file,"/tmp/h_cap.pcapng").unwrap();
-    let fields = ["mptcp.rawdsn64", "tcp.options.mptcp.datalvllen", "tcp.len", "ip.src"];
-    let Some(data) = tshark(&file, "tcp.len > 0 && tcp.srcport == 5001", &fields) else { return };
+    let fields = [
+        "tcp.options.mptcp.rawdataseqno",
+        "tcp.options.mptcp.datalvllen",
+        "tcp.len",
+        "ip.src",
+    ];
+    let Some(data) = tshark(&file, "tcp.len > 0 && tcp.srcport == 5001", &fields) else {
+        return;
+    };
     let mut ranges: Vec<(u64, u64)> = data
         .iter()
         .map(|p| {
-            let (start, len): (u64, u64) = (p[0].parse().expect("a number"), p[1].parse().expect("a number"));
+            let (start, len): (u64, u64) = (
+                p[0].parse().expect("a number"),
+                p[1].parse().expect("a number"),
+            );
             assert_eq!(p[1], p[2], "a mapping a segment");
             (start, start + len)
         })
@@ -129,19 +193,33 @@ fn mappings_cover_the_transfer_once_and_in_full() {
     }
     assert_eq!(end - first, 1_000_001);
     // The last data-level acknowledgement is the end of it.
-    let acks = tshark(&file, "tcp.dstport == 5001 && tcp.options.mptcp.rawdataack", &["tcp.options.mptcp.rawdataack"])
-        .expect("tshark");
-    let last = acks.iter().map(|a| a[0].parse::<u64>().expect("a number")).max();
+    let acks = tshark(
+        &file,
+        "tcp.dstport == 5001 && tcp.options.mptcp.rawdataack",
+        &["tcp.options.mptcp.rawdataack"],
+    )
+    .expect("tshark");
+    let last = acks
+        .iter()
+        .map(|a| a[0].parse::<u64>().expect("a number"))
+        .max();
     assert_eq!(last, Some(end));
 }
 
 #[test]
 fn plain_tcp_has_no_multipath_options() {
-    let text = TWO_PATHS.replace("paths = [\"wifi\", \"lte\"]\n", "paths = [\"wifi\"]\nprotocol = \"tcp\"\n");
+    let text = TWO_PATHS.replace(
+        "paths = [\"wifi\", \"lte\"]\n",
+        "paths = [\"wifi\"]\nprotocol = \"tcp\"\n",
+    );
     let (_folder, file) = written(&text);
-    let Some(all) = tshark(&file, "tcp", &["tcp.stream", "tcp.options.mptcp.subtype"]) else { return };
+    let Some(all) = tshark(&file, "tcp", &["tcp.stream", "tcp.options.mptcp.subtype"]) else {
+        return;
+    };
     assert!(all.len() > 500);
-    assert!(all.iter().all(|p| p[0] == "0" && p.get(1).is_none_or(String::is_empty)));
+    assert!(all
+        .iter()
+        .all(|p| p[0] == "0" && p.get(1).is_none_or(String::is_empty)));
 }
 
 #[test]

@@ -16,7 +16,14 @@ fn scenario(controller: &str, loss: f64) -> Scenario {
          [[variants]]\ncontroller = \"{controller}\"\n"
     );
     let none = |_: &std::path::Path| unreachable!("no trace");
-    let experiment = parse("link.toml", &text, ".".as_ref(), &none, &Overrides::default()).expect("a valid scenario");
+    let experiment = parse(
+        "link.toml",
+        &text,
+        ".".as_ref(),
+        &none,
+        &Overrides::default(),
+    )
+    .expect("a valid scenario");
     experiment.cells[0].scenario.clone()
 }
 
@@ -31,7 +38,12 @@ fn mbps(run: &Run) -> f64 {
 
 /// Median over the samples from `from` s on.
 fn median(run: &Run, from: f64, what: impl Fn(&Sample) -> f64) -> f64 {
-    let mut values: Vec<f64> = run.samples.iter().filter(|s| s.time_s >= from).map(what).collect();
+    let mut values: Vec<f64> = run
+        .samples
+        .iter()
+        .filter(|s| s.time_s >= from)
+        .map(what)
+        .collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -55,13 +67,22 @@ fn bbr_keeps_the_queue_short_and_cubic_fills_it() {
     let (bbr, cubic) = (run("bbr", 0.0, 1), run("cubic", 0.0, 1));
     assert!(queue(&bbr) < 20.0, "{} ms", queue(&bbr));
     assert!(queue(&cubic) > 50.0, "{} ms", queue(&cubic));
-    assert!(mbps(&cubic) > 0.95 * 20.0 * SHARE, "{} Mbit/s", mbps(&cubic));
+    assert!(
+        mbps(&cubic) > 0.95 * 20.0 * SHARE,
+        "{} Mbit/s",
+        mbps(&cubic)
+    );
 }
 
 #[test]
 fn bbr_probes_the_round_trip_every_ten_seconds() {
     let run = run("bbr", 0.0, 1);
-    let low: Vec<f64> = run.samples.iter().filter(|s| s.cwnd <= 4 && s.time_s > 1.0).map(|s| s.time_s).collect();
+    let low: Vec<f64> = run
+        .samples
+        .iter()
+        .filter(|s| s.cwnd <= 4 && s.time_s > 1.0)
+        .map(|s| s.time_s)
+        .collect();
     let mut probes = low.clone();
     probes.dedup_by(|b, a| *b - *a < 2.0);
     assert!((3..=4).contains(&probes.len()), "{probes:?}");
@@ -75,7 +96,12 @@ fn bbr_probes_the_round_trip_every_ten_seconds() {
 
 #[test]
 fn bbr_shrugs_off_random_loss_and_cubic_does_not() {
-    let mean = |controller| (1..=3).map(|seed| mbps(&run(controller, 0.01, seed))).sum::<f64>() / 3.0;
+    let mean = |controller| {
+        (1..=3)
+            .map(|seed| mbps(&run(controller, 0.01, seed)))
+            .sum::<f64>()
+            / 3.0
+    };
     let (bbr, cubic) = (mean("bbr"), mean("cubic"));
     assert!(bbr > 0.85 * 20.0 * SHARE, "{bbr} Mbit/s");
     assert!(cubic < 0.4 * bbr, "{cubic} Mbit/s");
@@ -84,10 +110,18 @@ fn bbr_shrugs_off_random_loss_and_cubic_does_not() {
 #[test]
 fn cubic_goes_back_to_seven_tenths() {
     let run = run("cubic", 0.0, 1);
-    let windows: Vec<f64> = run.samples.iter().filter(|s| s.time_s > 5.0).map(|s| f64::from(s.cwnd)).collect();
+    let windows: Vec<f64> = run
+        .samples
+        .iter()
+        .filter(|s| s.time_s > 5.0)
+        .map(|s| f64::from(s.cwnd))
+        .collect();
     let full = PIPE + 200.0;
     let most = windows.iter().copied().fold(0.0, f64::max);
     let least = windows.iter().copied().fold(f64::MAX, f64::min);
     assert!((0.95 * full..1.25 * full).contains(&most), "{most} packets");
-    assert!((0.6..0.76).contains(&(least / most)), "{least} after {most} packets");
+    assert!(
+        (0.6..0.76).contains(&(least / most)),
+        "{least} after {most} packets"
+    );
 }

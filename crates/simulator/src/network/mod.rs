@@ -42,6 +42,10 @@ impl Sacks {
         }
     }
 
+    pub fn get(&self, index: u32) -> Option<Sack> {
+        self.slots.get(index as usize).copied()
+    }
+
     pub fn take(&mut self, index: u32) -> Option<Sack> {
         (index != NO_SACK).then(|| {
             self.free.push(index);
@@ -59,6 +63,8 @@ pub struct Network {
     pub sacks: Sacks,
     /// Data segments sent so far, retransmissions included.
     pub data_packets: u64,
+    /// What was sent since it was last emptied, where the run is watched: link, packet and its SACK blocks.
+    pub tap: Option<Vec<(u32, Packet, Option<Sack>)>>,
 }
 
 impl Network {
@@ -70,6 +76,9 @@ impl Network {
 
     #[inline]
     pub fn send(&mut self, index: u32, packet: Packet) {
+        if let Some(tap) = &mut self.tap {
+            tap.push((index, packet, self.sacks.get(packet.sack)));
+        }
         let link = &mut self.links[index as usize];
         match link.send(self.now, packet) {
             Ok(()) => {

@@ -47,7 +47,12 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(keys: Keys) -> Connection {
-        Connection { keys, request: 0, data_ack: 0, end: None }
+        Connection {
+            keys,
+            request: 0,
+            data_ack: 0,
+            end: None,
+        }
     }
 }
 
@@ -65,6 +70,8 @@ pub struct Flow {
     request: u32,
     /// Short segments so far: (segment, bytes missing from it).
     short: Vec<(u64, u32)>,
+    /// Latest window that the receiving end announced, scaled.
+    window: u16,
     /// Latest timestamp of each end, ms.
     clock: [u32; 2],
     /// Segments sent, and acknowledged, so far.
@@ -86,6 +93,7 @@ impl Flow {
             nonces: [number(2), number(3)],
             request: 0,
             short: Vec::new(),
+            window: (65_535 >> SCALE) as u16,
             clock: [0; 2],
             sent: 0,
             acked: 0,
@@ -101,7 +109,9 @@ impl Flow {
         }
         self.clock[from] = (packet.stamp / MILLISECOND) as u32;
         let headers = PLAIN_HEADERS + if self.multipath { MAPPING } else { 0 };
-        let payload = (packet.size / u32::from(packet.count)).saturating_sub(headers).min(self.mss);
+        let payload = (packet.size / u32::from(packet.count))
+            .saturating_sub(headers)
+            .min(self.mss);
         (0..u64::from(packet.count))
             .filter(|i| packet.count == 1 || passing.from_client || packet.extra >> i & 1 == 1)
             .map(|i| self.data(from, packet, i, payload, connection))
@@ -109,7 +119,14 @@ impl Flow {
     }
 
     /// Segment `i` of a train.
-    fn data(&mut self, from: usize, packet: &Packet, i: u64, payload: u32, connection: &mut Connection) -> Segment {
+    fn data(
+        &mut self,
+        from: usize,
+        packet: &Packet,
+        i: u64,
+        payload: u32,
+        connection: &mut Connection,
+    ) -> Segment {
         let (seq, data) = (packet.seq + i, (packet.dseq + i) * u64::from(self.mss));
         self.sent = self.sent.max(seq + 1);
         if payload < self.mss {
@@ -132,31 +149,36 @@ impl Flow {
             ece: packet.has(flag::ECE),
             cwr: packet.has(flag::CWR),
             ecn: ecn(packet),
-            window: u16::MAX,
+            window: self.window,
             options: options.bytes(),
             payload: payload as u16,
             ..Segment::default()
         }
     }
 
-    fn control(&mut self, from: usize, passing: &Passing<'_>, connection: &mut Connection) -> Segment {
+    fn control(
+        &mut self,
+        from: usize,
+        passing: &Passing<'_>,
+        connection: &mut Connection,
+    ) -> Segment {
         let packet = passing.packet;
         self.clock[from] = match packet.kind {
             // The echoed time plus the delay that the receiver measured is the receiver's clock.
             Kind::Ack => (packet.stamp / MILLISECOND + packet.delay_ms()) as u32,
-            _ => (passing.now_ns / MILLISECOND) as u32,
+            _ => (packet.stamp / MILLISECOND) as u32,
         }
         .max(self.clock[from]);
+        let syn = matches!(packet.kind, Kind::Syn | Kind::SynAck);
         let mut segment = Segment {
             sequence: self.next(from, self.sent),
             acknowledgment: Some(self.next(1 - from, self.acked)),
             ece: packet.has(flag::ECE),
             ecn: ecn(packet),
-            window: u16::MAX,
+            window: if syn { u16::MAX } else { self.window },
             ..Segment::default()
         };
         let mut options = Options::default();
-        let syn = matches!(packet.kind, Kind::Syn | Kind::SynAck);
         if packet.kind == Kind::Syn {
             self.multipath = packet.has(flag::MULTIPATH);
             segment.acknowledgment = None;
@@ -164,14 +186,20 @@ impl Flow {
         if syn {
             segment.syn = true;
             segment.sequence = self.initial[from];
-            let echo = if packet.kind == Kind::Syn { 0 } else { self.clock[1 - from] };
+            let echo = if packet.kind == Kind::Syn {
+                0
+            } else {
+                self.clock[1 - from]
+            };
             // The timestamps of each segment count as its payload here (RFC 6691).
             options.syn(self.mss as u16 + 12, [self.clock[from], echo], SCALE);
         } else {
             options.timestamps(self.clock[from], self.clock[1 - from]);
         }
         if packet.kind == Kind::Third && !self.join && self.sender == 1 {
-            self.request = packet.size.saturating_sub(PLAIN_HEADERS + if self.multipath { CAPABLE } else { 0 });
+            self.request = packet
+                .size
+                .saturating_sub(PLAIN_HEADERS + if self.multipath { CAPABLE } else { 0 });
             connection.request = self.request;
             segment.payload = self.request as u16;
         }
@@ -179,20 +207,29 @@ impl Flow {
             self.acked = self.acked.max(packet.seq);
             segment.acknowledgment = Some(self.next(1 - from, packet.seq));
             let window = packet.window() * u64::from(self.mss);
-            segment.window = (window >> SCALE).min(u64::from(u16::MAX)) as u16;
+            self.window = (window >> SCALE).min(u64::from(u16::MAX)) as u16;
+            segment.window = self.window;
             connection.data_ack = connection.data_ack.max(packet.dseq * u64::from(self.mss));
         }
         if self.multipath {
             self.multipath_options(&mut options, from, passing, connection);
         }
         if let Some(sack) = passing.sack {
-            options.sack(sack, |s| self.initial[1 - from].wrapping_add(1 + self.bytes(s) as u32));
+            options.sack(sack, |s| {
+                self.initial[1 - from].wrapping_add(1 + self.bytes(s) as u32)
+            });
         }
         segment.options = options.bytes();
         segment
     }
 
-    fn multipath_options(&self, options: &mut Options, from: usize, passing: &Passing<'_>, connection: &Connection) {
+    fn multipath_options(
+        &self,
+        options: &mut Options,
+        from: usize,
+        passing: &Passing<'_>,
+        connection: &Connection,
+    ) {
         let packet = passing.packet;
         let (first, backup, keys) = (!self.join, packet.has(flag::BACKUP), &connection.keys);
         match packet.kind {
@@ -224,13 +261,22 @@ impl Flow {
 
     /// Bytes before a segment.
     fn bytes(&self, segment: u64) -> u64 {
-        let missing: u32 = self.short.iter().take_while(|&&(s, _)| s < segment).map(|&(_, m)| m).sum();
+        let missing: u32 = self
+            .short
+            .iter()
+            .take_while(|&&(s, _)| s < segment)
+            .map(|&(_, m)| m)
+            .sum();
         segment * u64::from(self.mss) - u64::from(missing)
     }
 
     /// Sequence number after an end's first `segments`; the request is the only data of the end that receives.
     fn next(&self, end: usize, segments: u64) -> u32 {
-        let sent = if end == self.sender { self.bytes(segments) as u32 } else { self.request };
+        let sent = if end == self.sender {
+            self.bytes(segments) as u32
+        } else {
+            self.request
+        };
         self.initial[end].wrapping_add(1 + sent)
     }
 }

@@ -7,8 +7,6 @@
 
 mod flow;
 mod options;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +15,9 @@ use std::time::Duration;
 
 use etherparse::{IpNumber, Ipv4Header, TcpHeader};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::{DataLink, PcapError};
 
@@ -47,7 +47,11 @@ impl<W: Write> Capture<W> {
                 InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
                 InterfaceDescriptionOption::IfTsResol(9), // 10^-9 s
             ];
-            let block = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options };
+            let block = InterfaceDescriptionBlock {
+                linktype: DataLink::RAW,
+                snaplen: 0,
+                options,
+            };
             writer.write_pcapng_block(block).map_err(to_io)?;
         }
         Ok(Capture {
@@ -80,7 +84,8 @@ impl<W: Write> Capture<W> {
         tcp.psh = segment.payload > 0 && !segment.syn;
         tcp.ece = segment.ece;
         tcp.cwr = segment.cwr;
-        tcp.set_options_raw(&segment.options).expect("whole words, 40 bytes at most");
+        tcp.set_options_raw(&segment.options)
+            .expect("whole words, 40 bytes at most");
 
         let length = tcp.header_len() + usize::from(segment.payload);
         let length = u16::try_from(length).expect("a segment fits into a packet");
@@ -92,7 +97,9 @@ impl<W: Write> Capture<W> {
         ip.ecn = segment.ecn;
         ip.header_checksum = ip.calc_header_checksum();
         let payload = vec![0; usize::from(segment.payload)];
-        tcp.checksum = tcp.calc_checksum_ipv4(&ip, &payload).expect("a segment fits into a packet");
+        tcp.checksum = tcp
+            .calc_checksum_ipv4(&ip, &payload)
+            .expect("a segment fits into a packet");
 
         let mut data = Vec::with_capacity(100);
         ip.write(&mut data).map_err(PcapError::IoError)?;
@@ -115,9 +122,14 @@ impl<W: Write> Observer for Capture<W> {
             return;
         }
         let connection = self.connections.entry(passing.transfer).or_insert_with(|| {
-            Connection::new(Keys::new([0, 1].map(|end| mix(u64::from(passing.transfer) << 1 | end))))
+            Connection::new(Keys::new(
+                [0, 1].map(|end| mix(u64::from(passing.transfer) << 1 | end)),
+            ))
         });
-        let flow = self.flows.entry(passing.packet.subflow).or_insert_with(|| Flow::new(passing));
+        let flow = self
+            .flows
+            .entry(passing.packet.subflow)
+            .or_insert_with(|| Flow::new(passing));
         let segments = flow.segments(passing, connection);
         for segment in segments {
             if let Err(error) = self.write(passing, &segment) {

@@ -28,7 +28,8 @@ pub struct Keys {
 impl Keys {
     pub fn new(key: [u64; 2]) -> Keys {
         let hash = key.map(|k| Sha256::digest(k.to_be_bytes()));
-        let part = |h: &[u8], at: usize| u64::from_be_bytes(h[at..at + 8].try_into().expect("8 bytes"));
+        let part =
+            |h: &[u8], at: usize| u64::from_be_bytes(h[at..at + 8].try_into().expect("8 bytes"));
         Keys {
             key,
             token: [0, 1].map(|i| (part(&hash[i], 0) >> 32) as u32),
@@ -73,7 +74,9 @@ impl Options {
     pub fn syn(&mut self, mss: u16, timestamps: [u32; 2], scale: u8) {
         let [high, low] = mss.to_be_bytes();
         self.0.extend([2, 4, high, low, 4, 2, 8, 10]);
-        timestamps.iter().for_each(|t| self.0.extend(t.to_be_bytes()));
+        timestamps
+            .iter()
+            .for_each(|t| self.0.extend(t.to_be_bytes()));
         self.0.extend([1, 3, 3, scale]);
     }
 
@@ -101,17 +104,29 @@ impl Options {
     pub fn mp_capable(&mut self, keys: &[u64], data: Option<u16>) {
         let keys: Vec<u8> = keys.iter().flat_map(|k| k.to_be_bytes()).collect();
         let data = data.map(u16::to_be_bytes);
-        self.mptcp(MP_CAPABLE, 1, &[&[1], &keys, data.as_ref().map_or(&[], |d| &d[..])]);
+        self.mptcp(
+            MP_CAPABLE,
+            1,
+            &[&[1], &keys, data.as_ref().map_or(&[], |d| &d[..])],
+        );
     }
 
     pub fn join_syn(&mut self, keys: &Keys, backup: bool, address: u8, nonce: u32) {
         let token = keys.token[1].to_be_bytes();
-        self.mptcp(MP_JOIN, u8::from(backup), &[&[address], &token, &nonce.to_be_bytes()]);
+        self.mptcp(
+            MP_JOIN,
+            u8::from(backup),
+            &[&[address], &token, &nonce.to_be_bytes()],
+        );
     }
 
     pub fn join_syn_ack(&mut self, keys: &Keys, backup: bool, address: u8, nonces: [u32; 2]) {
         let hmac = keys.hmac(1, &concat(nonces[1], nonces[0]));
-        self.mptcp(MP_JOIN, u8::from(backup), &[&[address], &hmac[..8], &nonces[1].to_be_bytes()]);
+        self.mptcp(
+            MP_JOIN,
+            u8::from(backup),
+            &[&[address], &hmac[..8], &nonces[1].to_be_bytes()],
+        );
     }
 
     pub fn join_third(&mut self, keys: &Keys, nonces: [u32; 2]) {

@@ -8,6 +8,7 @@ mod manage;
 mod reinject;
 mod report;
 mod transfer;
+mod watch;
 
 use std::collections::BinaryHeap;
 
@@ -17,6 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::mptcp::{Connection, Plan, Subflow};
 use crate::network::{Kind, Network, Packet};
+use crate::observe::Observer;
 use crate::tcp::Cx;
 use crate::time::{nanos, MICROSECOND};
 use crate::Error;
@@ -51,7 +53,8 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    pub(crate) fn run(mut self) -> Result<(Run, u64), Error> {
+    pub(crate) fn run(mut self, mut observer: Option<&mut dyn Observer>) -> Result<(Run, u64), Error> {
+        self.net.tap = observer.is_some().then(Vec::new);
         let links = self.net.links.len() as u32;
         loop {
             let (time, source) = self.net.agenda.first();
@@ -61,14 +64,20 @@ impl World<'_> {
             self.net.now = self.net.now.max(time);
             if source < links {
                 if let Some(packet) = self.net.advance(source) {
+                    if let Some(observer) = observer.as_deref_mut() {
+                        self.show_arrival(&packet, observer);
+                    }
                     self.receive(&packet);
                 }
-                continue;
+            } else {
+                match self.sources[(source - links) as usize] {
+                    Source::Subflow(i) => self.on_subflow_timer(i),
+                    Source::Connection(i) => self.on_connection_timer(i),
+                    Source::Calendar => self.on_calendar(),
+                }
             }
-            match self.sources[(source - links) as usize] {
-                Source::Subflow(i) => self.on_subflow_timer(i),
-                Source::Connection(i) => self.on_connection_timer(i),
-                Source::Calendar => self.on_calendar(),
+            if let Some(observer) = observer.as_deref_mut() {
+                self.show_departures(observer);
             }
         }
         self.net.now = self.end;
