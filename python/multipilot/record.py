@@ -48,7 +48,9 @@ class Record:
     @property
     def rows(self) -> pa.Table:
         """One row a run: variant, controller, path_manager, scheduler, seed, goodput_mbps, completion_s, …"""
-        return pa.Table.from_pylist(self.row_dicts, schema=_rows_schema(self.row_dicts))
+        schema = _rows_schema(self.row_dicts)
+        columns = {field.name: [_plain(row.get(field.name)) for row in self.row_dicts] for field in schema}
+        return pa.table(columns, schema=schema)
 
     @property
     def row_dicts(self) -> list[dict[str, Any]]:
@@ -183,25 +185,45 @@ def _plain_text(table: pa.Table) -> pa.Table:
     return table
 
 
-def _rows_schema(rows: list[dict[str, Any]]) -> pa.Schema | None:
-    """Numbers stay numbers in a column whose first value is null."""
-    if not rows:
-        return None
+def _plain(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def _rows_schema(rows: list[dict[str, Any]]) -> pa.Schema:
+    """Numbers stay numbers in a column whose first value is null, and tables without entries stay tables."""
     names = dict.fromkeys(name for row in rows for name in row)
-    fields = []
-    for name in names:
-        values = [row[name] for row in rows if row.get(name) is not None]
-        if not values:
-            kind = pa.float64() if name in FLOAT_COLUMNS else pa.null()
-        elif all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            kind = pa.int64() if all(isinstance(value, int) for value in values) else pa.float64()
-        else:
-            kind = pa.infer_type(values)
-        fields.append(pa.field(name, pa.float64() if name in FLOAT_COLUMNS else kind))
-    return pa.schema(fields)
+    return pa.schema(
+        [pa.field(name, _kind(name, [row[name] for row in rows if row.get(name) is not None])) for name in names]
+    )
 
 
-FLOAT_COLUMNS = frozenset({"goodput_mbps", "completion_s", "jain", "ben", "paper", "competing_mbps", "elapsed_s"})
+def _kind(name: str, values: list[Any]) -> pa.DataType:
+    if name in FLOAT_COLUMNS:
+        return pa.float64()
+    if any(isinstance(value, dict) for value in values):
+        inner = [item for value in values for item in value.values()]
+        return pa.map_(pa.string(), pa.string() if not inner or isinstance(inner[0], str) else pa.float64())
+    if any(isinstance(value, list) for value in values):
+        return pa.list_(pa.string())
+    if any(isinstance(value, float) for value in values):
+        return pa.float64()
+    return pa.infer_type(values) if values else pa.null()
+
+
+FLOAT_COLUMNS = frozenset(
+    {
+        "goodput_mbps",
+        "completion_s",
+        "completion_median_s",
+        "completion_p95_s",
+        "transfer_mbps",
+        "competing_mbps",
+        "jain",
+        "ben",
+        "paper",
+        "elapsed_s",
+    }
+)
 
 ROW = pa.field("row", pa.int32())
 

@@ -5,6 +5,7 @@
 //! the other. `multipilot/_core.pyi` has the signatures.
 
 mod arrow;
+mod batch;
 mod names;
 mod scenario;
 
@@ -32,6 +33,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         arrow::Tables,
+        batch::simulate,
         names::{controllers, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,

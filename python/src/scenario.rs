@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexMap;
 use mp_scenario::{Experiment, Overrides};
 use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::ScenarioError;
 
@@ -57,10 +59,21 @@ pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
     loaded.map_err(|error| ScenarioError::new_err(error.to_string()))
 }
 
+/// A dictionary in its own order, which is that of the paths: the first is the primary.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Ordered {
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Ordered>),
+    Table(IndexMap<String, Ordered>),
+}
+
 fn toml_of(json: &str) -> PyResult<String> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        ScenarioError::new_err(format!("scenario: no table that TOML can hold: {error}"))
-    };
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| wrong(&e))?;
-    toml::to_string(&value).map_err(|e| wrong(&e))
+    let table: IndexMap<String, Ordered> = serde_json::from_str(json).map_err(|_| {
+        ScenarioError::new_err("scenario: TOML cannot hold this dictionary; expected texts, numbers, booleans, lists and dictionaries")
+    })?;
+    toml::to_string(&table).map_err(|error| ScenarioError::new_err(format!("scenario: {error}")))
 }

@@ -114,7 +114,10 @@ def make(
                     "ben": 0.7 + 0.2 * share,
                     "paper": None,
                     "competing_mbps": samples[-1]["delivered_bytes"] * 8e-6 / seconds if competing else None,
+                    "path_mbps": {entry["path"]: entry["bytes"] * 8e-6 / seconds for entry in carried},
                     "samples_dropped": 0,
+                    "unfinished": 0,
+                    "cell": {},
                     "notes": ["the peer did not answer MP_CAPABLE"] if fallback and seed == 1 else [],
                 }
             )
@@ -123,9 +126,10 @@ def make(
             "schema": 1,
             "scenario": "wifi-lte",
             "world": "kernel",
-            "version": "0.1.0",
+            "multipilot": "0.1.0",
             "kernel": "6.18.5",
             "rows": rows,
+            "failed": [],
         },
         transfers=pa.Table.from_pylist(transfers, schema=TRANSFERS),
         samples=pa.Table.from_pylist(samples, schema=SAMPLES),

@@ -88,12 +88,13 @@ def test_many_variants_and_seeds_stay_readable() -> None:
 def test_warnings_come_before_the_figures() -> None:
     record = records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=2, fallback=True)
     record.row_dicts[1]["samples_dropped"] = 17
-    record.row_dicts[2]["goodput_mbps"] = None
+    record.document["failed"].append({"variant": "reno", "seed": 3, "error": "the server did not start"})
     page = render(record)
     for text in (
         "2 runs a connection fell back to plain TCP: lia 1 of 2, reno 1 of 2",
         "17 telemetry samples were lost",
-        "1 run failed, left out of the means: reno 1 of 2",
+        "1 run failed, left out of the means: reno 1 of 3",
+        "the server did not start",
         "the peer did not answer MP_CAPABLE (2 runs)",
     ):
         assert 0 < page.index(text) < page.index("Which does better")
@@ -151,3 +152,23 @@ def test_the_command(tmp_path: Path) -> None:
     assert wrong.exit_code == 2
     assert wrong.stdout == ""
     assert len(wrong.stderr.strip().splitlines()) == 1
+
+
+def test_a_grid_is_judged_cell_by_cell() -> None:
+    record = records.make({"lia loss=0": 0.9, "reno loss=0": 0.95, "lia loss=0.1": 0.2, "reno loss=0.1": 0.4}, seeds=4)
+    for row in record.row_dicts:
+        row["cell"] = {"paths.wifi.loss": row["variant"].split("=")[1]}
+    found = summary.variants(record)
+    verdict = summary.verdict(found)
+    assert verdict.best == {"reno loss=0", "reno loss=0.1"} or "do not tell" in verdict.sentence
+    assert "Of 2 cells, clearly best: reno in" in verdict.sentence
+    check(render(record))
+
+
+def test_a_variant_of_which_every_run_failed_is_shown() -> None:
+    record = records.make({"lia": 0.6}, seeds=2, seconds=1)
+    record.document["failed"].append({"variant": "reno", "seed": 1, "error": "no such controller"})
+    page = render(record)
+    check(page)
+    assert "reno 1 of 1" in page
+    assert "no value" in page

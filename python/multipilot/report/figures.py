@@ -35,7 +35,7 @@ def colours(paths: Sequence[str]) -> dict[str, str]:
     return {path: svg.PATHS[index % len(svg.PATHS)] for index, path in enumerate(paths)}
 
 
-def bars(found: Sequence[Variant], best: str | None, values: dict[str, list[float]], paths: Sequence[str]) -> str:
+def bars(found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]) -> str:
     """A bar per variant: goodput with its interval and its runs, and what else the record holds of it."""
     panels: list[tuple[str, float, Callable[[Axes], None]]] = [
         ("Goodput, Mbit/s", 2.2, lambda axes: _means(axes, found, [v.goodput for v in found], best, values))
@@ -63,7 +63,7 @@ def bars(found: Sequence[Variant], best: str | None, values: dict[str, list[floa
         first.set_yticks(range(len(found)), [v.name for v in found])
         first.set_ylim(len(found) - 0.45, -0.55)
         for label, variant in zip(first.get_yticklabels(), found, strict=True):
-            label.set(color=svg.INK, fontsize=9.5, fontweight="bold" if variant.name == best else "normal")
+            label.set(color=svg.INK, fontsize=9.5, fontweight="bold" if variant.name in best else "normal")
         described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in found)
         return svg.inline(figure, f"Goodput of each variant: {described}")
 
@@ -72,7 +72,7 @@ def _means(
     axes: Axes,
     found: Sequence[Variant],
     means: Sequence[Mean],
-    best: str | None,
+    best: frozenset[str],
     runs: dict[str, list[float]] | None = None,
 ) -> None:
     top = (
@@ -83,7 +83,7 @@ def _means(
         if math.isnan(mean.mean):
             axes.text(top * 0.01, position, "no value", va="center", color=svg.MUTED, fontsize=8.5, style="italic")
             continue
-        colour = svg.ACCENT if variant.name == best else svg.BAR
+        colour = svg.ACCENT if variant.name in best else svg.BAR
         axes.barh(position, mean.mean, height=0.64, color=colour, linewidth=0)
         dots = (runs or {}).get(variant.name, [])
         if len(dots) > 1:
@@ -141,10 +141,15 @@ def limits(runs: Sequence[list[Subflow]], end: float) -> Limits:
         bins = series.edges(flows, end)
         totals = _path_totals([flow for flow in flows if not flow.competing] or flows, bins)
         throughput = max(throughput, *(float(total.max()) for total in totals.values()))
-        cwnd = max(cwnd, *(float(flow.cwnd.max()) for flow in flows))
-        rtt = max(rtt, *(float(flow.srtt_ms.max()) for flow in flows))
+        cwnd = max(cwnd, *(_usual_top(flow.cwnd) for flow in flows))
+        rtt = max(rtt, *(_usual_top(flow.srtt_ms) for flow in flows))
         lost = max(lost, *(float(total.max()) for total in _path_lost(flows, bins).values()))
     return Limits(throughput * 1.08, cwnd * 1.08, rtt * 1.08, lost * 1.08, end)
+
+
+def _usual_top(values: Array) -> float:
+    """The greatest value, unless it is a spike beside which all else would lie flat on the axis."""
+    return float(min(values.max(), 3 * np.percentile(values, 98)))
 
 
 def timeline(name: str, flows: list[Subflow], paths: Sequence[str], top: Limits) -> str:

@@ -21,6 +21,8 @@ from multipilot.stats import Mean
 
 # Variants drawn over time before the rest is folded away.
 MOST_OPEN = 8
+# Lines of the scenario before it is folded away.
+MOST_LINES = 40
 
 Columns = list[tuple[str, str, list[Mean]]]
 
@@ -102,7 +104,7 @@ def _warnings(lines: list[str]) -> str:
     return f'<div class="warnings" role="note"><strong>Know before you read on</strong><ul>{items}</ul></div>'
 
 
-def _table(found: list[Variant], best: str | None) -> str:
+def _table(found: list[Variant], best: frozenset[str]) -> str:
     columns: Columns = [
         ("Goodput", "Mbit/s", [v.goodput for v in found]),
         ("Completion", "s", [v.completion for v in found]),
@@ -113,18 +115,21 @@ def _table(found: list[Variant], best: str | None) -> str:
     ]
     columns = [column for column in columns if any(not math.isnan(mean.mean) for mean in column[2])]
     papers = any(v.paper is not None for v in found)
-    top = max((v.goodput.mean for v in found if not math.isnan(v.goodput.mean)), default=math.nan)
+    top: dict[str, float] = {}
+    for v in found:
+        if not math.isnan(v.goodput.mean):
+            top[v.cell] = max(top.get(v.cell, 0.0), v.goodput.mean)
     head = "<th>Variant</th><th>Runs</th>" + "".join(f"<th>{name}<br>{unit}</th>" for name, unit, _ in columns)
     head += "<th>of best</th>" + ("<th>Paper<br>Mbit/s</th>" if papers else "") + "<th>Fallback</th>"
     lines = []
     for index, variant in enumerate(found):
         cells = f"<td>{escape(variant.name)}</td><td>{len(variant.rows)}</td>"
         cells += "".join(f"<td>{_cell(means[index], _decimals(means))}</td>" for _, _, means in columns)
-        cells += f"<td>{_share(variant.goodput.mean, top)}</td>"
+        cells += f"<td>{_share(variant.goodput.mean, top.get(variant.cell, 0.0))}</td>"
         if papers:
             cells += f"<td>{'–' if variant.paper is None else f'{variant.paper:g}'}</td>"
         cells += f"<td>{variant.fallbacks or 'none'}</td>"
-        lines.append(f'<tr class="best">{cells}</tr>' if variant.name == best else f"<tr>{cells}</tr>")
+        lines.append(f'<tr class="best">{cells}</tr>' if variant.name in best else f"<tr>{cells}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
@@ -150,6 +155,8 @@ def _over_time(record: Record, found: list[Variant], seed: int | None, paths: li
     runs: dict[str, list[series.Subflow]] = {}
     end = 0.0
     for variant in found:
+        if not variant.rows:
+            continue
         index = next((i for i in variant.rows if record.row_dicts[i].get("seed") == seed), variant.rows[0])
         samples = record.samples.filter(pc.equal(record.samples["row"], index))
         transfers = record.transfers.filter(pc.equal(record.transfers["row"], index))
@@ -197,7 +204,7 @@ def _facts(record: Record) -> str:
     """Every plain entry of the document, so that a run can be done again."""
     facts: list[tuple[str, str]] = [("World", _world(record))]
     for key, value in record.document.items():
-        if key in ("schema", "rows", "world", "title", "notes", "scenario"):
+        if key in ("schema", "rows", "world", "title", "notes", "scenario", "failed"):
             continue
         facts += _flatten(key, value)
     seeds = sorted({int(row["seed"]) for row in record.row_dicts if row.get("seed") is not None})
@@ -234,7 +241,8 @@ def _scenario(record: Record) -> str:
     if not record.scenario_text:
         return ""
     text = escape(record.scenario_text.strip())
-    return f'<details open><summary>The scenario</summary><div class="card"><pre>{text}</pre></div></details>'
+    unfolded = " open" if text.count("\n") < MOST_LINES else ""
+    return f'<details{unfolded}><summary>The scenario</summary><div class="card"><pre>{text}</pre></div></details>'
 
 
 def _paths(record: Record) -> list[str]:

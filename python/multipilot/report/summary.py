@@ -16,7 +16,10 @@ from multipilot.stats import Mean, difference, mean_of
 
 @dataclass(frozen=True)
 class Variant:
+    """All runs of one variant in one cell of the scenario's grid (``cell`` is empty without a grid)."""
+
     name: str
+    cell: str
     rows: list[int]
     goodput: Mean
     completion: Mean
@@ -29,28 +32,37 @@ class Variant:
     failed: int
     path_share: dict[str, float]
 
+    @property
+    def choice(self) -> str:
+        """The name without its cell."""
+        return self.name.split(" ")[0] if self.cell else self.name
+
 
 @dataclass(frozen=True)
 class Verdict:
     sentence: str
-    best: str | None
+    best: frozenset[str]
 
 
 def variants(record: Record) -> list[Variant]:
     """One entry a variant, in the record's order."""
     lost = _lost_by_row(record)
-    shares = _bytes_by_row(record)
+    failures = Counter(str(failure["variant"]) for failure in record.document.get("failed") or [])
+    by_name: dict[str, list[int]] = {name: [] for name in [*record.variants, *failures]}
+    for index, row in enumerate(record.row_dicts):
+        by_name[str(row["variant"])].append(index)
     found = []
-    for name in record.variants:
-        rows = [index for index, row in enumerate(record.row_dicts) if row["variant"] == name]
-        total: Counter[str] = Counter()
+    for name, rows in by_name.items():
+        cell = (record.row_dicts[rows[0]].get("cell") or {}) if rows else {}
+        carried: Counter[str] = Counter()
         for index in rows:
-            total.update(shares.get(index, {}))
-        everything = sum(total.values())
+            carried.update(record.row_dicts[index].get("path_mbps") or {})
+        everything = sum(carried.values())
         papers = [_number(record.row_dicts[index].get("paper")) for index in rows]
         found.append(
             Variant(
                 name=name,
+                cell=", ".join(f"{key.split('.')[-1]} {value}" for key, value in cell.items()),
                 rows=rows,
                 goodput=_mean(record, rows, "goodput_mbps"),
                 completion=_mean(record, rows, "completion_s"),
@@ -60,8 +72,8 @@ def variants(record: Record) -> list[Variant]:
                 paper=next((value for value in papers if not math.isnan(value)), None),
                 lost=mean_of(lost.get(index, math.nan) for index in rows),
                 fallbacks=sum(bool(record.row_dicts[index].get("fallback")) for index in rows),
-                failed=sum(math.isnan(_number(record.row_dicts[index].get("goodput_mbps"))) for index in rows),
-                path_share={path: count / everything for path, count in sorted(total.items())} if everything else {},
+                failed=failures[name],
+                path_share={path: rate / everything for path, rate in carried.items()} if everything else {},
             )
         )
     return found
@@ -69,29 +81,46 @@ def variants(record: Record) -> list[Variant]:
 
 def verdict(found: list[Variant]) -> Verdict:
     """Which variant did better, and whether the runs suffice to say so."""
+    cells = list(dict.fromkeys(variant.cell for variant in found))
+    each = {cell: _verdict([variant for variant in found if variant.cell == cell]) for cell in cells}
+    if len(cells) == 1:
+        return each[cells[0]][0]
+    wins: Counter[str] = Counter()
+    for cell, (_, clear) in each.items():
+        if clear:
+            wins.update(v.choice for v in found if v.cell == cell and v.name in each[cell][0].best)
+    best = frozenset(name for one, _ in each.values() for name in one.best)
+    listed = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+    open_ = len(cells) - sum(wins.values())
+    parts = [f"Of {len(cells)} cells, clearly best: {listed}" if listed else f"{len(cells)} cells"]
+    if open_:
+        parts.append(f"{open_} where these runs do not tell the best from the second")
+    return Verdict("; ".join(parts) + ".", best)
+
+
+def _verdict(found: list[Variant]) -> tuple[Verdict, bool]:
+    """Of one cell, and whether the best is clearly so."""
     ranked = sorted((v for v in found if not math.isnan(v.goodput.mean)), key=lambda v: -v.goodput.mean)
     if not ranked:
-        return Verdict("No run came to an end.", None)
+        return Verdict("No run came to an end.", frozenset()), False
     best = ranked[0]
+    names = frozenset({best.name})
     figure = f"{best.name}: {best.goodput.mean:.3g} Mbit/s"
     if len(ranked) == 1:
-        return Verdict(f"{figure}.", best.name)
+        return Verdict(f"{figure}.", names), True
     second = ranked[1]
     gap = difference(best.goodput, second.goodput)
-    ratio = (best.goodput.mean / second.goodput.mean - 1) * 100 if second.goodput.mean else math.inf
+    ratio = f"{(best.goodput.mean / second.goodput.mean - 1) * 100:.0f} %" if second.goodput.mean else "infinitely"
     if math.isnan(gap.half):
-        return Verdict(
-            f"{figure}, {ratio:.0f} % more than {second.name}, in one run each: more seeds would tell luck from merit.",
-            best.name,
-        )
+        more = f"{figure}, {ratio} more than {second.name}, in one run each: more seeds would tell luck from merit."
+        return Verdict(more, names), False
     if gap.low <= 0:
         equals = [v.name for v in ranked[1:] if not difference(best.goodput, v.goodput).low > 0]
-        return Verdict(f"{figure}; these runs do not tell it apart from {_listed(equals)}.", best.name)
+        return Verdict(f"{figure}; these runs do not tell it apart from {_listed(equals)}.", names), False
+    if not second.goodput.mean:
+        return Verdict(f"{figure}, the others nothing.", names), True
     low, high = (100 * bound / second.goodput.mean for bound in (gap.low, gap.high))
-    return Verdict(
-        f"{figure}, {ratio:.0f} % more than {second.name} (95 % interval {low:.0f} to {high:.0f} %).",
-        best.name,
-    )
+    return Verdict(f"{figure}, {ratio} more than {second.name} (95 % interval {low:.0f} to {high:.0f} %).", names), True
 
 
 def representative_seed(record: Record, found: list[Variant]) -> int | None:
@@ -115,13 +144,14 @@ def representative_seed(record: Record, found: list[Variant]) -> int | None:
 
 
 def competing_connections(record: Record) -> frozenset[str]:
-    """Connections that keep a controller or protocol of their own: there to be shared with, not under test."""
-    own = set()
+    """Connections that make choices of their own: there to be shared with, not under test."""
+    own, all_ = set(), set()
     for position, connection in enumerate(record.scenario_table.get("connections", [])):
-        if "controller" in connection or connection.get("protocol") == "tcp":
-            own.add(str(connection.get("name", f"connection-{position}")))
-    names = {str(name) for name in record.transfers["connection"].unique().to_pylist()}
-    return frozenset() if names <= own else frozenset(own)
+        name = str(connection.get("name", f"connection-{position}"))
+        all_.add(name)
+        if connection.get("protocol") == "tcp" or {"controller", "path_manager", "scheduler"} & connection.keys():
+            own.add(name)
+    return frozenset() if own == all_ else frozenset(own)
 
 
 def warnings(record: Record, found: list[Variant]) -> list[str]:
@@ -131,17 +161,20 @@ def warnings(record: Record, found: list[Variant]) -> list[str]:
     broken = record.transfers.filter(pc.equal(record.transfers["intact"], False))
     if len(broken):
         lines.append(f"{len(broken)} transfer(s) arrived damaged: the hash of the body was wrong.")
-    failed = {v.name: (v.failed, len(v.rows)) for v in found if v.failed}
+    failed = {v.name: (v.failed, v.failed + len(v.rows)) for v in found if v.failed}
     if failed:
         lines.append(f"{_count(failed)} failed, left out of the means: {_each(failed)}.")
     fallbacks = {v.name: (v.fallbacks, len(v.rows)) for v in found if v.fallbacks}
     if fallbacks:
         lines.append(f"In {_count(fallbacks)} a connection fell back to plain TCP: {_each(fallbacks)}.")
+    unfinished = sum(int(row.get("unfinished") or 0) for row in rows)
+    if unfinished:
+        lines.append(f"{unfinished} transfer(s) did not end within their run and have no completion time.")
     dropped = sum(int(row.get("samples_dropped") or 0) for row in rows)
     if dropped:
         lines.append(f"{dropped} telemetry samples were lost on the way: the curves over time have gaps.")
     notes: Counter[str] = Counter(str(note) for row in rows for note in row.get("notes") or [])
-    notes.update(str(row["error"]) for row in rows if row.get("error"))
+    notes.update(str(failure.get("error")) for failure in record.document.get("failed") or [])
     lines += [f"{note} ({count} runs)" if count > 1 else note for note, count in notes.items()]
     lines += [str(note) for note in record.document.get("notes") or []]
     return lines
@@ -162,19 +195,6 @@ def _lost_by_row(record: Record) -> dict[int, float]:
     last = record.samples.group_by(["row", "transfer", "subflow"]).aggregate([("lost", "max")])
     total = last.group_by("row").aggregate([("lost_max", "sum")])
     return dict(zip(total["row"].to_pylist(), total["lost_max_sum"].to_pylist(), strict=True))
-
-
-def _bytes_by_row(record: Record) -> dict[int, Counter[str]]:
-    """Payload bytes of each path in each run, connections under test only."""
-    own = competing_connections(record)
-    found: dict[int, Counter[str]] = {}
-    for transfer in record.transfers.select(["row", "connection", "path_bytes"]).to_pylist():
-        if transfer["connection"] in own:
-            continue
-        counts = found.setdefault(transfer["row"], Counter())
-        for entry in transfer["path_bytes"] or []:
-            counts[entry["path"]] += entry["bytes"]
-    return found
 
 
 def _listed(names: list[str]) -> str:

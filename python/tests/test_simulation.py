@@ -1,0 +1,161 @@
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import multipilot
+from multipilot import Record, ScenarioError, SimulationError
+
+SCENARIO = """
+title = "Two paths"
+duration = "3s"
+[paths.wifi]
+rate = "50Mbit"
+delay = "5ms"
+loss = 0.01
+[paths.lte]
+rate = "20Mbit"
+delay = "30ms"
+[[variants]]
+controller = ["reno", "lia"]
+"""
+
+
+def test_rows_samples_and_transfers_belong_together() -> None:
+    record = multipilot.simulate(SCENARIO, seeds=3)
+    assert record.rows.select(["variant", "seed"]).to_pylist() == [
+        {"variant": variant, "seed": seed} for variant in ("reno", "lia") for seed in (1, 2, 3)
+    ]
+    assert record.world == "sim"
+    assert set(record.samples["row"].to_pylist()) == set(range(6)) == set(record.transfers["row"].to_pylist())
+    for row, transfer in zip(record.row_dicts, record.transfers.to_pylist(), strict=True):
+        assert row["goodput_mbps"] == pytest.approx(transfer["bytes"] * 8e-6 / row["elapsed_s"], rel=1e-6)
+        assert 1 < row["goodput_mbps"] < 70
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    one, many = (multipilot.simulate(SCENARIO, seeds=4, threads=threads) for threads in (1, 4))
+    assert one.rows.equals(many.rows)
+    assert one.samples.equals(many.samples)
+    assert one.transfers.equals(many.transfers)
+
+
+def test_file_text_and_dictionary_are_one_scenario(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(SCENARIO)
+    table = {
+        "title": "Two paths",
+        "duration": "3s",
+        "paths": {
+            "wifi": {"rate": "50Mbit", "delay": "5ms", "loss": 0.01},
+            "lte": {"rate": "20Mbit", "delay": "30ms"},
+        },
+        "variants": [{"controller": ["reno", "lia"]}],
+    }
+    texts = {multipilot.expand(form) for form in (file, str(file), SCENARIO, table)}
+    assert len(texts) == 1
+
+
+def test_what_toml_cannot_hold_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="TOML cannot hold"):
+        multipilot.expand({"title": None})
+
+
+def test_overrides_nested_and_dotted() -> None:
+    nested = multipilot.expand(
+        SCENARIO, controllers=["olia"], duration=7, paths={"wifi": {"loss": 0.25, "rate": "9Mbit"}}
+    )
+    dotted = multipilot.expand(
+        SCENARIO, controllers=["olia"], duration="7s", **{"paths.wifi.loss": 0.25, "paths.wifi.rate": "9Mbit"}
+    )
+    assert nested == dotted
+    for line in ('duration = "7s"', "down.loss = 0.25", 'rate = "9Mbit"', 'controller = "olia"'):
+        assert line in nested
+    assert 'controller = "lia"' not in nested
+
+
+def test_loss_matters_and_without_telemetry_rows_are_the_same() -> None:
+    clean = multipilot.simulate(SCENARIO, telemetry=False, paths={"wifi": {"loss": 0}})
+    lossy = multipilot.simulate(SCENARIO, telemetry=False, paths={"wifi": {"loss": 0.05}})
+    assert len(clean.samples) == 0
+    assert lossy.row_dicts[0]["goodput_mbps"] < clean.row_dicts[0]["goodput_mbps"]
+    assert multipilot.simulate(SCENARIO, paths={"wifi": {"loss": 0}}).rows.equals(clean.rows)
+
+
+def test_a_simulated_record_is_one_of_the_command(tmp_path: Path) -> None:
+    record = multipilot.simulate(SCENARIO, seeds=2)
+    again = Record.load(record.save(tmp_path))
+    assert again.rows.equals(record.rows)
+    assert again.samples.equals(record.samples)
+    assert set(again.to_pandas()["samples"].columns) == set(record.samples.column_names)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"paths": {"wifi": {"rate": 50}}}, "paths.wifi.rate"),
+        ({"paths": {"wifi": {"colour": "red"}}}, "colour"),
+        ({"duration": "7 parsecs"}, "7 parsecs"),
+    ],
+)
+def test_a_wrong_scenario_names_the_place(change: dict[str, object], says: str) -> None:
+    with pytest.raises(ScenarioError, match=says) as caught:
+        multipilot.simulate(SCENARIO, **change)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_missing_file_and_a_wrong_call(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot read the scenario"):
+        multipilot.simulate(tmp_path / "no.toml")
+    with pytest.raises(ValueError, match="seeds"):
+        multipilot.simulate(SCENARIO, seeds=0)
+    with pytest.raises(TypeError, match=r'\["lia"\]'):
+        multipilot.simulate(SCENARIO, controllers="lia")
+
+
+def test_an_unknown_controller_is_named() -> None:
+    with pytest.raises(SimulationError, match="nosuch"):
+        multipilot.simulate(SCENARIO, controllers=["nosuch"])
+
+
+def test_what_there_is_to_choose_from() -> None:
+    names = [entry["name"] for entry in multipilot.list_controllers()]
+    assert {"reno", "lia", "olia", "balia", "rsf-db"} <= set(names)
+    assert all(entry["summary"] and entry["source"] for entry in multipilot.list_controllers())
+    assert "default" in [entry["name"] for entry in multipilot.list_schedulers()]
+    assert "fullmesh" in [entry["name"] for entry in multipilot.list_path_managers()]
+
+
+def test_ctrl_c_ends_a_long_batch() -> None:
+    script = f"import multipilot; print('on', flush=True); multipilot.simulate({SCENARIO!r}, seeds=1000000)"
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "on\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert child.returncode != 0
+
+
+def test_the_interpreter_goes_on_while_the_simulator_runs() -> None:
+    import threading
+
+    beats = 0
+    done = threading.Event()
+
+    def beat() -> None:
+        nonlocal beats
+        while not done.wait(0.001):
+            beats += 1
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    multipilot.simulate(SCENARIO, seeds=40, threads=1, telemetry=False)
+    done.set()
+    thread.join()
+    assert beats > 3
