@@ -1,5 +1,7 @@
 //! `multipilot compare`: a scenario's variants side by side, each with several seeds.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -51,6 +53,9 @@ pub struct Compare {
     /// Folder of the record; the same call with the same folder resumes [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Also write the packets of the first variant's first run to FILE, for Wireshark (simulator only)
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
     /// Print one JSON document and nothing else; without --out no folder is left behind
     #[arg(long)]
     pub json: bool,
@@ -83,7 +88,34 @@ pub fn main(args: &Compare) -> Outcome {
     // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
     check(&experiment, asked.unwrap_or(World::Kernel))?;
     let world = World::choose(asked)?;
+    if let Some(file) = &args.pcapng {
+        capture(&experiment, world, file)?;
+    }
     compare(&experiment, world, args).map(|_| ())
+}
+
+fn capture(experiment: &Experiment, world: World, file: &Path) -> Outcome {
+    if world != World::Sim {
+        return Err(usage(
+            "--pcapng captures simulated runs: add --world sim, or use tcpdump",
+        ));
+    }
+    let name = file.display();
+    let scenario = &experiment.cells[0].scenario;
+    let out = File::create(file)
+        .map_err(|e| usage(format!("{name}: {e}; choose another file for --pcapng")))?;
+    mp_simulator::capture(
+        scenario,
+        &scenario.variants[0],
+        scenario.seed,
+        BufWriter::new(out),
+    )
+    .map_err(|e| Failure::Run(format!("{name}: {e}")))?;
+    eprintln!(
+        "packets of {} with seed {} in {name}",
+        scenario.variants[0].name, scenario.seed
+    );
+    Ok(())
 }
 
 fn check(experiment: &Experiment, world: World) -> Outcome {

@@ -41,6 +41,7 @@ pub fn main(args: &Demo) -> Outcome {
         set: vec![],
         ben: false,
         out: args.out.clone(),
+        pcapng: None,
         json: false,
     };
     let experiment = bundled::builtin(SCENARIO, &compare.overrides())?;

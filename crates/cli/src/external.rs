@@ -25,7 +25,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(&file)).filter(|f| is_executable(f)))
 }
 
-fn is_executable(file: &std::path::Path) -> bool {
+pub fn is_executable(file: &std::path::Path) -> bool {
     file.metadata()
         .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

@@ -10,6 +10,7 @@ mod names;
 mod outcome;
 mod plan;
 mod progress;
+mod run;
 mod runner;
 mod signals;
 mod table;
@@ -43,6 +44,8 @@ enum Command {
     List(list::List),
     /// A scenario's variants side by side: who does better, and how sure that is
     Compare(compare::Compare),
+    /// Any program of this host, over MPTCP
+    Run(run::Run),
     /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
     Demo(demo::Demo),
     /// Completions for a shell, to be sourced
@@ -73,6 +76,7 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::List(args) => list::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Run(args) => run::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Completions { shell } => {
             clap_complete::generate(

@@ -72,6 +72,11 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
             ..
         } = connection;
         let owner = format!("connection \"{name}\"");
+        if world == World::Sim && connection.command.is_some() {
+            return Err(usage(format!(
+                "{owner}: a command runs on the kernel only; use --world kernel, or bytes in its place"
+            )));
+        }
         own.iter().try_for_each(|n| controller(n, &owner, world))?;
         manager.iter().try_for_each(|n| path_manager(n, &owner))?;
         own_scheduler

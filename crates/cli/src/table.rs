@@ -259,17 +259,32 @@ fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> Str
         );
     };
     let lead = goal.lead(*best_mean, *second_mean);
+    let runner_up = short_name(second.name, label);
+    let unit = goal.unit();
+    if lead < LEVEL_PERCENT {
+        return format!("Winner: {name} with {best_mean:.2} {unit}, level with {runner_up} within {LEVEL_PERCENT} %.\n");
+    }
     let values = |e: &Entry<'_>| e.values(|r| goal.get(r));
-    let sure = match differ(&values(best), &values(second)) {
+    let sure = chance(&values(best), &values(second));
+    format!(
+        "Winner: {name} with {best_mean:.2} {unit}, {lead:.1} % ahead of {runner_up} ({sure}).\n"
+    )
+}
+
+/// A lead below this is nobody's reason to choose anything.
+const LEVEL_PERCENT: f64 = 1.0;
+
+fn chance(best: &[f64], second: &[f64]) -> &'static str {
+    let constant = |values: &[f64]| values.iter().all(|v| *v == values[0]);
+    match differ(best, second) {
+        // No interval can tell how such a result depends on what the scenario holds fixed.
+        Some(_) if constant(best) && constant(second) => {
+            "every seed gives the same: nothing in this scenario is random"
+        }
         Some(true) => "beyond chance at 95 %",
         Some(false) => "within chance at 95 %: more --seeds would tell",
         None => "one run each: more --seeds would tell whether it is chance",
-    };
-    let runner_up = short_name(second.name, label);
-    format!(
-        "Winner: {name} with {best_mean:.2} {}, {lead:.1} % ahead of {runner_up} ({sure}).\n",
-        goal.unit()
-    )
+    }
 }
 
 #[cfg(test)]
