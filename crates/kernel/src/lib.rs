@@ -2,8 +2,10 @@
 //! who uses them ([`choose`], [`preload`]), what subflows do ([`telemetry`], [`mptcp_info`]) and which exist ([`pm`]).
 
 pub mod check;
+pub mod child;
 pub mod choose;
 pub mod controller;
+pub mod host;
 pub mod mptcp_info;
 pub mod pm;
 pub mod preload;
