@@ -162,6 +162,8 @@ pub struct Connection {
     pub client: String,
     pub count: u32,
     pub direction: TransferDirection,
+    /// A program that makes the traffic in place of the built-in download or upload; run by `sh -c` on the client host.
+    pub command: Option<String>,
     /// Bytes of each transfer; `None`: until `lasting` or the end of the run.
     pub bytes: Option<u64>,
     pub start: Duration,

@@ -125,6 +125,7 @@ impl Lines {
             self.text("arrivals", &format!("{rate}/s"));
         }
         let own = [
+            ("command", &c.command),
             ("controller", &c.controller),
             ("path_manager", &c.path_manager),
             ("scheduler", &c.scheduler),

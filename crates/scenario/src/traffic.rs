@@ -19,6 +19,7 @@ pub const CONNECTION_KEYS: &[&str] = &[
     "client",
     "count",
     "direction",
+    "command",
     "bytes",
     "start",
     "lasting",
@@ -72,6 +73,7 @@ fn default_connection(paths: &[&str]) -> Connection {
         client: defaults::CLIENT.into(),
         count: 1,
         direction: TransferDirection::Download,
+        command: None,
         bytes: None,
         start: Duration::ZERO,
         lasting: None,
@@ -115,6 +117,10 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
                     ("upload", TransferDirection::Upload),
                 ])
             })?,
+        command: section
+            .get("command")
+            .map(|f| f.string().map(str::to_owned))
+            .transpose()?,
         bytes: section.get("bytes").map(|f| f.size()).transpose()?,
         start: section.duration_or("start", Duration::ZERO)?,
         lasting: section.get("lasting").map(|f| lasting(&f)).transpose()?,
@@ -130,6 +136,12 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
         return Err(section.error(
             "has arrivals of transfers that never end",
             "bytes or lasting beside arrivals",
+        ));
+    }
+    if connection.command.is_some() && (connection.count > 1 || connection.arrivals.is_some()) {
+        return Err(section.error(
+            "runs its command more than once",
+            "one [[connections]] for each, without count and arrivals",
         ));
     }
     for (key, set) in [

@@ -184,6 +184,7 @@ fn connections() {
     );
     check("[[connections]]\narrivals = '8/s'", "1:1: connections.0: has arrivals of transfers that never end; expected bytes or lasting beside arrivals");
     check("[[connections]]\narrivals = 8\nbytes = '1MB'", "2:12: connections.0.arrivals: 8 has no unit; expected arrivals such as \"8/s\" or \"30/min\"");
+    check("[[connections]]\ncommand = 'true'\ncount = 2", "1:1: connections.0: runs its command more than once; expected one [[connections]] for each, without count and arrivals");
     check("[[connections]]\nlasting = '0s'", "2:11: connections.0.lasting: is zero; expected a duration or a range, such as \"5s\" or \"1s..30s\"");
     check("[[connections]]\nprotocol = 'tcp'\nscheduler = 'ecf'", "3:13: connections.0.scheduler: plain TCP has none; expected this key on an MPTCP connection");
     check(

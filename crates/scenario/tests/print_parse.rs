@@ -163,6 +163,8 @@ fn connection(index: usize, paths: Vec<String>) -> impl Strategy<Value = Connect
                     protocol: if tcp { Protocol::Tcp } else { Protocol::Mptcp },
                     paths,
                     client,
+                    command: (count == 1 && arrivals.is_none())
+                        .then(|| "wget -qO- \"$MULTIPILOT_URL\" \\ > 'x'\n".into()),
                     count,
                     direction: if upload {
                         TransferDirection::Upload
