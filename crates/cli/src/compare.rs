@@ -1,5 +1,6 @@
 //! `multipilot compare`: a scenario's variants side by side, each with several seeds.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -141,8 +142,9 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
     let document = Document::new(&experiment.name, &experiment.title, world.name());
     let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(usage)?;
     let ended = run_missing(experiment, world, args, &mut folder);
-    if args.ben {
-        fill_ben(experiment, &mut folder)?;
+    match args.ben {
+        true => fill_ben(experiment, &mut folder)?,
+        false => folder.flush().map_err(usage)?,
     }
     let keep = temporary.is_none().then_some(path);
     show(experiment, folder.document(), keep.as_deref(), args.json);
@@ -159,10 +161,9 @@ fn run_missing(
 ) -> Outcome {
     let all = plan::jobs(experiment, args.seeds, args.ben);
     let total = all.len();
-    let jobs: Vec<Job> = all
-        .into_iter()
-        .filter(|j| folder.find(&j.variant.name, j.seed).is_none())
-        .collect();
+    let done = folder.done();
+    let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));
+    let jobs: Vec<Job> = all.into_iter().filter(missing).collect();
     if jobs.len() < total {
         eprintln!("resuming: {} of {total} runs are done", total - jobs.len());
     }
@@ -221,16 +222,15 @@ fn brief(row: &Row) -> String {
 }
 
 fn fill_ben(experiment: &Experiment, folder: &mut Folder) -> Outcome {
-    let rows = folder.document().rows.clone();
-    let mut found = Vec::new();
-    plan::fill_ben(experiment, &rows, |variant, seed, ben| {
-        found.push((variant.to_owned(), seed, ben))
+    let mut found = HashMap::new();
+    plan::fill_ben(experiment, &folder.document().rows, |row, ben| {
+        found.insert((row.variant.clone(), row.seed), ben);
     });
     let of = |row: &Row| {
         found
-            .iter()
-            .find(|(v, s, _)| row.key() == (v.as_str(), *s))
-            .and_then(|f| f.2)
+            .get(&(row.variant.clone(), row.seed))
+            .copied()
+            .flatten()
     };
     folder.amend(|row| row.ben = of(row)).map_err(usage)
 }

@@ -1,6 +1,7 @@
 //! Which runs a comparison is made of, and in which order: all variants with the first seed, then with the next, so that a
 //! drift of the machine touches all of them alike and a comparison cut short has whole rounds.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -113,33 +114,35 @@ fn single_path(scenario: &Scenario, variant: &Variant, path: &str) -> Scenario {
 }
 
 /// Fills in the aggregation benefit of every row from the medians of its yardsticks.
-pub fn fill_ben(
-    experiment: &Experiment,
-    rows: &[Row],
-    mut set: impl FnMut(&str, u64, Option<f64>),
-) {
-    for cell in &experiment.cells {
-        for variant in &cell.scenario.variants {
-            let reference = &yardstick_of(&cell.scenario.variants, variant).name;
-            let single: Option<Vec<f64>> = yardsticks(cell)
+pub fn fill_ben(experiment: &Experiment, rows: &[Row], mut set: impl FnMut(&Row, Option<f64>)) {
+    let mut by_variant: HashMap<&str, Vec<&Row>> = HashMap::new();
+    rows.iter()
+        .for_each(|row| by_variant.entry(&row.variant).or_default().push(row));
+    let of = |variant: &str| by_variant.get(variant).map_or(&[][..], Vec::as_slice);
+    let median = |variant: &str| {
+        metrics::median(
+            &of(variant)
                 .iter()
-                .filter(|(v, _)| v.name == *reference)
-                .map(|(v, path)| {
-                    let name = yardstick_name(&v.name, path);
-                    let goodputs: Vec<f64> = rows
-                        .iter()
-                        .filter(|r| r.variant == name)
-                        .map(|r| r.goodput_mbps)
-                        .collect();
-                    metrics::median(&goodputs)
-                })
+                .map(|r| r.goodput_mbps)
+                .collect::<Vec<_>>(),
+        )
+    };
+    for cell in &experiment.cells {
+        let yardsticks = yardsticks(cell);
+        for variant in &cell.scenario.variants {
+            let reference = yardstick_of(&cell.scenario.variants, variant);
+            let own = yardsticks
+                .iter()
+                .filter(|(v, _)| std::ptr::eq(*v, reference));
+            let single: Option<Vec<f64>> = own
+                .map(|(v, path)| median(&yardstick_name(&v.name, path)))
                 .collect();
-            let Some(single) = single else { continue };
-            for row in rows.iter().filter(|r| r.variant == variant.name) {
+            for row in of(&variant.name) {
                 set(
-                    &row.variant,
-                    row.seed,
-                    metrics::ben(row.goodput_mbps, &single),
+                    row,
+                    single
+                        .as_ref()
+                        .and_then(|s| metrics::ben(row.goodput_mbps, s)),
                 );
             }
         }
@@ -214,9 +217,7 @@ mod tests {
             row("lia/blest", 4.0),
         ];
         let mut seen = Vec::new();
-        fill_ben(&e, &rows, |variant, _, ben| {
-            seen.push((variant.to_owned(), ben))
-        });
+        fill_ben(&e, &rows, |row, ben| seen.push((row.variant.clone(), ben)));
         assert_eq!(
             seen,
             [

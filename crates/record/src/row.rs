@@ -93,11 +93,6 @@ impl Row {
             ..Row::default()
         }
     }
-
-    /// What a resumed comparison recognises a finished run by.
-    pub fn key(&self) -> (&str, u64) {
-        (&self.variant, self.seed)
-    }
 }
 
 /// Whether a connection takes the variant's choices. Where no MPTCP connection does, plain TCP without a controller of its

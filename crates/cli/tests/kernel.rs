@@ -1,0 +1,154 @@
+//! `multipilot compare` on the running kernel, over emulated paths. Without root these tests say so and do nothing; on CI
+//! that is a failure.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use common::*;
+use rustix::process::{kill_process, Pid, Signal};
+
+const PATHS: &str = "duration = '20s'\n[paths.a]\nrate = '20Mbit'\ndelay = '5ms'\n[paths.b]\nrate = '10Mbit'\ndelay = '10ms'\n";
+
+/// One emulation at a time: two would take each other's CPU.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if !rustix::process::geteuid().is_root() {
+        skip("the kernel world needs root");
+        return None;
+    }
+    Some(TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+}
+
+/// Calls `multipilot compare` on a scenario of this text.
+fn compare(text: &str, more: &[&str]) -> Reply {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    fs::write(&file, text).unwrap();
+    let args = [
+        "compare",
+        file.to_str().unwrap(),
+        "--world",
+        "kernel",
+        "--seeds",
+        "1",
+    ];
+    call(&[&args[..], more].concat())
+}
+
+#[test]
+fn a_file_over_two_paths_with_a_controller_of_the_kernel_and_ours() {
+    let Some(_turn) = turn() else { return };
+    let text = format!(
+        "{PATHS}[[connections]]\nbytes = '4MB'\n[[variants]]\ncontroller = ['linux-reno', 'lia']\n"
+    );
+    let reply = compare(&text, &["--json"]);
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    let rows = reply.json()["rows"].as_array().unwrap().clone();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(
+            (&row["fallback"], &row["unfinished"]),
+            (&false.into(), &0.into()),
+            "{row}"
+        );
+        let goodput = row["goodput_mbps"].as_f64().unwrap();
+        assert!(
+            (10.0..30.0).contains(&goodput),
+            "the paths give 30 Mbit/s: {row}"
+        );
+        for path in ["a", "b"] {
+            let share = row["path_mbps"][path].as_f64().unwrap() / goodput;
+            assert!(share > 0.1, "path {path} carried next to nothing: {row}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_a_run_leaves_no_namespace() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    fs::write(&file, format!("{PATHS}[[variants]]\ncontroller = 'lia'\n")).unwrap();
+    let out = folder.path().join("record");
+    let namespaces = || -> BTreeSet<String> {
+        let entries = fs::read_dir("/var/run/netns")
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .filter(|n| n.starts_with("multipilot-"))
+            .collect()
+    };
+    let before = namespaces();
+    let mut command = multipilot();
+    command
+        .arg("compare")
+        .arg(&file)
+        .args(["--world", "kernel", "--seeds", "1", "--out"])
+        .arg(&out);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while namespaces().is_subset(&before) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let own: BTreeSet<String> = namespaces().difference(&before).cloned().collect();
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let reply = Reply::from(child.wait_with_output().unwrap());
+    assert_eq!(reply.code, 130, "{}", reply.err);
+    assert!(
+        reply
+            .err
+            .contains("multipilot: interrupted; 0 runs are kept"),
+        "{}",
+        reply.err
+    );
+    assert!(own.is_disjoint(&namespaces()), "left behind: {own:?}");
+}
+
+#[test]
+fn a_run_that_fails_is_named_and_the_exit_code_is_1() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    fs::write(
+        &file,
+        format!("{PATHS}[[variants]]\ncontroller = 'linux-reno'\n"),
+    )
+    .unwrap();
+    // Too few file descriptors for a testbed.
+    let script = format!(
+        "ulimit -n 16; exec {} compare {} --world kernel --seeds 2 --json",
+        env!("CARGO_BIN_EXE_multipilot"),
+        file.display()
+    );
+    let reply = Reply::from(
+        std::process::Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(reply.code, 1, "{}", reply.err);
+    let document = reply.json();
+    assert_eq!(
+        (
+            document["rows"].as_array().unwrap().len(),
+            document["failed"].as_array().unwrap().len()
+        ),
+        (0, 2)
+    );
+    assert!(
+        reply.err.contains("multipilot: linux-reno seed 1: ")
+            && reply.err.ends_with("multipilot: 2 of 2 runs failed\n"),
+        "{}",
+        reply.err
+    );
+}
