@@ -16,6 +16,7 @@ pub mod time;
 mod world;
 
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mp_record::Run;
 use mp_scenario::{Scenario, Variant};
@@ -59,4 +60,36 @@ pub fn capture(scenario: &Scenario, variant: &Variant, seed: u64, out: impl Writ
     let (run, _) = world::World::build(scenario, variant, seed)?.run(Some(&mut capture))?;
     capture.finish().map_err(failed)?;
     Ok(run)
+}
+
+/// Simulates one run a seed on `threads` threads. Results are in the order of the seeds, and the same for any number of
+/// threads.
+pub fn simulate_many(
+    scenario: &Scenario,
+    variant: &Variant,
+    seeds: &[u64],
+    threads: usize,
+) -> Vec<Result<Run, Error>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&seed) = seeds.get(i) else { return done };
+            done.push((i, simulate(scenario, variant, seed)));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(seeds.len())).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, run)| run).collect()
 }

@@ -58,6 +58,7 @@ pub fn connection(paths: &[&str]) -> Connection {
         controller: None,
         path_manager: None,
         scheduler: None,
+        command: None,
     }
 }
 
