@@ -195,8 +195,12 @@ impl Folder {
         self.write_document()
     }
 
-    fn write_document(&self) -> Result<(), Error> {
-        self.replace("result.json", (self.document.to_json() + "\n").as_bytes())
+    fn write_document(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
+        self.replace("result.json", (self.document.to_json() + "\n").as_bytes())?;
+        self.written = Instant::now();
+        self.cost = begin.elapsed();
+        Ok(())
     }
 
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {

@@ -13,6 +13,7 @@ mod print;
 mod traffic;
 mod tree;
 mod units;
+mod variants;
 
 pub mod defaults;
 pub mod model;
@@ -156,6 +157,6 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("gilbert-elliott", links::GILBERT_ELLIOTT_KEYS),
         ("connections", traffic::CONNECTION_KEYS),
         ("events", traffic::EVENT_KEYS),
-        ("variants", traffic::VARIANT_KEYS),
+        ("variants", variants::VARIANT_KEYS),
     ]
 }

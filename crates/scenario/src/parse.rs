@@ -11,6 +11,7 @@ use crate::links::{self, DataFlow, DraftPath};
 use crate::model::{Buffers, Connection, Path, Scenario};
 use crate::traffic;
 use crate::tree::Node;
+use crate::variants;
 use crate::ReadFile;
 
 pub const TOP_KEYS: &[&str] = &[
@@ -82,7 +83,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, read: &ReadFile<'_>) -> Result<S
         paths,
         connections,
         events: traffic::events(top.get("events").as_ref(), &names, &link_names)?,
-        variants: traffic::variants(top.get("variants").as_ref())?,
+        variants: variants::variants(top.get("variants").as_ref())?,
     })
 }
 
