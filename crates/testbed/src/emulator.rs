@@ -44,6 +44,8 @@ pub enum Role {
 pub struct Traffic {
     pub down: AtomicU64,
     pub up: AtomicU64,
+    /// Data went without an MPTCP option.
+    pub plain: AtomicBool,
 }
 
 /// What became of the packets of a path, or of a shared link.
@@ -341,9 +343,13 @@ impl Loop {
             Role::Client { address, .. } => (address, true),
             Role::Server => (frame.source(), false),
         };
-        if let Some(traffic) = self.traffic.get(&client) {
-            let counter = if down { &traffic.down } else { &traffic.up };
-            counter.fetch_add(frame.payload(), Ordering::Relaxed);
+        let (Some(traffic), payload @ 1..) = (self.traffic.get(&client), frame.payload()) else {
+            return;
+        };
+        let counter = if down { &traffic.down } else { &traffic.up };
+        counter.fetch_add(payload, Ordering::Relaxed);
+        if !frame.has_mptcp() {
+            traffic.plain.store(true, Ordering::Relaxed);
         }
     }
 

@@ -62,27 +62,39 @@ impl Frame {
             .map_or(0, |(_, end)| total.saturating_sub(end) as u64)
     }
 
+    /// Whether a TCP packet has a Multipath TCP option.
+    pub fn has_mptcp(&self) -> bool {
+        self.options().any(|(kind, ..)| kind == MPTCP_OPTION)
+    }
+
+    /// TCP options: kind, offset in the frame, length.
+    fn options(&self) -> impl Iterator<Item = (u8, usize, usize)> + '_ {
+        let (mut at, end) = self.tcp().map_or((0, 0), |(start, end)| (start + 20, end));
+        std::iter::from_fn(move || {
+            let kind = *self.0.get(at).filter(|kind| at < end && **kind != 0)?;
+            let length = match kind {
+                1 => 1,
+                _ => usize::from(*self.0.get(at + 1)?),
+            };
+            let option = (kind, at, length);
+            at += length;
+            (length > 0 && at <= end).then_some(option)
+        })
+    }
+
     /// What a middlebox does that knows no Multipath TCP: its options become no-operations.
     pub fn strip_mptcp(&mut self) {
-        let Some((start, end)) = self.tcp() else {
+        let Some((start, _)) = self.tcp() else {
             return;
         };
-        let mut at = start + 20;
-        while at < end {
-            let length = match self.0[at] {
-                0 => break,
-                1 => 1,
-                _ => usize::from(*self.0.get(at + 1).unwrap_or(&0)),
-            };
-            if length == 0 || at + length > end {
-                break;
+        let found: Vec<_> = self
+            .options()
+            .filter(|(kind, ..)| *kind == MPTCP_OPTION)
+            .collect();
+        for (_, at, length) in found {
+            for i in at..at + length {
+                self.replace(start + 16, i, 1, (i - start) % 2 == 0);
             }
-            if self.0[at] == MPTCP_OPTION {
-                for i in at..at + length {
-                    self.replace(start + 16, i, 1, (i - start) % 2 == 0);
-                }
-            }
-            at += length;
         }
     }
 

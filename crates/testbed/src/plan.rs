@@ -30,6 +30,8 @@ pub struct Group {
     /// Indices in the scenario; the first is the primary.
     pub paths: Vec<usize>,
     pub management: PathManagement,
+    /// The flow that has this host to itself, because what its program moves is counted by host.
+    pub own: Option<usize>,
 }
 
 /// What one `[[connections]]` entry does.
@@ -43,6 +45,8 @@ pub struct Flow {
     pub controller: String,
     /// Whether the variant's controller parameters are meant for it.
     pub is_variants: bool,
+    /// A program in place of the built-in transfer.
+    pub command: Option<String>,
     pub bytes: Option<u64>,
     pub starts: Starts,
 }
@@ -78,7 +82,10 @@ impl Plan {
                     "scheduler {scheduler}: the stock kernel has only its own one; choose `default`, or --world sim"
                 )));
             }
-            let group = group(scenario, variant, connection)?;
+            let group = Group {
+                own: connection.command.is_some().then_some(i),
+                ..group(scenario, variant, connection)?
+            };
             let group = plan
                 .groups
                 .iter()
@@ -100,6 +107,7 @@ impl Plan {
                     .unwrap_or(&variant.controller)
                     .clone(),
                 is_variants: connection.controller.is_none(),
+                command: connection.command.clone(),
                 bytes: connection.bytes,
                 starts: starts(scenario, connection, &mut rng),
             });
@@ -125,6 +133,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             client,
             paths: paths[..1].to_vec(),
             management: PathManagement::None,
+            own: None,
         });
     }
     let manager = connection
@@ -146,6 +155,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
         client,
         paths: paths[..count].to_vec(),
         management,
+        own: None,
     })
 }
 

@@ -118,6 +118,11 @@ pub fn run_with(
             recorder: recorder.clone(),
             seed,
             hashes: hashes.clone(),
+            traffic: group
+                .paths
+                .iter()
+                .filter_map(|&path| Some((path, emulator.traffic(address(number, path).octets())?)))
+                .collect(),
         };
         threads
             .clients

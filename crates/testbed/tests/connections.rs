@@ -213,3 +213,29 @@ fn what_the_kernel_world_lacks_is_said_in_one_line() {
         assert!(!matches!(error, Error::Stopped));
     }
 }
+
+#[test]
+fn a_program_of_the_users_runs_over_mptcp_and_is_counted() {
+    let Some(_turn) = turn() else { return };
+    let command =
+        |text: &str| TWO_PATHS.replace("{ bytes", &format!("{{ command = '{text}', bytes"));
+    let run = run(&command(
+        "curl -sS --fail --interface \"$MULTIPILOT_ADDRESS\" -o /dev/null \"$MULTIPILOT_URL\"",
+    ));
+    let transfer = only(&run);
+    assert!(
+        transfer.end_s.is_some() && !transfer.fallback,
+        "{:?}",
+        run.notes
+    );
+    assert!((6_000_000..6_500_000).contains(&transfer.bytes));
+    assert!(bytes_on(transfer, "a") > 1_000_000 && bytes_on(transfer, "b") > 1_000_000);
+
+    let failed = common::run(&command("echo no such luck >&2; exit 3"));
+    assert_eq!(only(&failed).end_s, None);
+    assert!(
+        failed.notes[0].contains("exit status: 3: no such luck"),
+        "{:?}",
+        failed.notes
+    );
+}

@@ -22,8 +22,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::body::{Body, Hash};
+use super::command::{delivered, went_plain, Program};
 use super::recorder::{End, Probe, Recorder};
 use super::{socket, Service, FIRST_PORT};
+use crate::emulator::Traffic;
 use crate::error::Context;
 use crate::network::{address, SERVER};
 use crate::plan::{Group, PathManagement, Starts, NDIFFPORTS};
@@ -38,6 +40,8 @@ pub struct Client {
     pub recorder: Arc<Recorder>,
     pub seed: u64,
     pub hashes: Arc<HashMap<u64, Hash>>,
+    /// Of this host on each of its paths (index in the scenario).
+    pub traffic: Vec<(usize, Arc<Traffic>)>,
 }
 
 type Thread = std::thread::JoinHandle<Result<(), Error>>;
@@ -138,6 +142,14 @@ impl Local {
         let broke_off = |e: Box<dyn std::error::Error>| {
             recorder.note(format!("transfer {id} of {} broke off: {e}", flow.name));
         };
+        if let Some(command) = &flow.command {
+            let work = self.command(id, index, command);
+            tokio::select! {
+                result = work => result.unwrap_or_else(|e| broke_off(e.into())),
+                _ = &mut cut => self.count(id, index),
+            }
+            return;
+        }
         let connected = tokio::select! {
             connected = self.connect(index) => connected,
             _ = &mut cut => return,
@@ -169,6 +181,29 @@ impl Local {
                 }
             }
         }
+    }
+
+    /// Runs the user's program; it dies with this future.
+    async fn command(&self, id: u32, index: usize, text: &str) -> Result<(), String> {
+        let client = &self.client;
+        let service = &client.services[index];
+        let started = Program::start(text, index, client.number, &client.group, service);
+        let mut program = started.map_err(|e| e.to_string())?;
+        let result = program.wait().await;
+        self.count(id, index);
+        if result.is_ok() {
+            client.recorder.end(id, None);
+        }
+        result
+    }
+
+    fn count(&self, id: u32, index: usize) {
+        let client = &self.client;
+        let flow = &client.services[index].flow;
+        let moved = delivered(&client.traffic, flow.upload);
+        client
+            .recorder
+            .moved(id, moved, flow.mptcp && went_plain(&client.traffic));
     }
 
     async fn connect(&self, index: usize) -> io::Result<(TcpStream, Rc<OwnedFd>)> {

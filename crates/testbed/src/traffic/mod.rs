@@ -2,6 +2,7 @@
 
 mod body;
 mod client;
+mod command;
 mod recorder;
 mod server;
 mod socket;

@@ -102,8 +102,12 @@ impl Recorder {
         transfer.intact = intact;
     }
 
-    pub fn bytes(&self, id: u32) -> u64 {
-        self.state().live[id as usize].transfer.bytes
+    /// What a program moved, by path, where no socket of ours could tell.
+    pub fn moved(&self, id: u32, by_path: Vec<(usize, u64)>, fallback: bool) {
+        let live = &mut self.state().live[id as usize];
+        live.transfer.bytes = by_path.iter().map(|(_, bytes)| bytes).sum();
+        live.transfer.fallback = fallback;
+        live.received = by_path;
     }
 
     pub fn note(&self, note: String) {
