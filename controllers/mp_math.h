@@ -75,12 +75,12 @@ MP_INLINE struct mp_real mp_mul(struct mp_real a, struct mp_real b)
 	return r;
 }
 
-/* By 0: some large number, as BPF has it, and no trap. */
+/* By 0: larger than any number, and no trap. */
 MP_INLINE struct mp_real mp_div(struct mp_real a, struct mp_real b)
 {
-	mp_u64 divisor = b.m + ((b.m - 1) >> 63); /* 1 for 0 */
+	mp_u64 divisor = b.m + ((b.m - 1) >> 63 << 31); /* 0 as if normalised */
 	mp_u64 quotient = (a.m << 32) / divisor; /* in (2^31, 2^33) */
-	mp_u64 carry = (quotient >> 32) & 1;
+	mp_u64 carry = quotient >> 32;
 	struct mp_real r = { quotient >> carry, a.e - b.e - 32 + (mp_s64)carry };
 
 	return r;

@@ -10,6 +10,7 @@ fn main() {
         .include(headers)
         .opt_level(2) // the simulator calls these per ACK, in debug builds too
         .flag("-fno-strict-aliasing")
+        .flag("-fwrapv") // as BPF wraps: both builds must agree on any words whatever
         .flag("-Wall")
         .flag("-Wextra")
         .flag("-Werror")
