@@ -112,22 +112,20 @@ static __always_inline void sample(struct bpf_sock_ops *event, int closed)
 		s->backup = BPF_CORE_READ_BITFIELD_PROBED(context, backup) |
 			    BPF_CORE_READ_BITFIELD_PROBED(context, request_bkup);
 	}
-	bpf_ringbuf_submit(s, 0);
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP); /* the reader looks every 20 ms */
 }
 
 SEC("sockops")
 int mp_watch(struct bpf_sock_ops *event)
 {
-	__u64 cookie;
+	__u64 cookie = bpf_get_netns_cookie(event);
 
+	/* On every event: another program may have asked for this socket's. */
+	if (!mp_telemetry.all_namespaces && !bpf_map_lookup_elem(&mp_namespaces, &cookie))
+		return 1;
 	switch (event->op) {
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (!mp_telemetry.all_namespaces) {
-			cookie = bpf_get_netns_cookie(event);
-			if (!bpf_map_lookup_elem(&mp_namespaces, &cookie))
-				break;
-		}
 		bpf_sock_ops_cb_flags_set(event, BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG |
 							 BPF_SOCK_OPS_STATE_CB_FLAG);
 		break;

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::error::{Context, Error};
 
@@ -11,7 +11,9 @@ const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// For one socket, TCP or MPTCP; before it connects, to have it from the first packet on.
 pub fn for_socket(socket: BorrowedFd<'_>, kernel_name: &str) -> Result<(), Error> {
-    set(socket, kernel_name).map_err(|error| {
+    // An MPTCP socket that has no subflow yet takes any name, and falls back silently later: ask a TCP socket first.
+    let probe = tcp_socket().context("socket")?;
+    set(probe.as_fd(), kernel_name).and_then(|()| set(socket, kernel_name)).map_err(|error| {
         let why = match error.raw_os_error() {
             Some(libc::ENOENT) => "it is not registered (any more)".to_owned(),
             Some(libc::EPERM) => "only root may choose it; sysctl net.ipv4.tcp_allowed_congestion_control lists the others".to_owned(),
@@ -84,7 +86,7 @@ pub fn inside<T: Send>(
 /// Whether the kernel has it, perhaps in a module that this makes it load.
 pub(crate) fn loads(kernel_name: &str) -> bool {
     tcp_socket()
-        .and_then(|socket| set(std::os::fd::AsFd::as_fd(&socket), kernel_name))
+        .and_then(|socket| set(socket.as_fd(), kernel_name))
         .is_ok()
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapHandle};
+use libbpf_rs::{query, MapCore, MapFlags, MapHandle, MapType};
 use mp_controllers::PARAMETERS;
 
 use crate::error::{Context, Error};
@@ -15,6 +15,9 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// The kernel's own, under the names that multipilot has for them.
 pub const BUILT_IN: [(&str, &str); 3] =
     [("linux-reno", "reno"), ("cubic", "cubic"), ("bbr", "bbr")];
+
+/// Key of the only element of a struct_ops map.
+const FIRST: [u8; 4] = [0; 4];
 
 /// A controller that sockets of this machine can choose while this value lives.
 #[derive(Debug)]
@@ -194,7 +197,7 @@ fn remove(kernel_name: &str, _lock: &state::Lock) -> Result<u64, Error> {
     let pins = pins(kernel_name)?;
     if let Ok(map) = MapHandle::from_pinned_path(pins.join("ops")) {
         // Fails where it was never registered or somebody else has unregistered it: both are what we want.
-        let _ = map.delete(&0u32.to_ne_bytes());
+        let _ = map.delete(&FIRST);
     }
     let sockets = object::counters(&pins.join("counters")).map_or(0, |counters| counters.sockets);
     for folder in [pins, state::controllers().join(kernel_name)] {
@@ -215,11 +218,9 @@ fn register(
     log_calls: bool,
     pins: &Path,
 ) -> Result<(), Error> {
-    if is_available(name) {
+    if is_available(name) && !unregister_unpinned(name) {
         return Err(Error::Failed(format!(
-            "a congestion controller named {name} is registered already, but not pinned in {}: unregister it with \
-             `bpftool struct_ops unregister name mp_ops`",
-            pins.display()
+            "a congestion controller named {name} is registered already, and not by multipilot: unregister it, or unload its module"
         )));
     }
     // Pins of a process that died between pinning and registering.
@@ -249,6 +250,28 @@ fn register(
     // Registered is registered: without this, dropping the link would undo it.
     link.disconnect();
     Ok(())
+}
+
+/// Finds a controller of ours whose pins are gone (bpffs was unmounted, or is another mount namespace's) by its name in
+/// the kernel's list of maps, and unregisters it. Sockets that use it keep it.
+fn unregister_unpinned(name: &str) -> bool {
+    let named = |value: &[u8]| {
+        let mut terminated = name.as_bytes().to_vec();
+        terminated.push(0);
+        value
+            .windows(terminated.len())
+            .any(|window| window == terminated)
+    };
+    query::MapInfoIter::default()
+        .filter(|info| info.ty == MapType::StructOps && info.name == "mp_ops")
+        .filter_map(|info| MapHandle::from_map_id(info.id).ok())
+        .filter(|map| {
+            map.lookup(&FIRST, MapFlags::ANY)
+                .ok()
+                .flatten()
+                .is_some_and(|value| named(&value))
+        })
+        .any(|map| map.delete(&FIRST).is_ok())
 }
 
 fn built_in(

@@ -8,26 +8,38 @@ use std::path::{Path, PathBuf};
 use crate::error::{Context, Error};
 use crate::state;
 
-/// Where bpffs is mounted.
+/// Always the same place, else two processes would not see each other's pins.
 pub(crate) fn bpffs() -> Result<PathBuf, Error> {
-    find_or_mount("bpf", Path::new("/sys/fs/bpf"))
+    let place = PathBuf::from("/sys/fs/bpf");
+    let _alone = state::lock_mounts()?;
+    if !mounted("bpf")?.contains(&place) {
+        mount("bpf", &place)?;
+    }
+    Ok(place)
 }
 
-/// The root of the cgroup v2 hierarchy.
+/// The root of the cgroup v2 hierarchy, wherever the system has it.
 pub(crate) fn cgroup2() -> Result<PathBuf, Error> {
-    find_or_mount("cgroup2", &Path::new(state::DIR).join("cgroup"))
+    let _alone = state::lock_mounts()?;
+    if let Some(place) = mounted("cgroup2")?.into_iter().next() {
+        return Ok(place);
+    }
+    let place = Path::new(state::DIR).join("cgroup");
+    mount("cgroup2", &place)?;
+    Ok(place)
 }
 
-fn find_or_mount(kind: &str, place: &Path) -> Result<PathBuf, Error> {
+fn mounted(kind: &str) -> Result<Vec<PathBuf>, Error> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
-    let mounted = mounts.lines().find_map(|line| {
+    let places = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ');
         let (_, place, found) = (fields.next()?, fields.next()?, fields.next()?);
         (found == kind).then(|| PathBuf::from(place))
     });
-    if let Some(place) = mounted {
-        return Ok(place);
-    }
+    Ok(places.collect())
+}
+
+fn mount(kind: &str, place: &Path) -> Result<(), Error> {
     if !place.exists() {
         fs::create_dir_all(place).context(format!("cannot create {}", place.display()))?;
     }
@@ -49,5 +61,5 @@ fn find_or_mount(kind: &str, place: &Path) -> Result<PathBuf, Error> {
         return Err(io::Error::last_os_error())
             .context(format!("cannot mount {kind} at {}", place.display()));
     }
-    Ok(place.to_owned())
+    Ok(())
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
@@ -21,21 +22,41 @@
 
 #define TYPE_MASK 0xf /* the rest of `type` are flags, linux/net.h */
 
-static void choose_controller(int fd)
+static int (*next)(int, int, int);
+
+static int set(int fd, const char *name)
 {
-	static int complained;
+	return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name));
+}
+
+/* An MPTCP socket without subflows takes any name and later ignores it: a TCP socket tells whether there is such a one. */
+static void check_controller(int domain, const char *name)
+{
+	static int checked;
+	int fd;
+
+	if (checked)
+		return;
+	checked = 1;
+	fd = next(domain, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	if (fd >= 0 && set(fd, name))
+		fprintf(stderr, "multipilot: cannot use the congestion controller %s: %s\n", name, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void choose_controller(int fd, int domain)
+{
 	const char *name = getenv("MULTIPILOT_CONTROLLER");
 
-	if (!name || !*name || !setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)))
+	if (!name || !*name)
 		return;
-	if (!complained)
-		fprintf(stderr, "multipilot: cannot use the congestion controller %s: %s\n", name, strerror(errno));
-	complained = 1;
+	check_controller(domain, name);
+	set(fd, name);
 }
 
 int socket(int domain, int type, int protocol)
 {
-	static int (*next)(int, int, int);
 	int fd = -1, error = errno;
 
 	if (!next)
@@ -48,7 +69,7 @@ int socket(int domain, int type, int protocol)
 	if (fd < 0)
 		fd = next(domain, type, protocol);
 	if (fd >= 0) {
-		choose_controller(fd);
+		choose_controller(fd, domain);
 		errno = error;
 	}
 	return fd;

@@ -19,8 +19,17 @@ pub(crate) const DIR: &str = "/run/multipilot";
 pub(crate) struct Lock(#[allow(dead_code)] File);
 
 pub(crate) fn lock() -> Result<Lock, Error> {
+    lock_file("lock")
+}
+
+/// For mounting, so that two do not mount one over the other; may be taken inside of [`lock`].
+pub(crate) fn lock_mounts() -> Result<Lock, Error> {
+    lock_file("mounts.lock")
+}
+
+fn lock_file(name: &str) -> Result<Lock, Error> {
     fs::create_dir_all(DIR).context(format!("cannot create {DIR}"))?;
-    let path = format!("{DIR}/lock");
+    let path = format!("{DIR}/{name}");
     let file = File::create(&path).context(&path)?;
     flock(&file, libc::LOCK_EX).context(&path)?;
     Ok(Lock(file))

@@ -18,6 +18,9 @@ use crate::{check, mounts, object};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/telemetry.o"));
 
+/// How often samples are fetched; the kernel side wakes nobody.
+const FETCH: Duration = Duration::from_millis(20);
+
 /// One subflow at one time, seen from this end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
@@ -64,6 +67,15 @@ struct Shared {
 impl Telemetry {
     /// Watches the sockets of these network namespaces (by cookie), or of all where none is named.
     pub fn start(namespaces: &[u64], interval: Duration) -> Result<Telemetry, Error> {
+        Telemetry::with_buffer(namespaces, interval, 1 << 20)
+    }
+
+    /// With room for so many bytes (a power of two, at least a page) of samples of 96 bytes that are not yet fetched.
+    pub fn with_buffer(
+        namespaces: &[u64],
+        interval: Duration,
+        buffer: u32,
+    ) -> Result<Telemetry, Error> {
         check::check()?;
         let (stop, shared) = (
             Arc::new(AtomicBool::new(false)),
@@ -75,7 +87,8 @@ impl Telemetry {
             std::thread::Builder::new()
                 .name("telemetry".into())
                 .spawn(move || {
-                    if let Err(error) = watch(&namespaces, interval, &stop, &shared, &ready) {
+                    if let Err(error) = watch(&namespaces, interval, buffer, &stop, &shared, &ready)
+                    {
                         let _ = ready.send(Err(error));
                     }
                 })
@@ -123,11 +136,12 @@ impl Drop for Telemetry {
 fn watch(
     namespaces: &[u64],
     interval: Duration,
+    buffer: u32,
     stop: &AtomicBool,
     shared: &Mutex<Shared>,
     ready: &mpsc::SyncSender<Result<(), Error>>,
 ) -> Result<(), Error> {
-    let object = load(namespaces, interval)?;
+    let object = load(namespaces, interval, buffer)?;
     let root = mounts::cgroup2()?;
     let cgroup = File::open(&root).context(root.display())?;
     let program = object
@@ -159,22 +173,18 @@ fn watch(
     let _ = ready.send(Ok(()));
     loop {
         let last = stop.load(Ordering::Relaxed);
-        if last {
-            ring.consume().context("mp_samples")?;
-        } else {
-            // Interrupted by a signal is no error.
-            ring.poll_raw(Duration::from_millis(20));
-        }
+        ring.consume().context("mp_samples")?;
         if let Ok(Some(value)) = dropped.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) {
             shared.lock().unwrap().dropped = u64::from_ne_bytes(value[..8].try_into().unwrap());
         }
         if last {
             return Ok(());
         }
+        std::thread::sleep(FETCH);
     }
 }
 
-fn load(namespaces: &[u64], interval: Duration) -> Result<Object, Error> {
+fn load(namespaces: &[u64], interval: Duration, buffer: u32) -> Result<Object, Error> {
     let mut open = object::open(OBJECT)?;
     let mut settings = open
         .maps_mut()
@@ -185,6 +195,11 @@ fn load(namespaces: &[u64], interval: Duration) -> Result<Object, Error> {
         .expect("the settings have a value");
     value[..8].copy_from_slice(&(interval.as_nanos() as u64).to_ne_bytes());
     value[8..16].copy_from_slice(&u64::from(namespaces.is_empty()).to_ne_bytes());
+    let mut samples = open
+        .maps_mut()
+        .find(|map| map.name() == "mp_samples")
+        .expect("telemetry.bpf.c has this map");
+    samples.set_max_entries(buffer).context("mp_samples")?;
     let object = object::quietly(|| open.load())
         .map_err(|why| Error::Failed(format!("the kernel refused the telemetry program: {why}")))?;
     let watched = object

@@ -1,0 +1,215 @@
+//! Who holds a controller, and what is left when a holder goes, however it goes.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+use common::kernel_ready;
+use common::lab::{self, Lab};
+use mp_kernel::{choose, controller};
+use socket2::Protocol;
+
+/// Settings that nobody else uses, so that other users of this machine do not hold the controller too.
+fn unique(number: u64) -> [(&'static str, u64); 1] {
+    [(
+        "target_us",
+        1_000_000 + u64::from(std::process::id()) * 10 + number,
+    )]
+}
+
+fn is_available(name: &str) -> bool {
+    let names =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    names.split_whitespace().any(|available| available == name)
+}
+
+#[test]
+fn holders_share_a_controller_and_the_last_unregisters_it() {
+    if !kernel_ready() {
+        return;
+    }
+    let first = controller::acquire("rsf-db", &unique(1)).unwrap();
+    let second = controller::acquire("rsf-db", &unique(1)).unwrap();
+    let other = controller::acquire("rsf-db", &unique(2)).unwrap();
+    let name = first.kernel_name().to_owned();
+    assert_eq!(second.kernel_name(), name);
+    assert_ne!(
+        other.kernel_name(),
+        name,
+        "other settings are another controller"
+    );
+    let listed = controller::list()
+        .unwrap()
+        .into_iter()
+        .find(|listed| listed.kernel_name == name)
+        .unwrap();
+    assert_eq!(
+        (
+            listed.holders,
+            listed.about.starts_with("rsf-db target_us=")
+        ),
+        (2, true),
+        "{listed:?}"
+    );
+    drop(first);
+    assert!(is_available(&name));
+    drop(second);
+    assert!(!is_available(&name));
+    assert!(!std::path::Path::new("/sys/fs/bpf/multipilot")
+        .join(&name)
+        .exists());
+}
+
+/// Not a test by itself: what another process does in the tests below.
+#[test]
+fn holder_process() {
+    let Ok(number) = std::env::var("MULTIPILOT_TEST_HOLDER") else {
+        return;
+    };
+    let times: usize = std::env::var("MULTIPILOT_TEST_TIMES")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let parameters = [("target_us", number.parse().unwrap())];
+    for _ in 0..times {
+        drop(controller::acquire("rsf-db", &parameters).unwrap());
+    }
+    let held = controller::acquire("rsf-db", &parameters).unwrap();
+    println!("\nholds {}", held.kernel_name());
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn holder(parameters: &[(&str, u64)], times: usize) -> (std::process::Child, String) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder_process", "--nocapture"])
+        .env("MULTIPILOT_TEST_HOLDER", parameters[0].1.to_string())
+        .env("MULTIPILOT_TEST_TIMES", times.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let name = lines
+        .find_map(|line| line.strip_prefix("holds ").map(str::to_owned))
+        .expect("the holder failed");
+    (child, name)
+}
+
+#[test]
+fn what_a_killed_holder_left_the_next_call_collects() {
+    if !kernel_ready() {
+        return;
+    }
+    let (mut child, name) = holder(&unique(3), 0);
+    assert!(is_available(&name));
+    assert!(controller::list()
+        .unwrap()
+        .iter()
+        .any(|listed| listed.kernel_name == name && listed.holders == 1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_available(&name), "nobody has looked yet");
+    assert!(!controller::list()
+        .unwrap()
+        .iter()
+        .any(|listed| listed.kernel_name == name));
+    assert!(!is_available(&name));
+}
+
+#[test]
+fn processes_that_come_and_go_at_once_agree() {
+    if !kernel_ready() {
+        return;
+    }
+    let starting: Vec<_> = (0..3)
+        .map(|_| std::thread::spawn(|| holder(&unique(4), 15)))
+        .collect();
+    let holders: Vec<_> = starting
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    let name = holders[0].1.clone();
+    let listed = controller::list().unwrap();
+    assert_eq!(
+        listed
+            .iter()
+            .find(|listed| listed.kernel_name == name)
+            .map(|listed| listed.holders),
+        Some(3)
+    );
+    for (mut child, _) in holders {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(!is_available(&name));
+}
+
+#[test]
+fn sockets_outlive_the_controller_they_use() {
+    if !kernel_ready() {
+        return;
+    }
+    let lab = Lab::new(Some("30mbit"));
+    let loaded = controller::acquire("rsf-db", &unique(5)).unwrap();
+    let name = loaded.kernel_name().to_owned();
+    let mut still = 0;
+    let upload = lab.upload(&name, 4 << 20, || {
+        still = controller::unload(&name).unwrap()
+    });
+    assert_eq!(
+        (upload.received, upload.fallback, still),
+        (4 << 20, false, 2),
+        "the transfer goes on to its end"
+    );
+    assert!(!is_available(&name));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let refused = choose::for_socket(socket.as_fd(), &name)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("not registered"), "{refused}");
+    let error = controller::unload(&name).unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+    // The holder notices nothing worse than that there is nothing left to give back.
+    assert_eq!(loaded.release().unwrap(), 0);
+}
+
+#[test]
+fn a_controller_without_its_pins_is_found_and_replaced() {
+    if !kernel_ready() {
+        return;
+    }
+    let lost = controller::acquire("rsf-db", &unique(6)).unwrap();
+    let name = lost.kernel_name().to_owned();
+    std::fs::remove_dir_all(std::path::Path::new("/sys/fs/bpf/multipilot").join(&name)).unwrap();
+    assert!(is_available(&name));
+    let found = controller::acquire("rsf-db", &unique(6)).unwrap();
+    assert_eq!(found.kernel_name(), name);
+    assert_eq!(found.counters().unwrap().unwrap().sockets, 0);
+    drop((lost, found));
+    assert!(!is_available(&name));
+}
+
+#[test]
+fn a_namespace_takes_a_controller_as_its_default() {
+    if !kernel_ready() {
+        return;
+    }
+    let lab = Lab::new(None);
+    let loaded = controller::acquire("rsf-db", &unique(7)).unwrap();
+    choose::for_namespace(lab.b(), loaded.kernel_name()).unwrap();
+    let congestion = choose::inside(lab.b(), || {
+        let socket = lab::listen(Protocol::MPTCP);
+        socket.tcp_congestion().unwrap()
+    });
+    assert!(congestion
+        .unwrap()
+        .starts_with(loaded.kernel_name().as_bytes()));
+    let error = choose::for_namespace(lab.a(), "nosuch")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("nosuch"), "{error}");
+}
