@@ -136,9 +136,9 @@ def _lines(axes: Axes, panel: Panel) -> None:
         axes.axvline(at, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
         axes.annotate(
             word,
-            (at, 1),
+            (at, 0),
             xycoords=("data", "axes fraction"),
-            xytext=(4, -10),
+            xytext=(4, 6),
             textcoords="offset points",
             color=svg.MUTED,
             fontsize=8.5,
@@ -148,7 +148,10 @@ def _lines(axes: Axes, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
     elif panel.from_zero:
-        axes.set_ylim(bottom=0)
+        # A wide band of few runs must not squeeze the curves.
+        highest = [v for curve in panel.curves for v in _split(curve.y)[0] if not math.isnan(v)]
+        highest += [float(v) for mark in panel.marks for v in _split([mark.y])[0]]
+        axes.set_ylim(0, 1.35 * max(highest, default=1.0))
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     handles, labels = axes.get_legend_handles_labels()
@@ -172,7 +175,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
         lw=0,
         zorder=2,
     )
-    top = panel.low
+    top = panel.low + 1e-9
     for spot, value, half in zip(spots, values, halves, strict=True):
         if math.isnan(value):
             axes.text(spot, panel.low, "not\nmeasured", ha="center", va="bottom", color=svg.MUTED, fontsize=8)

@@ -126,7 +126,7 @@ def _measure(
 
 def _estimate(point: Point, results: Results) -> float:
     """Seconds of real time that a kernel run will take: what it took in the simulator, and the setting up."""
-    elapsed = results.mean(SIM, point.scenario, point.controller, "elapsed_s", point.cell)
+    elapsed = results.mean(SIM, point.scenario, point.variant, "elapsed_s", point.cell)
     return (elapsed.mean if elapsed.n else 60.0) + 3.0
 
 

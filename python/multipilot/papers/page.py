@@ -18,8 +18,13 @@ nav { font-size: 14px; margin: 18px 0 0; columns: 2; column-gap: 32px }
 nav a, p a { color: var(--accent); text-decoration: none }
 nav a { display: block; padding: 1px 0 }
 td.name, th.name { text-align: left; padding-left: 0 }
-tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600 }
-tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding: 2px 0 14px }
+table.wide tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600; font-size: 14px }
+table.wide tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding: 2px 0 14px }
+table.wide { font-size: 13px }
+table.wide th, table.wide td { padding: 5px 5px; vertical-align: top }
+table.wide th { font-size: 12px; vertical-align: bottom }
+table.wide td .half { display: block; font-size: 11px; line-height: 1.2 }
+table.wide th:first-child, table.wide td:first-child { padding-left: 0 }
 td.claim { font-weight: 650; color: var(--accent) }
 td.no { color: var(--warn) }
 p.equation { font-family: "STIX Two Math", "Cambria Math", "DejaVu Serif", serif; margin: 4px 0 12px 24px }
@@ -49,7 +54,7 @@ def paragraph(text: str, style: str = "lead") -> str:
     return f'<p class="{style}">{escape(text)}</p>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, style: str = "") -> str:
     """Cells are HTML; the first ``names`` columns read as text."""
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -59,7 +64,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) ->
         )
 
     body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f"<table><thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    opening = f'<table class="{style}">' if style else "<table>"
+    return f"{opening}<thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def render(paper: str, title: str, source: str, summary: Sequence[str], facts: str, sections: Sequence[Section]) -> str:

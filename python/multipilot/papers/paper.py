@@ -34,6 +34,11 @@ class Point:
     path_manager: str = "fullmesh"
 
     @property
+    def variant(self) -> str:
+        """As results call it."""
+        return "tcp" if (self.controller, self.path_manager) == ("reno", "single") else self.controller
+
+    @property
     def name(self) -> str:
         where = " ".join(f"{key.removeprefix('paths.')}={value}" for key, value in self.cell.items())
         who = self.controller if self.path_manager == "fullmesh" else f"{self.controller} over one path"

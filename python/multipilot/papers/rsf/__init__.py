@@ -47,8 +47,9 @@ def _points() -> tuple[Point, ...]:
     two = next(row for row in TABLE if row.id == "2")
     second = [Point(two.scenario, two.cell, c) for c in ("rsf-db", "lia", "reno", "bbr", "olia", "balia")]
     harm = [Point("9-shared-bottleneck", SHARED_BDP, c) for c in ("rsf-db", "lia", "bbr")]
+    goal = [Point("goal-1-throughput", {}, "lia"), Point("goal-1-throughput", {}, "reno", "single")]
     rest = [Point(row.scenario, row.cell, c) for row in TABLE if row.id != "2" for c in (row.rsf, "lia")]
-    return (*long, *second, *harm, *rest)
+    return (*long, *second, *harm, *goal, *rest)
 
 
 def _summary(results: Results) -> list[str]:

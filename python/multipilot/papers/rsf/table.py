@@ -49,7 +49,7 @@ def number(mean: Mean | float | None, digits: int = 2) -> str:
     if mean is None:
         return '<span class="muted">–</span>'
     if isinstance(mean, float):
-        return f"{mean:.{digits}f}"
+        return f"{mean:.{digits}f}" if not math.isnan(mean) else number(None)
     if math.isnan(mean.mean):
         return '<span class="muted">–</span>'
     half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
@@ -63,27 +63,22 @@ def _cells(values: Iterable[Mean | float | None], gain: Mean | float | None) -> 
     return "".join(f"<td>{number(v)}</td>" for v in values) + f'<td class="claim">{number(gain)}</td>'
 
 
-def _lines(numbers: Numbers, kernel: bool) -> list[str]:
+def _lines(numbers: Numbers) -> list[str]:
     row = numbers.row
     paper = [row.paper.get("rsf" if v == row.rsf else v) for v in COLUMNS]
     lines = [f"<tr><td>paper</td>{_cells(paper, numbers.paper_gain)}</tr>"]
     shown = {"connection": "a connection", "total": "all five", "path": "a path"}
     if row.id == "7":
         shown["total"] = "all flows"
-    readings = [row.reading, *(r for r in ("connection", "total") if r != row.reading)]
-    for index, reading in enumerate(readings):
-        means = [
-            numbers.mean(v, SIM, reading) if v != "tcp" or index == 0 or not row.tcp_competes else None for v in COLUMNS
-        ]
-        if row.tcp_competes and index > 0:
-            means[0] = None
-        gain = numbers.gain() if index == 0 else None
-        lines.append(f"<tr><td>simulator, {shown[reading]}</td>{_cells(means, gain)}</tr>")
-    if kernel:
-        measured = [numbers.mean(v, KERNEL) for v in COLUMNS]
-        if any(m.n for m in measured):
-            gain = numbers.gain(KERNEL)
-            lines.append(f"<tr><td>kernel, {shown[row.reading]}</td>{_cells(measured, gain)}</tr>")
+    means: list[Mean | float | None] = [numbers.mean(v) for v in COLUMNS]
+    lines.append(f"<tr><td>simulator, {shown[row.reading]}</td>{_cells(means, numbers.gain())}</tr>")
+    for reading in ("connection", "total"):
+        if reading != row.reading:
+            also = [None if v == "tcp" and row.tcp_competes else numbers.mean(v, SIM, reading).mean for v in COLUMNS]
+            lines.append(f"<tr><td>simulator, {shown[reading]}</td>{_cells(also, None)}</tr>")
+    kernel = [numbers.mean(v, KERNEL) for v in COLUMNS]
+    if any(m.n for m in kernel):
+        lines.append(f"<tr><td>kernel, {shown[row.reading]}</td>{_cells(kernel, numbers.gain(KERNEL))}</tr>")
     predicted = [fluid(row, v) for v in COLUMNS]
     if any(p is not None for p in predicted):
         best = max(p for v in RIVALS if (p := fluid(row, v)) is not None)
@@ -94,7 +89,7 @@ def _lines(numbers: Numbers, kernel: bool) -> list[str]:
 
 def show(results: Results) -> Section:
     """The whole of table 2."""
-    head = ["", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best of<br>LIA, OLIA, BALIA"]
+    head = ["", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best<br>of the three"]
     body = []
     for row in TABLE:
         numbers = Numbers(results, row, row.cell)
@@ -103,9 +98,14 @@ def show(results: Results) -> Section:
         body.append(
             f'<tr class="row"><td colspan="{span}">{row.id} · {escape(row.title)} · the paper ran {form}</td></tr>'
         )
-        body += _lines(numbers, kernel=True)
+        body += _lines(numbers)
         body.append(f'<tr class="why"><td colspan="{span}">{escape(row.why(numbers))}</td></tr>')
-    html = "<table><thead><tr>" + "".join(f"<th>{h}</th>" for h in head) + "</tr></thead><tbody>" + "".join(body)
+    html = (
+        '<table class="wide"><thead><tr>'
+        + "".join(f"<th>{h}</th>" for h in head)
+        + "</tr></thead><tbody>"
+        + "".join(body)
+    )
     return Section(
         "table2",
         "Table 2: every scenario",
@@ -155,7 +155,7 @@ def show_deep(results: Results) -> Section:
             "The paper does not say how large its buffers were. Netem's default of 1000 packets is many times a "
             "bandwidth-delay product on these paths. " + (verdict if lines else "Not measured here."),
         ],
-        [table(head, lines, names=2)] if lines else [],
+        [table(head, lines, names=2, style="wide")] if lines else [],
         ["Simulator, Mbit/s, in the reading of each row."],
     )
 
