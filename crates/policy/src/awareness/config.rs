@@ -12,13 +12,15 @@ pub struct Threshold<T> {
 pub struct Loss {
     /// Packets over which loss is judged (the paper's N).
     pub window: u64,
-    /// Lower 95 % bound of the loss above which a path is parked (the paper's γ), for paths of a minimum RTT below
-    /// [`Loss::long_rtt_us`]; `back` holds for a path that has just returned.
+    /// Lower 95 % bound of the loss events per packet above which a path is suspected (the paper's γ), for paths of a
+    /// minimum RTT below [`Loss::long_rtt_us`]; `back` holds for a path that has been parked of late.
     pub short: Threshold<f64>,
     /// The same for the other paths.
     pub long: Threshold<f64>,
     /// µs
     pub long_rtt_us: u32,
+    /// Bound from which a path is parked for its loss alone, provided that another one is better.
+    pub hopeless: f64,
 }
 
 /// A slow path that holds up the whole stream.
@@ -62,8 +64,7 @@ pub struct Config {
     /// Smoothed RTT, µs.
     pub rtt: Option<Threshold<u32>>,
     pub contribution: Option<Contribution>,
-    /// A path that delivers this share of the stream, or more, is kept whatever it loses: without it there would be
-    /// less.
+    /// A path that delivers this share of the stream, or more, is not left out on trial.
     pub keep_share: f64,
     /// A path stays as it is for at least this long after a change, µs.
     pub dwell_us: u64,
@@ -111,14 +112,15 @@ impl Config {
             loss: Some(Loss {
                 window: 2_000,
                 short: Threshold {
-                    park: 0.003,
-                    back: 0.0015,
+                    park: 0.0003,
+                    back: 0.00015,
                 },
                 long: Threshold {
-                    park: 0.001,
-                    back: 0.0005,
+                    park: 0.0003,
+                    back: 0.00015,
                 },
                 long_rtt_us: 40_000,
+                hopeless: 0.02,
             }),
             contribution: Some(Contribution {
                 held: 0.1,

@@ -1,11 +1,14 @@
 //! One path's record.
 
 use super::loss::Window;
-use super::{Config, Loss, Reason};
+use super::{Config, Reason};
 use crate::path_manager::Stats;
 
 /// Rates are smoothed over about this time, µs.
 const SMOOTHING_US: f64 = 1e6;
+/// What counts as having carried a rate, µs, and how long that is remembered.
+const PEAK_SMOOTHING_US: f64 = 2e5;
+const PEAK_MEMORY_US: u64 = 120_000_000;
 
 pub(super) fn weight(elapsed_us: f64) -> f64 {
     elapsed_us / (elapsed_us + SMOOTHING_US)
@@ -27,6 +30,14 @@ pub(super) struct Judge {
     pub srtt_us: u32,
     min_rtt_us: u32,
     window: Window,
+    /// Latest loss event.
+    event_us: u64,
+    /// Payload of a packet, bytes.
+    packet: f64,
+    /// Delivery over about a fifth of a second, and its maxima in this and in the previous half of the memory.
+    recent: f64,
+    peaks: [f64; 2],
+    peaks_us: u64,
     last: Option<Stats>,
     /// Packets sent since something was last delivered, and when that was.
     unanswered: u64,
@@ -64,11 +75,18 @@ impl Judge {
         };
         (self.srtt_us, self.min_rtt_us) = (stats.srtt_us, stats.min_rtt_us);
         let (sent, delivered) = (stats.sent - last.sent, stats.delivered - last.delivered);
-        if let Some(loss) = config.loss {
-            self.window
-                .add(sent, stats.lost.saturating_sub(last.lost), loss.window);
+        if let Some(rule) = config.loss {
+            let lost = stats.lost.saturating_sub(last.lost);
+            let events = self.loss_events(now_us, lost);
+            self.window.add(sent, events, rule.window);
         }
-        self.rate += weight(elapsed) * (delivered as f64 * 1e6 / elapsed - self.rate);
+        let rate = delivered as f64 * 1e6 / elapsed;
+        self.rate += weight(elapsed) * (rate - self.rate);
+        self.remember_peak(now_us, elapsed, rate);
+        let arrived = stats.sent.saturating_sub(stats.lost);
+        if arrived > 0 {
+            self.packet = stats.delivered as f64 / arrived as f64;
+        }
         self.unanswered += sent;
         if delivered > 0 || self.unanswered == 0 {
             self.progressed = delivered > 0;
@@ -77,6 +95,42 @@ impl Judge {
         }
     }
 
+    /// Losses within one round trip are one event (RFC 5348 section 5.2): a full buffer drops many packets at once,
+    /// and slow start overshoots by hundreds, but that says nothing of the next thousand.
+    fn loss_events(&mut self, now_us: u64, lost: u64) -> u64 {
+        let rounds = now_us.saturating_sub(self.event_us) / u64::from(self.srtt_us.max(1));
+        let events = lost.min(rounds);
+        if events > 0 {
+            self.event_us = now_us;
+        }
+        events
+    }
+
+    fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
+        self.recent += elapsed / (elapsed + PEAK_SMOOTHING_US) * (rate - self.recent);
+        if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
+            self.peaks = [0.0, self.peaks[0]];
+            self.peaks_us = now_us;
+        }
+        self.peaks[0] = self.peaks[0].max(self.recent);
+    }
+
+    /// What the path alone would carry, bytes/s: what it was once seen to carry, or what its loss leaves to a
+    /// Reno-like controller if that is less (Mathis et al. 1997):
+    ///
+    /// ```text
+    /// MSS / RTT · √(3 / 2p)
+    /// ```
+    pub fn potential(&self) -> f64 {
+        let seen = self.peaks[0].max(self.peaks[1]);
+        let p = self.window.share();
+        if self.loss() == 0.0 || self.min_rtt_us == 0 {
+            return seen;
+        }
+        seen.min(self.packet * 1e6 / f64::from(self.min_rtt_us) * (1.5 / p).sqrt())
+    }
+
+    /// Lower bound of the loss events per packet.
     pub fn loss(&self) -> f64 {
         self.window.lower_bound()
     }
@@ -125,11 +179,7 @@ impl Judge {
         if self.unanswered > 0 && now_us >= self.progress_us + silence {
             return Some((Reason::Stalled, f64::MAX));
         }
-        let rested = self
-            .changed_us
-            .is_none_or(|t| now_us >= t + config.dwell_us);
-        // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
-        if !rested || self.unanswered > 0 {
+        if !self.rested(now_us, config) {
             return None;
         }
         if config
@@ -138,10 +188,6 @@ impl Judge {
         {
             return Some((Reason::Signal, 1e6 - f64::from(signal_dbm.unwrap_or(0))));
         }
-        let loss = self.loss();
-        if config.loss.is_some_and(|rule| loss > self.threshold(&rule)) {
-            return Some((Reason::Loss, 1.0 + loss));
-        }
         let rtt = f64::from(self.srtt_us);
         config
             .rtt
@@ -149,18 +195,27 @@ impl Judge {
             .map(|r| (Reason::Rtt, rtt / (rtt + f64::from(r.park))))
     }
 
-    /// A path that has been parked of late has to do better than one that has not.
-    fn threshold(&self, rule: &Loss) -> f64 {
+    /// Its loss, where that is above the threshold: a lower one for a path that has been parked of late.
+    pub fn lossy(&self, now_us: u64, config: &Config) -> Option<f64> {
+        let rule = config.loss?;
         let class = if self.min_rtt_us < rule.long_rtt_us {
             rule.short
         } else {
             rule.long
         };
-        if self.parkings > 0 {
+        let threshold = if self.parkings > 0 {
             class.back
         } else {
             class.park
-        }
+        };
+        let loss = self.loss();
+        // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
+        (self.rested(now_us, config) && self.unanswered == 0 && loss > threshold).then_some(loss)
+    }
+
+    fn rested(&self, now_us: u64, config: &Config) -> bool {
+        self.changed_us
+            .is_none_or(|t| now_us >= t + config.dwell_us)
     }
 
     pub fn park(&mut self, reason: Reason, now_us: u64, config: &Config) {
@@ -176,9 +231,7 @@ impl Judge {
 
     /// Whether a trial without this path is due: not right after a change, nor soon after an acquittal.
     pub fn may_be_tried(&self, now_us: u64, config: &Config) -> bool {
-        let rested = self
-            .changed_us
-            .is_none_or(|t| now_us >= t + config.dwell_us);
+        let rested = self.rested(now_us, config);
         let pardoned = self.acquittals > 0
             && now_us < self.acquitted_us + config.parking.time(self.acquittals);
         rested && !pardoned

@@ -47,6 +47,11 @@ impl Window {
         (self.current.1 + self.previous.1).min(self.sent())
     }
 
+    /// Point estimate.
+    pub fn share(&self) -> f64 {
+        self.lost() as f64 / self.sent().max(1) as f64
+    }
+
     pub fn lower_bound(&self) -> f64 {
         lower_bound(self.lost(), self.sent())
     }

@@ -188,14 +188,14 @@ impl Awareness {
             return;
         }
         let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
-        let small = |p: usize| self.paths[p].rate < self.config.keep_share * total;
         let grounds = |p: usize| {
             let judge = &self.paths[p];
             judge
                 .grounds(now, view.paths[p].signal_dbm, &self.config)
-                .filter(|(reason, _)| {
-                    // What loses much may still carry most.
-                    *reason != Reason::Loss || small(p)
+                .or_else(|| {
+                    let loss = judge.lossy(now, &self.config)?;
+                    self.harms(p, loss, &normal, view)
+                        .then_some((Reason::Loss, 1.0 + loss))
                 })
         };
         // One at a time: what the worst one does to the others goes with it.
@@ -212,6 +212,21 @@ impl Awareness {
         } else if self.trial.is_none() {
             self.begin_trial(&normal, view, total);
         }
+    }
+
+    /// Whether a lossy path is better left out: another one alone is better than it, and
+    ///
+    /// - it loses so much that it is hardly worth its retransmissions, or
+    /// - the other one alone would do better than all together do now, or
+    /// - the controller couples the paths, so that losses here also slow down the other one.
+    fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
+        let others = normal
+            .iter()
+            .filter(|&&p| p != path)
+            .map(|&p| self.paths[p].potential());
+        let other = others.fold(0.0, f64::max);
+        let hopeless = self.config.loss.is_some_and(|rule| loss > rule.hopeless);
+        self.paths[path].potential() < other && (hopeless || view.coupled || self.goodput < other)
     }
 
     fn begin_trial(&mut self, normal: &[usize], view: &View<'_>, total: f64) {

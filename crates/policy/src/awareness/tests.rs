@@ -37,6 +37,7 @@ struct World {
     changes: Vec<(u64, usize, bool)>,
     opened: Vec<(u64, usize, bool)>,
     refuse: bool,
+    coupled: bool,
 }
 
 impl World {
@@ -64,6 +65,7 @@ impl World {
             changes: Vec::new(),
             opened: Vec::new(),
             refuse: false,
+            coupled: false,
         }
     }
 
@@ -84,6 +86,7 @@ impl World {
                 subflows: &self.subflows,
                 bytes: self.bytes,
                 held_us: self.held,
+                coupled: self.coupled,
                 client: true,
             };
             self.manager.observe(event, &view, &mut actions);
@@ -168,6 +171,7 @@ impl World {
             subflows: &self.subflows,
             bytes: self.bytes,
             held_us: self.held,
+            coupled: self.coupled,
             client: true,
         })
     }

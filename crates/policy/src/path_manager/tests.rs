@@ -40,6 +40,7 @@ impl World {
             subflows: &self.subflows,
             bytes: 0,
             held_us: 0,
+            coupled: false,
             client: self.client,
         };
         self.manager.observe(event, &view, &mut self.actions);

@@ -37,6 +37,11 @@ impl Kindred {
         }
     }
 
+    /// What one subflow loses slows down the others too.
+    pub fn coupled(self) -> bool {
+        matches!(self, Kindred::Shared(c) if c.name != "reno" && c.kind == mp_controllers::Kind::Window)
+    }
+
     pub fn build(self, slot: usize) -> Congestion {
         match self {
             Kindred::Shared(controller) => Congestion::Shared {

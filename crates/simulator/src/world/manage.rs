@@ -51,6 +51,7 @@ impl World<'_> {
             subflows: &slots,
             bytes: connection.delivered_bytes(),
             held_us: (connection.held + self.net.now.saturating_sub(connection.held_since)) / 1000,
+            coupled: self.plans[connection.plan].controller.coupled(),
             client: true,
         };
         let mut actions = Vec::new();

@@ -438,7 +438,8 @@ impl Control for Bbr {
     const OWNS_WINDOW: bool = true;
 
     fn init(&mut self, flow: &mut Flow) {
-        *self = Bbr::new(self.seed);
+        // Flows that start at different times probe at different times.
+        *self = Bbr::new(self.seed ^ flow.now_ns);
         flow.ssthresh = INFINITE_SSTHRESH;
         flow.pacing = true;
         self.min_rtt_us = if flow.min_rtt_us == u32::MAX {
