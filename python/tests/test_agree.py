@@ -12,7 +12,7 @@ from multipilot import expand
 from multipilot.agree import grid, page
 from multipilot.agree.judge import MOST_RUNS, PLANNED_HALF, Verdict, Whole, judge, runs_needed
 from multipilot.agree.picture import draw
-from multipilot.agree.worlds import Kernel, KernelRun
+from multipilot.agree.worlds import Kernel, KernelRun, simulate
 from multipilot.stats import Mean
 
 FACTORS = ("controller", "loss", "round_trip_ms", "rate_mbit", "paths")
@@ -130,6 +130,21 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert kernel.goodputs(a, 3) == [9.0]
     assert not kernel.measure({a: 3, b: 2})
     assert kernel.measure({a: 2})
+
+
+def test_runs_go_through_the_command_and_resume(tmp_path: Path) -> None:
+    """In the simulated world, which needs no root; the kernel differs by the name of the world alone."""
+    good = grid.quick()[0]
+    wrong = grid.Cell(**{**vars(good), "name": "wrong", "controller": "nosuch"})
+    kernel = Kernel(tmp_path, budget_s=60, jobs=2, world="sim")
+    assert not kernel.measure({good: 2, wrong: 1})
+    assert len(kernel.failures) == 1
+    assert "nosuch" in kernel.failures[0]
+    first = kernel.goodputs(good, 2)
+    assert len(first) == 2
+    again = Kernel(tmp_path, budget_s=0, world="sim")
+    assert again.measure({good: 2})
+    assert again.goodputs(good, 2) == first == simulate(good, 2)
 
 
 def test_gap_is_relative_to_the_kernel() -> None:

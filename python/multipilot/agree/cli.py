@@ -20,6 +20,9 @@ from multipilot.agree.judge import Judged, Verdict, Whole, judge
 
 BUDGET = "real time for the kernel's runs; what was not reached is left for a next call"
 
+# Of a table that no terminal wraps.
+WIDE = 120
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -94,7 +97,8 @@ def _show(whole: Whole) -> None:
         style = {Verdict.AGREES: "green", Verdict.OFF: "red", Verdict.UNDECIDED: "yellow"}[judged.verdict]
         verdict = f"[{style}]{judged.verdict.value}[/]"
         table.add_row(judged.cell.label, _mean(judged, "kernel"), _mean(judged, "sim"), page.gap(judged), verdict)
-    Console(highlight=False).print(table)
+    stdout = Console(highlight=False)
+    stdout.print(table) if stdout.is_terminal else Console(highlight=False, width=WIDE).print(table)
 
 
 def _mean(judged: Judged, world: str) -> str:

@@ -55,13 +55,17 @@ class KernelRun:
     def folder(self, out: Path) -> Path:
         return out / "kernel" / self.cell.folder / f"seed-{self.seed:03}"
 
+    def document(self, out: Path) -> dict[str, Any]:
+        """What the run left behind; empty where that is nothing."""
+        try:
+            document: dict[str, Any] = json.loads((self.folder(out) / "result.json").read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            return {}
+        return document
+
     def result(self, out: Path) -> dict[str, Any] | None:
         """The row of a finished run."""
-        try:
-            document = json.loads((self.folder(out) / "result.json").read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
-            return None
-        rows = document.get("rows") or []
+        rows = self.document(out).get("rows") or []
         return dict(rows[0]) if rows else None
 
     @property
@@ -143,6 +147,8 @@ class Kernel:
         self.processes.remove(process)
         lines = [line for line in errors.strip().splitlines() if line.strip()]
         last = lines[-1] if lines else f"exit code {process.returncode}"
+        for failure in run.document(self.out).get("failed") or []:
+            last = str(failure["error"])
         if process.returncode == console.CANNOT_HERE:
             raise console.CannotHere(last)
         return None if process.returncode == 0 and run.result(self.out) else last

@@ -56,7 +56,7 @@ def render(record: Record) -> str:
         _warnings(summaries.warnings(record, found)),
         "<h2>Which does better</h2>",
         f'<p class="note">{_explain(seeds)}</p>',
-        f'<div class="card">{figures.bars(found, verdict.best, goodputs, paths)}</div>' if found else "",
+        f'<div class="card scroll">{figures.bars(found, verdict.best, goodputs, paths)}</div>' if found else "",
         "<h2>In figures</h2>",
         f'<div class="card scroll">{_table(found, verdict.best)}</div>',
         _over_time(record, found, seed, paths),

@@ -1,0 +1,72 @@
+"""The report in a real browser: it asks nothing of the network, nothing overflows, both colour schemes have contrast."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import records
+
+pytestmark = pytest.mark.extras
+
+CONTRAST = """
+() => {
+  const lightness = text => {
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => linear(v / 255));
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const page = lightness(getComputedStyle(document.body).backgroundColor);
+  const ratio = text => { const l = lightness(text); return (Math.max(l, page) + .05) / (Math.min(l, page) + .05); };
+  const inks = [...document.querySelectorAll('h1, td, th, p, .legend li')].map(e => getComputedStyle(e).color);
+  const drawn = [...document.querySelectorAll('figure svg text')].map(e => getComputedStyle(e).fill);
+  return Math.min(...inks.map(ratio), ...drawn.map(ratio));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multipilot[extras]'")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        pytest.skip("no chromium here: apt-get install chromium")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from multipilot.report import write
+
+    record = records.make({"lia": 0.6, "reno": 0.8, "rsf-db": 0.82}, seeds=4, fallback=True)
+    return write(record, tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_page_in_a_browser(browser: Any, page_file: Path, scheme: str, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(page_file.as_uri())
+    assert asked == [page_file.as_uri()]
+    assert errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("svg").count() == 4
+    assert all(box["height"] > 100 for box in (svg.bounding_box() for svg in page.locator("svg").all()))
+    assert page.evaluate(CONTRAST) >= 4.5
+    page.close()
+
+
+def test_page_on_paper(browser: Any, page_file: Path) -> None:
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.close()

@@ -1,0 +1,59 @@
+"""The Rust command and the package together."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_simulation import SCENARIO
+
+import multipilot
+from multipilot import console
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        [console.command(), *words], capture_output=True, text=True, env={**os.environ, "PATH": path, **environment}
+    )
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "scenario.toml"
+    file.write_text(SCENARIO)
+    return file
+
+
+def test_command_and_function_give_the_same_rows(scenario: Path) -> None:
+    done = command("compare", str(scenario), "--world", "sim", "--seeds", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = multipilot.simulate(scenario, seeds=2).row_dicts
+    key = ("variant", "seed")
+    order = {tuple(row[k] for k in key): row for row in json.loads(done.stdout)["rows"]}
+    assert [order[tuple(row[k] for k in key)] for row in rows] == rows
+
+
+def test_report_of_what_compare_wrote(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = command("compare", str(scenario), "--world", "sim", "--seeds", "2", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    drawn = command("report", str(out))
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout.strip() == str(out / "report.html")
+    assert "Congestion window" in (out / "report.html").read_text()
+
+
+def test_report_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
+    done = command("report", str(tmp_path))
+    assert done.returncode == 2
+    assert "no result.json" in done.stderr
+
+
+def test_agree_of_no_cell_is_a_wrong_call() -> None:
+    done = command("agree", "--only", "nosuch-*")
+    assert done.returncode == 2
+    assert "no such cell" in done.stderr
+    assert command("agree", "--budget", "60").returncode == 2
