@@ -39,21 +39,21 @@ struct mp_subflow {
 	mp_u64 owner; /* 0: the slot is free */
 
 	/* facts */
-	mp_u64 mss; /* bytes */
-	mp_u64 rtt_us; /* latest sample */
-	mp_u64 srtt_us; /* smoothed, RFC 6298; 0 before the first sample */
-	mp_u64 min_rtt_us; /* minimum over the connection's lifetime, MP_UNKNOWN before the first sample */
+	mp_u64 mss;          /* bytes */
+	mp_u64 rtt_us;       /* latest sample */
+	mp_u64 srtt_us;      /* smoothed, RFC 6298; 0 before the first sample */
+	mp_u64 min_rtt_us;   /* minimum over the connection's lifetime, MP_UNKNOWN before the first sample */
 	mp_u64 queue_owd_us; /* forward one-way delay above its lifetime minimum, MP_UNKNOWN where there is none */
-	mp_u64 delivered; /* packets acknowledged so far */
-	mp_u64 lost; /* packets marked lost so far */
-	mp_u64 backup; /* 1: not used while a normal subflow lives (RFC 8684 section 3.3.8) */
+	mp_u64 delivered;    /* packets acknowledged so far */
+	mp_u64 lost;         /* packets marked lost so far */
+	mp_u64 backup;       /* 1: not used while a normal subflow lives (RFC 8684 section 3.3.8) */
 
 	/* decisions */
-	mp_u64 cwnd; /* packets */
-	mp_u64 ssthresh; /* packets */
+	mp_u64 cwnd;          /* packets */
+	mp_u64 ssthresh;      /* packets */
 	mp_u64 cwnd_fraction; /* growth not yet worth a packet, in 2^-MP_FRACTION_BITS packets */
-	mp_u64 prior_cwnd; /* window before the last decrease, for undo */
-	mp_u64 pacing_rate; /* bytes/s; 0: the stack's own pacing */
+	mp_u64 prior_cwnd;    /* window before the last decrease, for undo */
+	mp_u64 pacing_rate;   /* bytes/s; 0: the stack's own pacing */
 
 	/* the controller's own words; siblings may read them */
 	mp_u64 state[MP_STATE_WORDS];
@@ -67,7 +67,7 @@ struct mp_connection {
 /* One acknowledgement that may grow the window. */
 struct mp_ack {
 	mp_u64 now_us;
-	mp_u64 acked; /* packets newly acknowledged */
+	mp_u64 acked;           /* packets newly acknowledged */
 	mp_u64 is_cwnd_limited; /* the window, not the application, held back the last flight */
 	mp_u64 max_packets_out; /* largest flight of the last window, packets */
 };

@@ -79,7 +79,7 @@ MP_INLINE struct mp_real mp_mul(struct mp_real a, struct mp_real b)
 MP_INLINE struct mp_real mp_div(struct mp_real a, struct mp_real b)
 {
 	mp_u64 divisor = b.m + ((b.m - 1) >> 63 << 31); /* 0 as if normalised */
-	mp_u64 quotient = (a.m << 32) / divisor; /* in (2^31, 2^33) */
+	mp_u64 quotient = (a.m << 32) / divisor;        /* in (2^31, 2^33) */
 	mp_u64 carry = quotient >> 32;
 	struct mp_real r = { quotient >> carry, a.e - b.e - 32 + (mp_s64)carry };
 

@@ -58,17 +58,17 @@ enum { MPCC_NOWHERE, MPCC_UP, MPCC_DOWN };
 /* An epoch is what one decision is made on: one interval, or the four of a probe. Rates in bytes/s. */
 enum {
 	MPCC_PHASE,
-	MPCC_RATE, /* x */
+	MPCC_RATE,      /* x */
 	MPCC_PUBLISHED, /* x as siblings read it */
-	MPCC_OTHERS, /* C of the last probe, of the very first epoch before that */
-	MPCC_INTERVAL, /* length of a monitor interval, us; 0 before the first epoch */
-	MPCC_ORDER, /* of the pairs of a probe, one bit each */
-	MPCC_SENDING, /* interval of the epoch that is being sent, MPCC_INTERVALS or more once all are */
+	MPCC_OTHERS,    /* C of the last probe, of the very first epoch before that */
+	MPCC_INTERVAL,  /* length of a monitor interval, us; 0 before the first epoch */
+	MPCC_ORDER,     /* of the pairs of a probe, one bit each */
+	MPCC_SENDING,   /* interval of the epoch that is being sent, MPCC_INTERVALS or more once all are */
 	MPCC_RECEIVING, /* interval whose acknowledgements come in */
 	MPCC_SENT_FROM, /* when each interval began, us; the last is when all were sent */
 	MPCC_UTILITY = MPCC_SENT_FROM + MPCC_INTERVALS + 1,
 	MPCC_SINCE = MPCC_UTILITY + MPCC_INTERVALS, /* when its acknowledgements began to come in, us; 0: not yet */
-	MPCC_DELIVERED, /* counters at that time */
+	MPCC_DELIVERED,                             /* counters at that time */
 	MPCC_LOST,
 	MPCC_EARLY_SUM, /* RTT samples of its first and second half */
 	MPCC_EARLY_SAMPLES,

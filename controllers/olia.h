@@ -25,8 +25,8 @@
 #include "mp_window.h"
 
 enum {
-	OLIA_LOSS, /* `delivered` at the last loss */
-	OLIA_BETWEEN, /* packets between the last two losses */
+	OLIA_LOSS,       /* `delivered` at the last loss */
+	OLIA_BETWEEN,    /* packets between the last two losses */
 	OLIA_PRIOR_LOSS, /* both before that, for undo */
 	OLIA_PRIOR_BETWEEN,
 };

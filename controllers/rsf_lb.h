@@ -20,9 +20,9 @@
 enum { RSF_LB_BUDGET, RSF_LB_MEMORY };
 
 enum {
-	RSF_LB_RATE, /* x, in 2^-16 packets/s */
+	RSF_LB_RATE,  /* x, in 2^-16 packets/s */
 	RSF_LB_START, /* of the interval that is being sampled, us */
-	RSF_LB_LOST, /* `lost` at that time */
+	RSF_LB_LOST,  /* `lost` at that time */
 };
 
 #define RSF_LB_SCALE 16

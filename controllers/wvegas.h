@@ -31,12 +31,12 @@ enum { WVEGAS_INITIAL_ALPHA, WVEGAS_TOTAL_ALPHA, WVEGAS_GAMMA };
 
 enum {
 	WVEGAS_ALPHA, /* packets to keep in queues */
-	WVEGAS_RATE, /* at the last change of alpha, 2^-38 packets/us; siblings read it */
+	WVEGAS_RATE,  /* at the last change of alpha, 2^-38 packets/us; siblings read it */
 	WVEGAS_START, /* of this round, us */
-	WVEGAS_SUM, /* of its RTT samples, us */
+	WVEGAS_SUM,   /* of its RTT samples, us */
 	WVEGAS_SAMPLES,
-	WVEGAS_ACKED, /* packets acknowledged in it while the window was the limit */
-	WVEGAS_QUEUE, /* least queueing delay of a round since the last drain, us; 0: none yet */
+	WVEGAS_ACKED,    /* packets acknowledged in it while the window was the limit */
+	WVEGAS_QUEUE,    /* least queueing delay of a round since the last drain, us; 0: none yet */
 	WVEGAS_RECOVERY, /* 1: from a loss until a packet sent after it is acknowledged */
 };
 
