@@ -44,7 +44,11 @@ fn path(mbit: f64, ms: u64, queue: u64) -> Path {
             ecn: false,
         },
     };
-    Path { link: None, down: way.clone(), up: way }
+    Path {
+        link: None,
+        down: way.clone(),
+        up: way,
+    }
 }
 
 fn connection(paths: Vec<String>, count: u32) -> Connection {
@@ -76,7 +80,11 @@ fn scenario(paths: Vec<(String, Path)>, connections: Vec<Connection>, seconds: f
         sample_interval: Duration::from_millis(1000),
         segment_train: 1,
         mss: 1428,
-        buffers: Buffers { send: 16 << 20, receive: 16 << 20, autotune: true },
+        buffers: Buffers {
+            send: 16 << 20,
+            receive: 16 << 20,
+            autotune: true,
+        },
         links: Default::default(),
         paths: paths.into_iter().collect(),
         connections,
@@ -98,7 +106,10 @@ fn variant() -> Variant {
 /// Two paths of 100 and 50 Mbit/s that `count` connections share.
 fn two_paths(count: u32, seconds: f64) -> Scenario {
     let names = vec!["a".to_owned(), "b".to_owned()];
-    let paths = vec![("a".into(), path(100.0, 10, 200)), ("b".into(), path(50.0, 20, 200))];
+    let paths = vec![
+        ("a".into(), path(100.0, 10, 200)),
+        ("b".into(), path(50.0, 20, 200)),
+    ];
     scenario(paths, vec![connection(names, count)], seconds)
 }
 
@@ -119,7 +130,10 @@ fn best(scenario: &Scenario, times: u32) -> (u64, f64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let quick = arguments.iter().any(|a| a == "--quick");
-    let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
+    let only = arguments
+        .iter()
+        .position(|a| a == "--only")
+        .and_then(|i| arguments.get(i + 1));
     let wanted = |name: &str| only.is_none_or(|o| o == name);
     let times = if quick { 2 } else { 5 };
     let mut parts = Vec::new();
@@ -142,8 +156,15 @@ fn main() {
         for count in [1u32, 10, 100, 1_000, 10_000] {
             // The same load in all: 1 Gbit/s, so that only the number of flows grows.
             let seconds = if quick { 2.0 } else { 10.0 };
-            let paths = vec![("a".to_owned(), path(500.0, 10, 20_000)), ("b".to_owned(), path(500.0, 20, 20_000))];
-            let s = scenario(paths, vec![connection(vec!["a".into(), "b".into()], count)], seconds);
+            let paths = vec![
+                ("a".to_owned(), path(500.0, 10, 20_000)),
+                ("b".to_owned(), path(500.0, 20, 20_000)),
+            ];
+            let s = scenario(
+                paths,
+                vec![connection(vec!["a".into(), "b".into()], count)],
+                seconds,
+            );
             let before = IN_USE.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let (packets, wall) = best(&s, times.min(2));
@@ -161,8 +182,14 @@ fn main() {
             // Each path has one connection of its own; the load in all stays the same.
             let seconds = if quick { 2.0 } else { 10.0 };
             let names: Vec<String> = (0..count).map(|i| format!("p{i}")).collect();
-            let paths = names.iter().map(|n| (n.clone(), path(1000.0 / count as f64, 10, 100))).collect();
-            let connections = names.iter().map(|n| connection(vec![n.clone()], 1)).collect();
+            let paths = names
+                .iter()
+                .map(|n| (n.clone(), path(1000.0 / count as f64, 10, 100)))
+                .collect();
+            let connections = names
+                .iter()
+                .map(|n| connection(vec![n.clone()], 1))
+                .collect();
             let s = scenario(paths, connections, seconds);
             let (packets, wall) = best(&s, times.min(2));
             parts.push(format!(
@@ -175,9 +202,20 @@ fn main() {
     if wanted("trains") {
         for train in [1u32, 4, 16, 44] {
             let names = vec!["a".to_owned(), "b".to_owned()];
-            let paths = vec![("a".into(), path(10_000.0, 5, 20_000)), ("b".into(), path(5_000.0, 10, 20_000))];
-            let mut s = scenario(paths, vec![connection(names, 1)], if quick { 2.0 } else { 10.0 });
-            s.buffers = Buffers { send: 1 << 30, receive: 1 << 30, autotune: true };
+            let paths = vec![
+                ("a".into(), path(10_000.0, 5, 20_000)),
+                ("b".into(), path(5_000.0, 10, 20_000)),
+            ];
+            let mut s = scenario(
+                paths,
+                vec![connection(names, 1)],
+                if quick { 2.0 } else { 10.0 },
+            );
+            s.buffers = Buffers {
+                send: 1 << 30,
+                receive: 1 << 30,
+                autotune: true,
+            };
             s.segment_train = train;
             let (run, _) = mp_simulator::measure(&s, &variant(), 1).unwrap();
             let (packets, wall) = best(&s, times.min(2));
@@ -206,7 +244,10 @@ fn main() {
             }
             *wall = best;
         }
-        parts.push(format!(r#"{{"bench": "seeds", "threads": 2, "speed_up": {:.2}}}"#, wall[0] / wall[1]));
+        parts.push(format!(
+            r#"{{"bench": "seeds", "threads": 2, "speed_up": {:.2}}}"#,
+            wall[0] / wall[1]
+        ));
     }
     println!("[{}]", parts.join(",\n "));
 }

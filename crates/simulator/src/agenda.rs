@@ -6,11 +6,24 @@
 /// No event.
 pub const NEVER: u64 = u64::MAX;
 
-/// At equal times the source with the lower number goes first: ties never depend on history.
+/// A time above the number of a source: at equal times the source with the lower number goes first, so that ties never
+/// depend on history.
+type Key = u128;
+
+#[inline]
+fn key(time: u64, source: u32) -> Key {
+    Key::from(time) << 32 | Key::from(source)
+}
+
+#[inline]
+fn time(key: Key) -> u64 {
+    (key >> 32) as u64
+}
+
 #[derive(Debug, Clone)]
 pub struct Agenda {
-    /// Heap-ordered winners `(time, source)`; the leaves are the second half.
-    nodes: Vec<(u64, u32)>,
+    /// Heap-ordered winners; the leaves are the second half.
+    nodes: Vec<Key>,
     base: usize,
     sources: u32,
 }
@@ -18,7 +31,7 @@ pub struct Agenda {
 impl Default for Agenda {
     fn default() -> Self {
         Agenda {
-            nodes: vec![(NEVER, 0); 2],
+            nodes: vec![Key::MAX; 2],
             base: 1,
             sources: 0,
         }
@@ -33,9 +46,9 @@ impl Agenda {
         if self.sources as usize > self.base {
             let leaves: Vec<_> = self.nodes[self.base..].to_vec();
             self.base *= 2;
-            self.nodes = vec![(NEVER, 0); 2 * self.base];
+            self.nodes = vec![Key::MAX; 2 * self.base];
             for (i, leaf) in leaves.into_iter().enumerate() {
-                self.set(i as u32, leaf.0);
+                self.set(i as u32, time(leaf));
             }
         }
         self.set(source, NEVER);
@@ -46,11 +59,11 @@ impl Agenda {
     #[inline]
     pub fn set(&mut self, source: u32, time: u64) {
         let mut i = self.base + source as usize;
-        self.nodes[i] = (time, source);
+        let mut winner = key(time, source);
+        self.nodes[i] = winner;
         while i > 1 {
+            winner = winner.min(self.nodes[i ^ 1]);
             i >>= 1;
-            let (left, right) = (self.nodes[2 * i], self.nodes[2 * i + 1]);
-            let winner = if right.0 < left.0 { right } else { left };
             if self.nodes[i] == winner {
                 return;
             }
@@ -60,13 +73,13 @@ impl Agenda {
 
     #[inline]
     pub fn at(&self, source: u32) -> u64 {
-        self.nodes[self.base + source as usize].0
+        time(self.nodes[self.base + source as usize])
     }
 
     /// The earliest time and its source; [`NEVER`] where nobody has anything to do.
     #[inline]
     pub fn first(&self) -> (u64, u32) {
-        self.nodes[1]
+        (time(self.nodes[1]), self.nodes[1] as u32)
     }
 }
 

@@ -27,11 +27,18 @@ pub enum Error {
     #[error("unknown {0} {1:?}: `multipilot list` shows what there is")]
     Unknown(&'static str, String),
     #[error("controller {controller:?} has no parameter {parameter:?}: `multipilot list controllers` shows those it has")]
-    Parameter { controller: String, parameter: String },
+    Parameter {
+        controller: String,
+        parameter: String,
+    },
     #[error("the capture cannot be written: {0}")]
     Capture(String),
     #[error("connection {connection:?}, transfer {transfer}: idle before its end, nobody sends segment {segment}: a fault of the simulator, please report the scenario and the seed")]
-    Idle { connection: String, transfer: u32, segment: u64 },
+    Idle {
+        connection: String,
+        transfer: u32,
+        segment: u64,
+    },
 }
 
 /// What a simulation cost, beside its result.
@@ -54,9 +61,15 @@ pub fn measure(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<(Run
 }
 
 /// Simulates one run and writes what the client's interfaces saw to `out`, as pcapng ([`pcapng`]).
-pub fn capture(scenario: &Scenario, variant: &Variant, seed: u64, out: impl Write) -> Result<Run, Error> {
+pub fn capture(
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    out: impl Write,
+) -> Result<Run, Error> {
     let failed = |e: std::io::Error| Error::Capture(e.to_string());
-    let mut capture = pcapng::Capture::new(out, scenario.paths.keys().map(String::as_str)).map_err(failed)?;
+    let mut capture =
+        pcapng::Capture::new(out, scenario.paths.keys().map(String::as_str)).map_err(failed)?;
     let (run, _) = world::World::build(scenario, variant, seed)?.run(Some(&mut capture))?;
     capture.finish().map_err(failed)?;
     Ok(run)
@@ -75,12 +88,16 @@ pub fn simulate_many(
         let mut done = Vec::new();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&seed) = seeds.get(i) else { return done };
+            let Some(&seed) = seeds.get(i) else {
+                return done;
+            };
             done.push((i, simulate(scenario, variant, seed)));
         }
     };
     let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(seeds.len())).map(|_| scope.spawn(work)).collect();
+        let others: Vec<_> = (1..threads.min(seeds.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
         let mut done = work();
         for other in others {
             match other.join() {

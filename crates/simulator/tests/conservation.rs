@@ -26,15 +26,32 @@ fn discipline() -> impl Strategy<Value = Discipline> {
 
 fn rate() -> impl Strategy<Value = Rate> {
     let steps = |(a, b): (u64, u64)| {
-        let step = |at, rate| Step { at: ms(at), rate, delay: None, loss: None };
+        let step = |at, rate| Step {
+            at: ms(at),
+            rate,
+            delay: None,
+            loss: None,
+        };
         let kind = TraceKind::Steps(vec![step(0, a), step(700, 0), step(1_500, b)]);
-        Rate::Trace(std::sync::Arc::new(Trace { file: "t".into(), kind }))
+        Rate::Trace(std::sync::Arc::new(Trace {
+            file: "t".into(),
+            kind,
+        }))
     };
     let mahimahi = |gaps: Vec<u64>| {
-        let times: Vec<_> = gaps.iter().scan(0, |t, g| { *t += g + 1; Some(ms(*t)) }).collect();
+        let times: Vec<_> = gaps
+            .iter()
+            .scan(0, |t, g| {
+                *t += g + 1;
+                Some(ms(*t))
+            })
+            .collect();
         let period = *times.last().unwrap();
         let kind = TraceKind::Opportunities { times, period };
-        Rate::Trace(std::sync::Arc::new(Trace { file: "t".into(), kind }))
+        Rate::Trace(std::sync::Arc::new(Trace {
+            file: "t".into(),
+            kind,
+        }))
     };
     prop_oneof![
         6 => (300_000u64..50_000_000).prop_map(Rate::Constant),
@@ -74,11 +91,23 @@ fn events(paths: usize) -> impl Strategy<Value = Vec<Event>> {
         let mut touched = vec![false; paths];
         for (at, path, change) in list {
             touched[path] = true;
-            events.push(Event { at: ms(at), path: name(path), change });
+            events.push(Event {
+                at: ms(at),
+                path: name(path),
+                change,
+            });
         }
         for path in (0..paths).filter(|&p| touched[p]) {
-            for change in [Change::Up, Change::Rate(5_000_000), Change::Loss(Loss::None)] {
-                events.push(Event { at: ms(4_000), path: name(path), change });
+            for change in [
+                Change::Up,
+                Change::Rate(5_000_000),
+                Change::Loss(Loss::None),
+            ] {
+                events.push(Event {
+                    at: ms(4_000),
+                    path: name(path),
+                    change,
+                });
             }
         }
         events.sort_by_key(|e| e.at);
@@ -90,9 +119,27 @@ fn name(path: usize) -> String {
     ((b'a' + path as u8) as char).to_string()
 }
 
-const CONTROLLERS: [&str; 10] =
-    ["reno", "lia", "olia", "balia", "wvegas", "rsf-db", "rsf-lb", "cubic", "bbr", "linux-reno"];
-const SCHEDULERS: [&str; 7] = ["default", "min-rtt", "round-robin", "redundant", "blest", "ecf", "edpf"];
+const CONTROLLERS: [&str; 10] = [
+    "reno",
+    "lia",
+    "olia",
+    "balia",
+    "wvegas",
+    "rsf-db",
+    "rsf-lb",
+    "cubic",
+    "bbr",
+    "linux-reno",
+];
+const SCHEDULERS: [&str; 7] = [
+    "default",
+    "min-rtt",
+    "round-robin",
+    "redundant",
+    "blest",
+    "ecf",
+    "edpf",
+];
 const MANAGERS: [&str; 4] = ["fullmesh", "ndiffports", "backup", "single"];
 
 prop_compose! {

@@ -12,8 +12,6 @@ use crate::tcp::Kindred;
 /// What every connection of a `[[connections]]` entry has in common.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Index of the entry.
-    pub entry: usize,
     pub name: String,
     pub multipath: bool,
     pub download: bool,

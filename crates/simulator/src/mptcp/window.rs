@@ -10,7 +10,6 @@ const FIRST_ROUND: u64 = 10;
 
 #[derive(Debug)]
 pub struct Window {
-    mss: u64,
     /// Payload the buffer takes, and its bound, segments.
     size: u64,
     limit: u64,
@@ -28,9 +27,12 @@ impl Window {
         let mss = u64::from(mss);
         let segments = |bytes: u64| (bytes * SCALING / 256 / mss).max(2);
         let limit = segments(buffer);
-        let size = if autotune { limit.min(segments(START)) } else { limit };
+        let size = if autotune {
+            limit.min(segments(START))
+        } else {
+            limit
+        };
         Window {
-            mss,
             size,
             limit,
             autotune,
@@ -64,11 +66,6 @@ impl Window {
         self.round_start = now;
         self.round_from = next;
     }
-
-    /// Payload the buffer takes now, bytes.
-    pub fn bytes(&self) -> u64 {
-        self.size * self.mss
-    }
 }
 
 #[cfg(test)]
@@ -88,7 +85,7 @@ mod tests {
             rate *= 2;
             assert!(window.announce(next, 0) >= rate || window.size == window.limit);
         }
-        assert!(window.bytes() <= 6 << 20);
+        assert!(window.size * 1428 <= 6 << 20);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! One direction of a path, or of a shared bottleneck: queue, then rate, then propagation delay, with loss at its end.
+//! One direction of a path, or of a shared bottleneck. A packet meets, in this order: outage and random loss, the queue,
+//! the bottleneck, the propagation delay with its jitter.
 //!
 //! A queue that drops at its tail need not be simulated packet by packet: with the rate known ahead, the time at which
 //! a packet arrives at the far end is known when it enters. So such a link has one event a packet, its arrival. CoDel
@@ -11,14 +12,14 @@ use mp_scenario::{Direction, Discipline, Loss, QueueLimit, Rate, Step, Trace, Tr
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::loss::{Process, Threshold};
+use super::loss::Process;
 use super::packet::{flag, Kind, Packet};
 use super::queue::{CoDel, Red, Verdict};
 use super::rate::{step_at, Server};
 use crate::agenda::NEVER;
 use crate::time::nanos;
 
-/// Beyond the queue's limit, whose packet it is that is being sent.
+/// In the queue, the first one being sent.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
     depart: u64,
@@ -44,12 +45,12 @@ enum Manager {
     },
 }
 
-/// What [`Link::advance`] found.
-#[derive(Debug)]
+/// What [`Link::advance`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    Arrived(Packet),
-    /// Dropped by the queue, or lost on the way.
-    Gone(Packet),
+    Arrived,
+    /// Dropped by the queue, or cut by an outage.
+    Gone,
     /// A step inside the link.
     Nothing,
 }
@@ -139,96 +140,148 @@ impl Link {
         }
     }
 
-    /// Takes a packet in; `Err` where it is dropped at once.
+    /// Takes a packet in; false where it is lost or dropped at once.
     #[inline]
-    pub fn send(&mut self, now: u64, mut packet: Packet) -> Result<(), Packet> {
-        if self.down {
-            return Err(packet);
-        }
-        if let Some((trace, index)) = &mut self.steps {
-            if let Some(step) = current(trace, index, now) {
-                if let Some(loss) = step.loss {
-                    self.loss = if loss > 0.0 {
-                        Process::Bernoulli(Threshold::new(loss))
-                    } else {
-                        Process::None
-                    };
-                }
-                if let Some(delay) = step.delay {
-                    self.delay = nanos(delay);
-                }
+    pub fn send(&mut self, now: u64, packet: &Packet) -> bool {
+        let plain = matches!(self.loss, Process::None) && packet.count == 1;
+        if plain && !self.down && self.steps.is_none() {
+            if let (Server::Constant(_), Manager::DropTail) = (&self.server, &self.manager) {
+                return self.enqueue(now, packet);
             }
         }
-        if !matches!(self.server, Server::Unlimited) {
-            self.leave(now);
-            if packet.count > 1 {
-                self.trim(&mut packet);
-            }
-            if !self.fits(&packet) {
-                return Err(packet);
-            }
-            if let Manager::CoDel { waiting, .. } = &mut self.manager {
-                waiting.push_back((now, packet));
-                self.queued_packets += u64::from(packet.count);
-                self.queued_bytes += u64::from(packet.size);
-                return Ok(());
-            }
-            if let Manager::Red(red) = &mut self.manager {
-                let idle = now.saturating_sub(self.busy_until);
-                let service = self.server.clone().serve(0, packet.size).max(1);
-                let idle_packets = if self.queued_packets == 0 { idle / service } else { 0 };
-                if red.enqueue(self.queued_packets, idle_packets, &mut self.rng) == Verdict::Signal
-                    && !mark(self.ecn, &mut packet)
-                {
-                    return Err(packet);
-                }
-            }
-            self.busy_until = self.server.serve(now.max(self.busy_until), packet.size);
-            self.queue.push_back(Queued {
-                depart: self.busy_until,
-                size: packet.size,
-                count: u32::from(packet.count),
-            });
-            self.queued_packets += u64::from(packet.count);
-            self.queued_bytes += u64::from(packet.size);
-            self.launch(self.busy_until, packet);
-        } else {
-            self.launch(now, packet);
-        }
-        Ok(())
+        self.send_unusual(now, packet)
     }
 
-    /// The next event, due at `now`.
+    /// Droptail: whether it fits is all that there is to ask.
     #[inline]
-    pub fn advance(&mut self, now: u64) -> Outcome {
-        match self.transit.front() {
-            Some(first) if first.arrive <= now => {
-                let packet = first.packet;
-                self.transit.pop_front();
-                if packet.has(flag::LOST) || self.down {
-                    Outcome::Gone(packet)
-                } else {
-                    Outcome::Arrived(packet)
+    fn enqueue(&mut self, now: u64, packet: &Packet) -> bool {
+        if !self.fits(packet) {
+            self.leave(now);
+            if !self.fits(packet) {
+                return false;
+            }
+        }
+        self.busy_until = self.server.serve(now.max(self.busy_until), packet.size);
+        let segments = packet.segments();
+        self.queue.push_back(Queued {
+            depart: self.busy_until,
+            size: packet.size,
+            count: segments,
+        });
+        self.queued_packets += u64::from(segments);
+        self.queued_bytes += u64::from(packet.size);
+        self.launch(self.busy_until, packet);
+        true
+    }
+
+    fn send_unusual(&mut self, now: u64, packet: &Packet) -> bool {
+        if self.down {
+            return false;
+        }
+        self.follow_steps(now);
+        let mut packet = *packet;
+        if !self.survives(&mut packet) {
+            return false;
+        }
+        if matches!(self.server, Server::Unlimited) {
+            self.launch(now, &packet);
+            return true;
+        }
+        self.leave(now);
+        if packet.count > 1 {
+            self.trim(&mut packet);
+        }
+        if !self.fits(&packet) {
+            return false;
+        }
+        match &mut self.manager {
+            Manager::DropTail => {}
+            Manager::CoDel { waiting, .. } => {
+                waiting.push_back((now, packet));
+                self.queued_packets += u64::from(packet.segments());
+                self.queued_bytes += u64::from(packet.size);
+                return true;
+            }
+            Manager::Red(red) => {
+                let idle = now.saturating_sub(self.busy_until);
+                let idle_packets = match self.server {
+                    Server::Constant(_) if self.queue.is_empty() => {
+                        idle / self.server.serve(0, packet.size).max(1)
+                    }
+                    _ => 0,
+                };
+                let verdict = red.enqueue(self.queued_packets, idle_packets, &mut self.rng);
+                if verdict == Verdict::Signal && !mark(self.ecn, &mut packet) {
+                    return false;
                 }
             }
-            _ => self.dequeue(now),
+        }
+        self.enqueue(now, &packet)
+    }
+
+    /// Delay and loss of a trace.
+    fn follow_steps(&mut self, now: u64) {
+        let Some((trace, index)) = &mut self.steps else {
+            return;
+        };
+        let Some(step) = current(trace, index, now) else {
+            return;
+        };
+        if let Some(loss) = step.loss {
+            self.loss = Process::new(&Loss::Bernoulli(loss));
+        }
+        if let Some(delay) = step.delay {
+            self.delay = nanos(delay);
+        }
+    }
+
+    /// Random loss, segment by segment.
+    fn survives(&mut self, packet: &mut Packet) -> bool {
+        if packet.kind != Kind::Data || packet.count == 1 {
+            return !self.loss.loses(&mut self.rng);
+        }
+        let mut keep = u64::MAX;
+        for i in 0..packet.count {
+            if self.loss.loses(&mut self.rng) {
+                keep &= !(1 << i);
+            }
+        }
+        packet.thin(keep);
+        packet.extra != 0
+    }
+
+    /// The next event, due at `now`; the packet it is about is put into `packet`.
+    #[inline]
+    pub fn advance(&mut self, now: u64, packet: &mut Packet) -> Outcome {
+        match self.transit.front() {
+            Some(first) if first.arrive <= now => {
+                *packet = first.packet;
+                self.transit.pop_front();
+                if self.down {
+                    Outcome::Gone
+                } else {
+                    Outcome::Arrived
+                }
+            }
+            _ => self.dequeue(now, packet),
         }
     }
 
     /// CoDel: the link is free for the next packet.
-    fn dequeue(&mut self, now: u64) -> Outcome {
+    fn dequeue(&mut self, now: u64, packet: &mut Packet) -> Outcome {
         let Manager::CoDel { state, waiting } = &mut self.manager else {
             return Outcome::Nothing;
         };
-        let Some((entered, mut packet)) = waiting.pop_front() else {
+        let Some((entered, head)) = waiting.pop_front() else {
             return Outcome::Nothing;
         };
-        self.queued_packets -= u64::from(packet.count);
+        *packet = head;
+        self.queued_packets -= u64::from(packet.segments());
         self.queued_bytes -= u64::from(packet.size);
         if state.dequeue(now, now - entered, self.queued_bytes) == Verdict::Signal
-            && !mark(self.ecn, &mut packet)
+            && !mark(self.ecn, packet)
         {
-            return Outcome::Gone(packet);
+            return Outcome::Gone;
         }
         self.busy_until = self.server.serve(now, packet.size);
         self.launch(self.busy_until, packet);
@@ -236,7 +289,6 @@ impl Link {
     }
 
     /// Forgets what has left the queue by now.
-    #[inline]
     fn leave(&mut self, now: u64) {
         while let Some(first) = self.queue.front() {
             if first.depart > now {
@@ -248,70 +300,85 @@ impl Link {
         }
     }
 
+    /// The limit is one of what waits: the packet being sent does not count.
+    #[inline]
+    fn room(&self) -> u64 {
+        let serving = self.queue.front();
+        match self.limit {
+            QueueLimit::Packets(n) => {
+                (n + serving.map_or(0, |q| u64::from(q.count))).saturating_sub(self.queued_packets)
+            }
+            QueueLimit::Bytes(n) => {
+                (n + serving.map_or(0, |q| u64::from(q.size))).saturating_sub(self.queued_bytes)
+            }
+        }
+    }
+
     #[inline]
     fn fits(&self, packet: &Packet) -> bool {
-        match self.limit {
-            QueueLimit::Packets(n) => self.queued_packets + u64::from(packet.count) <= n,
-            QueueLimit::Bytes(n) => self.queued_bytes + u64::from(packet.size) <= n,
-        }
+        let wanted = match self.limit {
+            QueueLimit::Packets(_) => packet.segments(),
+            QueueLimit::Bytes(_) => packet.size,
+        };
+        // What comes to an idle link need not wait.
+        u64::from(wanted) <= self.room() || (self.queue.is_empty() && self.queued_packets == 0)
     }
 
     /// Cuts a train down to what fits; the rest is dropped.
     fn trim(&self, packet: &mut Packet) {
-        let each = packet.size / u32::from(packet.count);
-        let room = match self.limit {
-            QueueLimit::Packets(n) => n.saturating_sub(self.queued_packets),
-            QueueLimit::Bytes(n) => n.saturating_sub(self.queued_bytes) / u64::from(each),
+        let each = packet.size / packet.segments().max(1);
+        let mut room = match self.limit {
+            QueueLimit::Packets(_) => self.room(),
+            QueueLimit::Bytes(_) => self.room() / u64::from(each.max(1)),
         };
-        let keep = room.min(u64::from(packet.count)) as u8;
-        if keep > 0 && keep < packet.count {
-            packet.count = keep;
-            packet.size = each * u32::from(keep);
-            packet.extra &= (1 << keep) - 1;
+        let mut keep = 0;
+        for i in (0..packet.count).filter(|i| packet.extra >> i & 1 == 1) {
+            if room > 0 {
+                keep |= 1 << i;
+                room -= 1;
+            }
+        }
+        if keep != 0 {
+            packet.thin(keep);
         }
     }
 
     /// The packet leaves the queue at `depart`.
     #[inline]
-    fn launch(&mut self, depart: u64, mut packet: Packet) {
-        if !matches!(self.loss, Process::None) {
-            self.lose(&mut packet);
-        }
-        if depart == NEVER {
-            let arrive = NEVER;
-            self.transit.push_back(Transit { arrive, depart, packet });
-            return;
-        }
-        let mut arrive = depart + self.delay;
-        if let Some((low, high)) = self.jitter {
-            let span = u128::from(high - low) + 1;
-            arrive += low + ((u128::from(self.rng.next_u64()) * span) >> 64) as u64;
-        }
-        if self.reorder {
-            let at = self.transit.partition_point(|t| t.arrive <= arrive);
-            self.transit.insert(at, Transit { arrive, depart, packet });
-            return;
+    fn launch(&mut self, depart: u64, packet: &Packet) {
+        let mut arrive = depart.saturating_add(self.delay);
+        if self.jitter.is_some() || self.reorder || depart == NEVER {
+            return self.launch_unusual(depart, packet);
         }
         arrive = arrive.max(self.last_arrival);
         self.last_arrival = arrive;
-        self.transit.push_back(Transit { arrive, depart, packet });
+        self.transit.push_back(Transit {
+            arrive,
+            depart,
+            packet: *packet,
+        });
     }
 
-    fn lose(&mut self, packet: &mut Packet) {
-        if packet.kind != Kind::Data {
-            if self.loss.loses(&mut self.rng) {
-                packet.flags |= flag::LOST;
-            }
-            return;
+    fn launch_unusual(&mut self, depart: u64, packet: &Packet) {
+        let mut arrive = depart.saturating_add(self.delay);
+        if let Some((low, high)) = self.jitter {
+            let span = u128::from(high - low) + 1;
+            let extra = low + ((u128::from(self.rng.next_u64()) * span) >> 64) as u64;
+            arrive = arrive.saturating_add(extra);
         }
-        for i in 0..packet.count {
-            if self.loss.loses(&mut self.rng) {
-                packet.extra &= !(1 << i);
-            }
+        if !self.reorder && depart != NEVER {
+            arrive = arrive.max(self.last_arrival);
+            self.last_arrival = arrive;
         }
-        if packet.extra == 0 {
-            packet.flags |= flag::LOST;
-        }
+        let at = self.transit.partition_point(|t| t.arrive <= arrive);
+        self.transit.insert(
+            at,
+            Transit {
+                arrive,
+                depart,
+                packet: *packet,
+            },
+        );
     }
 
     pub fn set_down(&mut self, down: bool) {
@@ -320,9 +387,7 @@ impl Link {
 
     pub fn set_loss(&mut self, loss: &Loss) {
         self.loss = Process::new(loss);
-        if let Some((trace, _)) = self.steps.take() {
-            drop(trace);
-        }
+        self.steps = None;
     }
 
     /// For packets that leave the queue from now on.
@@ -378,7 +443,9 @@ impl Link {
             if t.arrive != NEVER {
                 self.last_arrival = t.arrive;
             }
-            let at = self.transit.partition_point(|other| other.arrive <= t.arrive);
+            let at = self
+                .transit
+                .partition_point(|other| other.arrive <= t.arrive);
             self.transit.insert(at, t);
         }
         for (queued, depart) in self.queue.iter_mut().zip(departures) {

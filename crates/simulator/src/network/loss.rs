@@ -92,7 +92,12 @@ mod tests {
 
     #[test]
     fn gilbert_elliott_loses_in_bursts() {
-        let loss = Loss::GilbertElliott { p: 0.01, r: 0.3, good: 0.0, bad: 1.0 };
+        let loss = Loss::GilbertElliott {
+            p: 0.01,
+            r: 0.3,
+            good: 0.0,
+            bad: 1.0,
+        };
         let expected = 0.01 / 0.31;
         assert!((share(loss) - expected).abs() < 0.03 * expected);
     }

@@ -75,44 +75,41 @@ impl Network {
     }
 
     #[inline]
-    pub fn send(&mut self, index: u32, packet: Packet) {
+    pub fn send(&mut self, index: u32, packet: &Packet) {
         if let Some(tap) = &mut self.tap {
-            tap.push((index, packet, self.sacks.get(packet.sack)));
+            tap.push((index, *packet, self.sacks.get(packet.sack)));
         }
         let link = &mut self.links[index as usize];
-        match link.send(self.now, packet) {
-            Ok(()) => {
-                let next = link.next_event();
-                if next < self.agenda.at(index) {
-                    self.agenda.set(index, next);
-                }
+        if link.send(self.now, packet) {
+            let next = link.next_event();
+            if next < self.agenda.at(index) {
+                self.agenda.set(index, next);
             }
-            Err(packet) => {
-                self.sacks.take(packet.sack);
-            }
+        } else {
+            self.sacks.take(packet.sack);
         }
     }
 
-    /// Carries out the event of a link that is due; a packet that has reached the far host comes back.
+    /// Carries out the event of a link that is due. True where a packet has reached the far host: it is in `packet`.
     #[inline]
-    pub fn advance(&mut self, index: u32) -> Option<Packet> {
+    pub fn advance(&mut self, index: u32, packet: &mut Packet) -> bool {
         let link = &mut self.links[index as usize];
-        let outcome = link.advance(self.now);
+        let outcome = link.advance(self.now, packet);
         let onward = link.next;
         let next = link.next_event();
         self.agenda.set(index, next);
         match outcome {
-            Outcome::Nothing => None,
-            Outcome::Gone(packet) => {
+            Outcome::Nothing => false,
+            Outcome::Gone => {
                 self.sacks.take(packet.sack);
-                None
+                false
             }
-            Outcome::Arrived(packet) => match onward {
+            Outcome::Arrived => match onward {
                 Some(onward) => {
                     self.send(onward, packet);
-                    None
+                    false
                 }
-                None => Some(packet),
+                None => true,
             },
         }
     }

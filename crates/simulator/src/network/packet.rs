@@ -18,8 +18,6 @@ pub enum Kind {
 }
 
 pub mod flag {
-    /// Lost on the way: occupies queues up to where it is lost.
-    pub const LOST: u8 = 1;
     /// ECN-capable transport.
     pub const ECT: u8 = 2;
     /// Congestion experienced.
@@ -40,17 +38,11 @@ pub mod flag {
 pub const NO_SACK: u32 = u32::MAX;
 
 /// One packet, or a train of full segments that travel as one.
+///
+/// Laid out so that copies are of whole words: packets are most of what a run moves in memory.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Packet {
-    pub subflow: u32,
-    pub kind: Kind,
-    pub flags: u8,
-    /// Segments in the train, 1 to 64.
-    pub count: u8,
-    /// Bytes at IP level, of the whole train.
-    pub size: u32,
-    /// Index into [`super::Sacks`].
-    pub sack: u32,
     /// Data: subflow sequence number, segments. ACK: next segment expected.
     pub seq: u64,
     /// Data: data sequence number, segments. ACK: data-level acknowledgement.
@@ -59,12 +51,52 @@ pub struct Packet {
     pub stamp: u64,
     /// Data: bit `i` set where segment `i` of the train survives. ACK: [`Packet::ack_extra`].
     pub extra: u64,
+    pub subflow: u32,
+    /// Index into [`super::Sacks`].
+    pub sack: u32,
+    /// Bytes at IP level, of the whole train.
+    pub size: u32,
+    pub kind: Kind,
+    pub flags: u8,
+    /// Segments in the train, 1 to 64.
+    pub count: u8,
 }
 
 impl Packet {
+    /// A place for one.
+    pub const NONE: Packet = Packet {
+        seq: 0,
+        dseq: 0,
+        stamp: 0,
+        extra: 0,
+        subflow: 0,
+        sack: NO_SACK,
+        size: 0,
+        kind: Kind::Ack,
+        flags: 0,
+        count: 1,
+    };
+
     /// What an ACK says besides: the data-level receive window in segments, and the forward one-way delay in ms.
     pub fn ack_extra(window: u64, delay_ms: u64) -> u64 {
         window.min(u64::from(u32::MAX)) << 32 | delay_ms.min(u64::from(u32::MAX))
+    }
+
+    /// Segments of a train that are still in it.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        if self.count == 1 {
+            1
+        } else {
+            self.extra.count_ones()
+        }
+    }
+
+    /// Takes segments out of a train; those in `keep` stay.
+    pub fn thin(&mut self, keep: u64) {
+        let before = self.extra.count_ones();
+        self.extra &= keep;
+        self.size = self.size / before.max(1) * self.extra.count_ones();
     }
 
     #[inline]

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn constant_rate_is_exact_for_round_numbers() {
         let mut server = Server::constant(100_000_000);
-        assert_eq!(server.serve(0, 1500), 119_999); // 120 µs, rounded down by the fraction
+        assert_eq!(server.serve(0, 1500), 120_000);
         let mut server = Server::constant(8);
         assert_eq!(server.serve(0, 1), SECOND);
         assert_eq!(Server::constant(0).serve(0, 1), NEVER);

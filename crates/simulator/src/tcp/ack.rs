@@ -41,7 +41,6 @@ impl Sender {
             dsack: false,
             ece: ack.has(flag::ECE),
             echo: ack.stamp,
-            prior_una,
         };
         let had_packets = self.flow.packets_out() > 0;
         let mut sample = RateSample {
@@ -75,7 +74,8 @@ impl Sender {
             self.rearm_after_ack(now);
         }
         if delivered > 0 || sampled {
-            self.congestion.on_rtt(&mut self.flow, cx.shared, delivered, sampled);
+            self.congestion
+                .on_rtt(&mut self.flow, cx.shared, delivered, sampled);
         }
         if self.tlp_high_seq != 0 {
             self.process_probe_ack(cx, &told, ack_seq);
@@ -90,7 +90,14 @@ impl Sender {
             send = self.alert(cx, &told);
         }
         let newly_lost = (self.flow.lost - prior_lost) as u32;
-        self.control_window(cx, &told, delivered, newly_lost, &mut sample, prior_delivered);
+        self.control_window(
+            cx,
+            &told,
+            delivered,
+            newly_lost,
+            &mut sample,
+            prior_delivered,
+        );
         match send {
             Send::Nothing => {}
             Send::Lost => self.transmit_lost(cx),
@@ -117,7 +124,8 @@ impl Sender {
     ) {
         if self.congestion.owns_window() {
             self.rate_sample(sample, delivered, newly_lost);
-            self.congestion.on_rate_sample(&mut self.flow, cx.shared, sample);
+            self.congestion
+                .on_rate_sample(&mut self.flow, cx.shared, sample);
             return;
         }
         if self.flow.in_reduction() {
@@ -217,7 +225,10 @@ impl Sender {
                 self.note_duplicate(block, told);
                 continue;
             }
-            let (mut start, end) = (block.0.max(self.flow.snd_una), block.1.min(self.flow.snd_nxt));
+            let (mut start, end) = (
+                block.0.max(self.flow.snd_una),
+                block.1.min(self.flow.snd_nxt),
+            );
             // What an earlier ACK said need not be looked at again.
             for &(known_start, known_end) in &self.sack_cache {
                 if known_start <= start && start < known_end {
@@ -231,7 +242,11 @@ impl Sender {
         }
         let from = usize::from(sack.duplicate);
         self.sack_cache = [(0, 0); 3];
-        for (slot, block) in self.sack_cache.iter_mut().zip(&sack.blocks[from..usize::from(sack.len)]) {
+        for (slot, block) in self
+            .sack_cache
+            .iter_mut()
+            .zip(&sack.blocks[from..usize::from(sack.len)])
+        {
             *slot = *block;
         }
     }
@@ -337,7 +352,8 @@ impl Sender {
             self.flow.rtt_us = latest;
             self.flow.min_rtt_us = self.flow.min_rtt_us.min(latest);
         }
-        self.rtt.sample(rtt_us, self.flow.snd_una, self.flow.snd_nxt);
+        self.rtt
+            .sample(rtt_us, self.flow.snd_una, self.flow.snd_nxt);
         self.flow.srtt_us = self.rtt.srtt_us();
         true
     }

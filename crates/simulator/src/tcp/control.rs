@@ -79,7 +79,9 @@ fn store(flow: &Flow, queue_owd_us: u64, shared: &mut Connection, slot: usize) {
 fn load(flow: &mut Flow, shared: &Connection, slot: usize) {
     let s = &shared.subflows[slot];
     flow.cwnd = s.cwnd.clamp(1, u64::from(u32::MAX)) as u32;
-    flow.ssthresh = s.ssthresh.min(u64::from(crate::congestion::INFINITE_SSTHRESH)) as u32;
+    flow.ssthresh = s
+        .ssthresh
+        .min(u64::from(crate::congestion::INFINITE_SSTHRESH)) as u32;
     if s.pacing_rate != 0 {
         flow.pacing = true;
         flow.pacing_rate = s.pacing_rate;

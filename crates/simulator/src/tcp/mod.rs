@@ -30,8 +30,8 @@ mod sender;
 mod timer;
 
 pub use control::{Congestion, Kindred};
-pub use rtt::RTO_MIN_US;
 pub use receiver::{Receiver, Reply};
+pub use rtt::RTO_MIN_US;
 pub use sender::{Cx, Profile, Sender};
 
 /// `TCP_INIT_CWND`, segments (RFC 6928).

@@ -19,7 +19,6 @@ pub(super) struct Told {
     pub ece: bool,
     /// Time echoed by the ACK, ns.
     pub echo: u64,
-    pub prior_una: u64,
 }
 
 /// What to send after the window is set.
@@ -110,8 +109,13 @@ impl Sender {
     }
 
     fn try_keep_open(&mut self) {
-        let disorder = self.flow.sacked_out > 0 || self.flow.lost_out > 0 || self.flow.retrans_out > 0;
-        let state = if disorder { State::Disorder } else { State::Open };
+        let disorder =
+            self.flow.sacked_out > 0 || self.flow.lost_out > 0 || self.flow.retrans_out > 0;
+        let state = if disorder {
+            State::Disorder
+        } else {
+            State::Open
+        };
         if self.flow.state != state {
             self.set_state(state);
             self.high_seq = self.flow.snd_nxt;
@@ -143,7 +147,11 @@ impl Sender {
     pub(super) fn init_undo(&mut self) {
         self.undo_marker = self.flow.snd_una;
         // Retransmissions still in flight may yet turn out to be needless.
-        self.undo_retrans = if self.flow.retrans_out > 0 { self.flow.retrans_out as i32 } else { -1 };
+        self.undo_retrans = if self.flow.retrans_out > 0 {
+            self.flow.retrans_out as i32
+        } else {
+            -1
+        };
     }
 
     /// `tcp_init_cwnd_reduction`
@@ -288,7 +296,11 @@ impl Sender {
                 }
             } else if told.una_advanced && !recovered {
                 self.high_seq = self.flow.snd_nxt;
-                let limit = if self.profile.plain { cx.limit } else { self.write_end };
+                let limit = if self.profile.plain {
+                    cx.limit
+                } else {
+                    self.write_end
+                };
                 if self.flow.snd_nxt < limit {
                     return Send::New;
                 }

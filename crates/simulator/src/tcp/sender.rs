@@ -156,7 +156,11 @@ impl Sender {
             delivered_ns: 0,
             send_cwr: false,
             min_delay_ms: u64::MAX,
-            buffer: if autotune { start.min(buffer_limit) } else { buffer_limit },
+            buffer: if autotune {
+                start.min(buffer_limit)
+            } else {
+                buffer_limit
+            },
             buffer_limit,
             last_ack: 0,
             established: false,
@@ -262,7 +266,8 @@ impl Sender {
             (self.first_ns, self.delivered_ns) = (now, now);
         }
         if self.profile.plain {
-            self.board.reserve(self.flow.snd_una, first + u64::from(count));
+            self.board
+                .reserve(self.flow.snd_una, first + u64::from(count));
         }
         let mut sent = 0;
         while sent < count {
@@ -344,7 +349,7 @@ impl Sender {
         cx.net.data_packets += u64::from(count);
         cx.net.send(
             self.profile.link,
-            Packet {
+            &Packet {
                 subflow: self.profile.subflow,
                 kind: Kind::Data,
                 flags,
@@ -389,7 +394,11 @@ impl Sender {
         if self.flow.pacing || self.congestion.owns_window() {
             return;
         }
-        let ratio = if self.flow.cwnd < self.flow.ssthresh / 2 { 200 } else { 120 };
+        let ratio = if self.flow.cwnd < self.flow.ssthresh / 2 {
+            200
+        } else {
+            120
+        };
         let window = u64::from(self.flow.cwnd.max(self.flow.packets_out()));
         let rate = u64::from(self.profile.mss) * window * ratio * 10_000;
         self.flow.pacing_rate = rate / u64::from(self.flow.srtt_us.max(1));
@@ -428,7 +437,9 @@ impl Sender {
         if self.flow.in_reduction() {
             self.flow.ssthresh
         } else {
-            self.flow.ssthresh.max((self.flow.cwnd >> 1) + (self.flow.cwnd >> 2))
+            self.flow
+                .ssthresh
+                .max((self.flow.cwnd >> 1) + (self.flow.cwnd >> 2))
         }
     }
 

@@ -120,10 +120,18 @@ impl Sender {
         if !usable || self.flow.packets_out() == 0 || self.timer.kind == Kind::Reorder {
             return false;
         }
-        let expiry = if advancing { now + self.rto() } else { self.head_expiry() };
+        let expiry = if advancing {
+            now + self.rto()
+        } else {
+            self.head_expiry()
+        };
         let probe = now + self.rtt.probe(self.flow.packets_out());
         // An expiry in the past is RTO's business.
-        let at = if expiry > now { probe.min(expiry) } else { probe };
+        let at = if expiry > now {
+            probe.min(expiry)
+        } else {
+            probe
+        };
         self.timer.set(Kind::Probe, at);
         true
     }
@@ -154,7 +162,11 @@ impl Sender {
     fn send_probe(&mut self, cx: &mut Cx<'_>) {
         let now = cx.net.now;
         if self.tlp_high_seq == 0 && self.flow.packets_out() > 0 {
-            let limit = if self.profile.plain { cx.limit } else { self.write_end };
+            let limit = if self.profile.plain {
+                cx.limit
+            } else {
+                self.write_end
+            };
             self.tlp_retransmitted = self.flow.snd_nxt >= limit;
             if self.tlp_retransmitted {
                 self.resend_probe(cx, self.flow.snd_nxt - 1);

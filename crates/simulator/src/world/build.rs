@@ -80,7 +80,11 @@ impl<'a> World<'a> {
                 None => {
                     for k in 0..connection.count {
                         // Hosts never start two connections at the very same time.
-                        let offset = if k == 0 { 0 } else { world.uniform(0, crate::time::MILLISECOND) };
+                        let offset = if k == 0 {
+                            0
+                        } else {
+                            world.uniform(0, crate::time::MILLISECOND)
+                        };
                         world.schedule(start + offset, Todo::Start(i));
                     }
                 }
@@ -103,53 +107,68 @@ impl<'a> World<'a> {
 }
 
 fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
-    scenario.connections.iter().enumerate().map(|(entry, c)| {
-        let name = c.controller.as_ref().unwrap_or(&variant.controller);
-        let controller =
-            Kindred::find(name).ok_or_else(|| Error::Unknown("controller", name.clone()))?;
-        let mut parameters = mp_controllers::Connection::default();
-        if let Kindred::Shared(shared) = controller {
-            parameters = shared.connection();
-            // A competing flow that keeps its own controller keeps that one's defaults as well.
-            if c.controller.is_none() {
-                for (key, value) in &variant.parameters {
-                    let Some(i) = shared.parameter(key) else {
-                        return Err(Error::Parameter { controller: name.clone(), parameter: key.clone() });
-                    };
-                    parameters.parameters[i] = *value;
+    scenario
+        .connections
+        .iter()
+        .map(|c| {
+            let name = c.controller.as_ref().unwrap_or(&variant.controller);
+            let controller =
+                Kindred::find(name).ok_or_else(|| Error::Unknown("controller", name.clone()))?;
+            let mut parameters = mp_controllers::Connection::default();
+            if let Kindred::Shared(shared) = controller {
+                parameters = shared.connection();
+                // A competing flow that keeps its own controller keeps that one's defaults as well.
+                if c.controller.is_none() {
+                    for (key, value) in &variant.parameters {
+                        let Some(i) = shared.parameter(key) else {
+                            return Err(Error::Parameter {
+                                controller: name.clone(),
+                                parameter: key.clone(),
+                            });
+                        };
+                        parameters.parameters[i] = *value;
+                    }
                 }
             }
-        }
-        let name = c.scheduler.as_ref().unwrap_or(&variant.scheduler);
-        let scheduler = mp_policy::scheduler::find(name)
-            .ok_or_else(|| Error::Unknown("scheduler", name.clone()))?;
-        let name = c.path_manager.as_ref().unwrap_or(&variant.path_manager);
-        let manager = mp_policy::path_manager::find(name)
-            .ok_or_else(|| Error::Unknown("path manager", name.clone()))?;
-        let paths = c
-            .paths
-            .iter()
-            .map(|p| scenario.paths.get_index_of(p).ok_or_else(|| Error::Unknown("path", p.clone())))
-            .collect::<Result<Vec<_>, _>>()?;
-        if paths.is_empty() {
-            return Err(Error::Unknown("path", String::new()));
-        }
-        let multipath = c.protocol == Protocol::Mptcp;
-        let buffers = &scenario.buffers;
-        Ok(Plan {
-            entry,
-            name: c.name.clone(),
-            multipath,
-            download: c.direction == TransferDirection::Download,
-            controller,
-            parameters,
-            scheduler,
-            manager,
-            paths,
-            mss: if multipath { scenario.mss } else { scenario.mss + super::transfer::DATA_SIGNAL },
-            bytes: c.bytes,
-            send_buffer: (buffers.send, buffers.autotune),
-            receive_buffer: (buffers.receive, buffers.autotune),
+            let name = c.scheduler.as_ref().unwrap_or(&variant.scheduler);
+            let scheduler = mp_policy::scheduler::find(name)
+                .ok_or_else(|| Error::Unknown("scheduler", name.clone()))?;
+            let name = c.path_manager.as_ref().unwrap_or(&variant.path_manager);
+            let manager = mp_policy::path_manager::find(name)
+                .ok_or_else(|| Error::Unknown("path manager", name.clone()))?;
+            let paths = c
+                .paths
+                .iter()
+                .map(|p| {
+                    scenario
+                        .paths
+                        .get_index_of(p)
+                        .ok_or_else(|| Error::Unknown("path", p.clone()))
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            if paths.is_empty() {
+                return Err(Error::Unknown("path", String::new()));
+            }
+            let multipath = c.protocol == Protocol::Mptcp;
+            let buffers = &scenario.buffers;
+            Ok(Plan {
+                name: c.name.clone(),
+                multipath,
+                download: c.direction == TransferDirection::Download,
+                controller,
+                parameters,
+                scheduler,
+                manager,
+                paths,
+                mss: if multipath {
+                    scenario.mss
+                } else {
+                    scenario.mss + super::transfer::DATA_SIGNAL
+                },
+                bytes: c.bytes,
+                send_buffer: (buffers.send, buffers.autotune),
+                receive_buffer: (buffers.receive, buffers.autotune),
+            })
         })
-    }).collect()
+        .collect()
 }

@@ -45,7 +45,11 @@ impl PartialOrd for Entry {
 
 impl World<'_> {
     pub(super) fn schedule(&mut self, at: u64, todo: Todo) {
-        self.calendar.push(Entry { at, number: self.entries, todo });
+        self.calendar.push(Entry {
+            at,
+            number: self.entries,
+            todo,
+        });
         self.entries += 1;
         self.rearm_calendar();
     }
@@ -99,7 +103,8 @@ impl World<'_> {
         let index = self.connections.len() as u32;
         let source = self.new_source(Source::Connection(index));
         let now = self.net.now;
-        self.connections.push(Connection::new(&self.plans[plan], plan, index, source, now));
+        self.connections
+            .push(Connection::new(&self.plans[plan], plan, index, source, now));
         self.live[plan] += 1;
         if let Some((low, high)) = self.scenario.connections[plan].lasting {
             let lasts = self.uniform(nanos(low), nanos(high));
@@ -197,6 +202,6 @@ impl World<'_> {
             stamp: self.net.now,
             extra: 1,
         };
-        self.net.send(link, packet);
+        self.net.send(link, &packet);
     }
 }

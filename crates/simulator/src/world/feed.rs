@@ -16,7 +16,11 @@ fn view(s: &Subflow) -> SubflowView {
         mss: sender.profile.mss,
         srtt_us: flow.srtt_us,
         rttvar_us: sender.rtt.deviation_us(),
-        min_rtt_us: if flow.min_rtt_us == u32::MAX { 0 } else { flow.min_rtt_us },
+        min_rtt_us: if flow.min_rtt_us == u32::MAX {
+            0
+        } else {
+            flow.min_rtt_us
+        },
         cwnd: flow.cwnd,
         in_flight: flow.in_flight(),
         unsent: (sender.end() - flow.snd_nxt) as u32,
@@ -62,9 +66,13 @@ impl World<'_> {
             }
             let count = connection.slots.len();
             let picture = connection.view(self.net.now);
-            let choice = connection.scheduler.pick(&picture, &connection.views[..count]);
+            let choice = connection
+                .scheduler
+                .pick(&picture, &connection.views[..count]);
             let Some(slot) = choice.first() else { break };
-            let Some(&chosen) = connection.slots.get(slot) else { break };
+            let Some(&chosen) = connection.slots.get(slot) else {
+                break;
+            };
             let s = &mut self.subflows[chosen as usize];
             let burst = u64::from(choice.burst.div_ceil(connection.mss));
             let room = s.sender.buffer.saturating_sub(s.sender.queued());
@@ -97,12 +105,17 @@ impl World<'_> {
             for cursor in &mut connection.cursors[..count] {
                 *cursor = (*cursor).max(connection.una);
             }
-            let least = (0..count).filter(|&i| connection.views[i].ready()).map(|i| connection.cursors[i]).min();
+            let least = (0..count)
+                .filter(|&i| connection.views[i].ready())
+                .map(|i| connection.cursors[i])
+                .min();
             if least.is_none_or(|least| least >= limit) {
                 break;
             }
             let picture = connection.view(self.net.now);
-            let choice = connection.scheduler.pick(&picture, &connection.views[..count]);
+            let choice = connection
+                .scheduler
+                .pick(&picture, &connection.views[..count]);
             let mut given = false;
             for slot in choice.iter().filter(|&slot| slot < count) {
                 let connection = &mut self.connections[index as usize];

@@ -35,13 +35,20 @@ impl World<'_> {
         let join = !connection.subflows.is_empty();
         let link = if plan.download { down } else { up };
         let ecn = self.net.links[link as usize].marks()
-            || self.net.links[link as usize].next.is_some_and(|n| self.net.links[n as usize].marks());
+            || self.net.links[link as usize]
+                .next
+                .is_some_and(|n| self.net.links[n as usize].marks());
         let multipath = connection.multipath;
         let profile = Profile {
             subflow: index,
             link,
             mss: plan.mss,
-            header: super::transfer::ACK_HEADER + if multipath { super::transfer::DATA_SIGNAL } else { 0 },
+            header: super::transfer::ACK_HEADER
+                + if multipath {
+                    super::transfer::DATA_SIGNAL
+                } else {
+                    0
+                },
             train: self.scenario.segment_train.clamp(1, 64),
             ecn,
             plain: !multipath,
@@ -80,7 +87,15 @@ impl World<'_> {
         self.send_syn(index);
     }
 
-    fn send_control(&mut self, index: u32, to_server: bool, kind: Kind, flags: u8, size: u32, seq: u64) {
+    fn send_control(
+        &mut self,
+        index: u32,
+        to_server: bool,
+        kind: Kind,
+        flags: u8,
+        size: u32,
+        seq: u64,
+    ) {
         let s = &self.subflows[index as usize];
         let link = if to_server { s.up } else { s.down };
         let packet = Packet {
@@ -95,7 +110,7 @@ impl World<'_> {
             stamp: self.net.now,
             extra: 1,
         };
-        self.net.send(link, packet);
+        self.net.send(link, &packet);
     }
 
     fn send_syn(&mut self, index: u32) {
@@ -112,7 +127,8 @@ impl World<'_> {
         s.client_attempt.at = now + (SECOND << tries.min(6));
         s.client_attempt.tries += 1;
         let (join, backup) = (s.join, s.backup);
-        let asks = self.connections[s.connection as usize].multipath && (join || tries <= PLAIN_AFTER);
+        let asks =
+            self.connections[s.connection as usize].multipath && (join || tries <= PLAIN_AFTER);
         let mut flags = 0;
         let mut size = SYN_HEADER;
         if asks {
@@ -228,7 +244,14 @@ impl World<'_> {
         let (join, download) = (s.join, s.download);
         if s.server == Phase::Established {
             if join {
-                self.send_control(index, false, Kind::Fourth, 0, super::transfer::ACK_HEADER, 0);
+                self.send_control(
+                    index,
+                    false,
+                    Kind::Fourth,
+                    0,
+                    super::transfer::ACK_HEADER,
+                    0,
+                );
             }
             return;
         }
@@ -236,7 +259,14 @@ impl World<'_> {
         s.server = Phase::Established;
         s.server_attempt.at = NEVER;
         if join {
-            self.send_control(index, false, Kind::Fourth, 0, super::transfer::ACK_HEADER, 0);
+            self.send_control(
+                index,
+                false,
+                Kind::Fourth,
+                0,
+                super::transfer::ACK_HEADER,
+                0,
+            );
         } else {
             self.announce(index);
         }

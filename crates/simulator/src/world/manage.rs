@@ -40,7 +40,11 @@ impl World<'_> {
                         lost: flow.lost,
                         delivered: flow.delivered * u64::from(connection.mss),
                         srtt_us: flow.srtt_us,
-                        min_rtt_us: if flow.min_rtt_us == u32::MAX { 0 } else { flow.min_rtt_us },
+                        min_rtt_us: if flow.min_rtt_us == u32::MAX {
+                            0
+                        } else {
+                            flow.min_rtt_us
+                        },
                     },
                 }
             })
@@ -81,7 +85,10 @@ impl World<'_> {
 
     fn join(&mut self, owner: u32, path: usize, backup: bool) {
         let connection = &mut self.connections[owner as usize];
-        let free = connection.slots.iter().position(|&i| self.subflows[i as usize].closed());
+        let free = connection
+            .slots
+            .iter()
+            .position(|&i| self.subflows[i as usize].closed());
         let slot = free.unwrap_or(connection.slots.len());
         if slot >= MAX_SUBFLOWS || path >= connection.paths.len() {
             return;
@@ -141,7 +148,11 @@ impl World<'_> {
         let s = &self.subflows[index as usize];
         let packet = Packet {
             subflow: index,
-            kind: if echo { Kind::AddAddrEcho } else { Kind::AddAddr },
+            kind: if echo {
+                Kind::AddAddrEcho
+            } else {
+                Kind::AddAddr
+            },
             flags: 0,
             count: 1,
             size: super::transfer::ACK_HEADER + ADDRESS,
@@ -152,7 +163,7 @@ impl World<'_> {
             extra: 1,
         };
         let link = if echo { s.up } else { s.down };
-        self.net.send(link, packet);
+        self.net.send(link, &packet);
     }
 
     /// The client learns an address.

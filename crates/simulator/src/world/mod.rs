@@ -53,9 +53,13 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    pub(crate) fn run(mut self, mut observer: Option<&mut dyn Observer>) -> Result<(Run, u64), Error> {
+    pub(crate) fn run(
+        mut self,
+        mut observer: Option<&mut dyn Observer>,
+    ) -> Result<(Run, u64), Error> {
         self.net.tap = observer.is_some().then(Vec::new);
         let links = self.net.links.len() as u32;
+        let mut packet = Packet::NONE;
         loop {
             let (time, source) = self.net.agenda.first();
             if time >= self.end {
@@ -63,7 +67,7 @@ impl World<'_> {
             }
             self.net.now = self.net.now.max(time);
             if source < links {
-                if let Some(packet) = self.net.advance(source) {
+                if self.net.advance(source, &mut packet) {
                     if let Some(observer) = observer.as_deref_mut() {
                         self.show_arrival(&packet, observer);
                     }

@@ -21,7 +21,10 @@ impl World<'_> {
         let longest = connection.slots.iter().filter_map(|&i| {
             let s = &self.subflows[i as usize];
             let live = s.sender.established && !s.sender.dead && s.stale_count == 0;
-            s.sender.timeout().filter(|_| live).map(|at| at.saturating_sub(now))
+            s.sender
+                .timeout()
+                .filter(|_| live)
+                .map(|at| at.saturating_sub(now))
         });
         let floor = u64::from(crate::tcp::RTO_MIN_US) * MICROSECOND;
         match longest.max() {

@@ -30,7 +30,11 @@ impl World<'_> {
                     cwnd: flow.cwnd,
                     ssthresh: flow.ssthresh,
                     srtt_us: flow.srtt_us,
-                    min_rtt_us: if flow.min_rtt_us == u32::MAX { 0 } else { flow.min_rtt_us },
+                    min_rtt_us: if flow.min_rtt_us == u32::MAX {
+                        0
+                    } else {
+                        flow.min_rtt_us
+                    },
                     delivered_bytes: flow.delivered * u64::from(connection.mss),
                     lost: flow.lost as u32,
                     pacing_rate: flow.pacing_rate,
@@ -62,7 +66,10 @@ impl World<'_> {
                 start_s: seconds(connection.started),
                 end_s: connection.finished.map(seconds),
                 bytes: connection.delivered_bytes(),
-                intact: connection.finished.filter(|_| plan.bytes.is_some()).map(|_| true),
+                intact: connection
+                    .finished
+                    .filter(|_| plan.bytes.is_some())
+                    .map(|_| true),
                 path_bytes,
             });
         }

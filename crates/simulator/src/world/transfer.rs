@@ -38,7 +38,10 @@ impl World<'_> {
             self.confirm_by_data(index);
         }
         let end = packet.seq + u64::from(packet.count);
-        if self.subflows[index as usize].receiver.must_flush(packet.seq, end) {
+        if self.subflows[index as usize]
+            .receiver
+            .must_flush(packet.seq, end)
+        {
             self.acknowledge(index);
         }
         let s = &mut self.subflows[index as usize];
@@ -47,7 +50,8 @@ impl World<'_> {
         let rtt = u64::from(s.sender.flow.srtt_us) * 1000;
         let before = s.receiver.rcv_nxt;
         let reply = if packet.count == 1 {
-            s.receiver.on_data(packet, packet.seq, packet.seq + 1, now, rtt)
+            s.receiver
+                .on_data(packet, packet.seq, packet.seq + 1, now, rtt)
         } else {
             // The surviving runs of a train.
             let (mut mask, mut at, mut reply) = (packet.extra, packet.seq, Reply::Later);
@@ -73,7 +77,9 @@ impl World<'_> {
             connection.reassembly.next = s.receiver.rcv_nxt;
         }
         let held = connection.reassembly.held + s.receiver.held;
-        connection.window.adjust(now, rtt, connection.reassembly.next, held);
+        connection
+            .window
+            .adjust(now, rtt, connection.reassembly.next, held);
         let done = connection.done();
         let owner = s.connection;
         if reply == Reply::Now || done {
@@ -107,7 +113,11 @@ impl World<'_> {
         let packet = Packet {
             subflow: index,
             kind: Kind::Ack,
-            flags: if s.receiver.echoes_congestion() { flag::ECE } else { 0 },
+            flags: if s.receiver.echoes_congestion() {
+                flag::ECE
+            } else {
+                0
+            },
             count: 1,
             size,
             sack,
@@ -118,7 +128,7 @@ impl World<'_> {
             extra: Packet::ack_extra(window, now / MILLISECOND - echo / MILLISECOND),
         };
         let link = s.back();
-        self.net.send(link, packet);
+        self.net.send(link, &packet);
     }
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {

@@ -17,7 +17,11 @@ pub fn mbit(n: u64) -> u64 {
 /// One way of a path: bit/s, delay, queue in packets.
 pub fn direction(rate: u64, delay: Duration, queue: u64) -> Direction {
     Direction {
-        rate: if rate == 0 { Rate::Unlimited } else { Rate::Constant(rate) },
+        rate: if rate == 0 {
+            Rate::Unlimited
+        } else {
+            Rate::Constant(rate)
+        },
         delay,
         jitter: None,
         reorder: false,
@@ -64,7 +68,10 @@ pub fn connection(paths: &[&str]) -> Connection {
 
 /// Paths are named a, b, c, …; one endless MPTCP download over all of them.
 pub fn scenario(paths: Vec<Path>, duration: Duration) -> Scenario {
-    let names: Vec<String> = (b'a'..).take(paths.len()).map(|c| (c as char).to_string()).collect();
+    let names: Vec<String> = (b'a'..)
+        .take(paths.len())
+        .map(|c| (c as char).to_string())
+        .collect();
     let refs: Vec<&str> = names.iter().map(String::as_str).collect();
     Scenario {
         name: "test".into(),
@@ -75,7 +82,11 @@ pub fn scenario(paths: Vec<Path>, duration: Duration) -> Scenario {
         sample_interval: ms(1000),
         segment_train: 1,
         mss: 1428,
-        buffers: Buffers { send: 64 << 20, receive: 64 << 20, autotune: true },
+        buffers: Buffers {
+            send: 64 << 20,
+            receive: 64 << 20,
+            autotune: true,
+        },
         links: Default::default(),
         connections: vec![connection(&refs)],
         paths: names.iter().cloned().zip(paths).collect(),
@@ -100,5 +111,9 @@ pub fn simulate(scenario: &Scenario, variant: &Variant, seed: u64) -> Run {
 
 /// Payload Mbit/s of all transfers over the whole run.
 pub fn goodput(run: &Run) -> f64 {
-    run.transfers.iter().map(|t| t.bytes as f64 * 8e-6).sum::<f64>() / run.elapsed_s
+    run.transfers
+        .iter()
+        .map(|t| t.bytes as f64 * 8e-6)
+        .sum::<f64>()
+        / run.elapsed_s
 }
