@@ -9,7 +9,7 @@ use clap::Args;
 use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
 use mp_scenario::{Experiment, Overrides};
 
-use crate::outcome::{usage, Failure, Outcome};
+use crate::outcome::{print, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
@@ -237,14 +237,12 @@ fn fill_ben(experiment: &Experiment, folder: &mut Folder) -> Outcome {
 
 fn show(experiment: &Experiment, document: &Document, folder: Option<&Path>, json: bool) {
     if json {
-        println!("{}", document.to_json());
+        print(&(document.to_json() + "\n"));
         return;
     }
     let labels: Vec<&str> = experiment.cells.iter().map(|c| c.label.as_str()).collect();
-    print!("{}", table::render(&document.rows, &labels));
-    if let Some(folder) = folder {
-        println!("record: {}", folder.display());
-    }
+    let record = folder.map_or(String::new(), |f| format!("record: {}\n", f.display()));
+    print(&(table::render(&document.rows, &labels) + &record));
 }
 
 /// An interrupt says what is kept and how to go on.

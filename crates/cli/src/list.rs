@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use mp_scenario::Overrides;
 use serde_json::{json, Map, Value};
 
-use crate::outcome::Outcome;
+use crate::outcome::{print, Outcome};
 use crate::{bundled, names};
 
 #[derive(Args, Debug)]
@@ -103,38 +103,48 @@ pub fn main(args: &List) -> Outcome {
                 Value::Array(kind.entries()?),
             );
         }
-        println!("{:#}", Value::Object(document));
+        print(&format!("{:#}\n", Value::Object(document)));
         return Ok(());
     }
+    let mut out = String::new();
     for (i, kind) in kinds.iter().enumerate() {
         if kinds.len() > 1 {
-            println!("{}{}", if i > 0 { "\n" } else { "" }, kind.title());
+            out += &format!("{}{}\n", if i > 0 { "\n" } else { "" }, kind.title());
         }
-        let entries = kind.entries()?;
-        let text = |e: &Value, key: &str| e[key].as_str().unwrap_or("").to_owned();
-        let width = entries
-            .iter()
-            .map(|e| text(e, "name").chars().count())
-            .max()
-            .unwrap_or(0);
-        for e in &entries {
-            let settings: Vec<String> = (e["parameters"].as_array().into_iter().flatten())
-                .map(|p| format!("{} = {} {}", text(p, "name"), p["default"], text(p, "unit")))
-                .collect();
-            let settings = if settings.is_empty() {
-                String::new()
-            } else {
-                format!(" [{}]", settings.join(", "))
-            };
-            println!(
-                "  {:<width$}  {}{settings}",
-                text(e, "name"),
-                text(e, "summary")
-            );
-        }
-        if entries.is_empty() {
-            println!("  none yet");
-        }
+        out += &lines(&kind.entries()?);
     }
+    print(&out);
     Ok(())
+}
+
+fn lines(entries: &[Value]) -> String {
+    if entries.is_empty() {
+        return "  none yet\n".into();
+    }
+    let text = |e: &Value, key: &str| e[key].as_str().unwrap_or("").to_owned();
+    let width = entries
+        .iter()
+        .map(|e| text(e, "name").chars().count())
+        .max()
+        .unwrap_or(0);
+    let setting = |p: &Value| format!("{} = {} {}", text(p, "name"), p["default"], text(p, "unit"));
+    let line = |e: &Value| {
+        let settings: Vec<String> = e["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(setting)
+            .collect();
+        let settings = if settings.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", settings.join(", "))
+        };
+        format!(
+            "  {:<width$}  {}{settings}\n",
+            text(e, "name"),
+            text(e, "summary")
+        )
+    };
+    entries.iter().map(line).collect()
 }

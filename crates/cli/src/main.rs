@@ -79,12 +79,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::Run(args) => run::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "multipilot",
-                &mut std::io::stdout(),
-            );
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "multipilot", &mut script);
+            outcome::print(&String::from_utf8_lossy(&script));
             Ok(())
         }
         Command::External(words) => {

@@ -1,6 +1,7 @@
 //! How a command ends: the exit codes, each with its one line.
 
 use std::fmt;
+use std::io::Write;
 
 /// Why a command did not end well.
 #[derive(Debug)]
@@ -45,4 +46,10 @@ impl fmt::Display for Failure {
 
 pub fn usage(error: impl fmt::Display) -> Failure {
     Failure::Usage(error.to_string())
+}
+
+/// Puts a whole text on stdout. A reader that has seen enough (`| head`) is no error.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

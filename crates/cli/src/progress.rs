@@ -8,19 +8,23 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     total: usize,
     done: usize,
-    /// Parts of the bar that one run takes.
-    scale: f64,
+    /// Seconds that a run takes at most, and those that the runs so far took (they may end early).
+    longest: f64,
+    taken: f64,
+    latest: f64,
+    /// Outcome of the last run.
+    last: String,
 }
 
 /// A run takes this many steps of the bar, so that a long one moves it too.
 const STEPS: f64 = 100.0;
 
 impl Progress {
-    pub fn new(total: usize, run_seconds: f64) -> Progress {
+    pub fn new(total: usize, longest: f64) -> Progress {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new((total as f64 * STEPS) as u64);
             let style = ProgressStyle::with_template(
-                "{bar:30} {percent:>3}% {elapsed}, {eta} to go  {wide_msg}",
+                "{bar:24} {percent:>3}% {elapsed:>4}, {eta} to go  {wide_msg}",
             );
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(std::time::Duration::from_millis(250));
@@ -30,27 +34,39 @@ impl Progress {
             bar,
             total,
             done: 0,
-            scale: STEPS / run_seconds.max(1e-9),
+            longest,
+            taken: 0.0,
+            latest: 0.0,
+            last: String::new(),
         }
     }
 
     /// A run has begun.
     pub fn begin(&self, label: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(label.to_owned());
+            bar.set_message(format!("{label}{}", self.last));
         }
     }
 
     /// The run under way has come so far.
-    pub fn elapsed(&self, seconds: f64) {
+    pub fn elapsed(&mut self, seconds: f64) {
+        self.latest = seconds;
         if let Some(bar) = &self.bar {
-            bar.set_position((self.done as f64 * STEPS + (seconds * self.scale).min(STEPS)) as u64);
+            let expected = if self.done > 0 {
+                self.taken / self.done as f64
+            } else {
+                self.longest
+            };
+            let share = (seconds / expected.max(1e-3)).min(0.95);
+            bar.set_position(((self.done as f64 + share) * STEPS) as u64);
         }
     }
 
     /// A run has ended.
     pub fn end(&mut self, line: &str) {
         self.done += 1;
+        self.taken += std::mem::take(&mut self.latest);
+        self.last = format!("   ({line})");
         match &self.bar {
             Some(bar) => bar.set_position((self.done as f64 * STEPS) as u64),
             None => eprintln!("[{}/{}] {line}", self.done, self.total),

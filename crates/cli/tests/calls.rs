@@ -320,3 +320,17 @@ fn completions_know_the_commands() {
         assert!(reply.out.contains("compare"), "{shell}");
     }
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let script = format!("{} list; echo $? >&2", env!("CARGO_BIN_EXE_multipilot"));
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let reply = Reply::from(child.wait_with_output().unwrap());
+    assert_eq!(reply.err, "0\n");
+}
