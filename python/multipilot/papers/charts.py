@@ -175,7 +175,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
         lw=0,
         zorder=2,
     )
-    top = panel.low + 1e-9
+    top = panel.low
     for spot, value, half in zip(spots, values, halves, strict=True):
         if math.isnan(value):
             axes.text(spot, panel.low, "not\nmeasured", ha="center", va="bottom", color=svg.MUTED, fontsize=8)
@@ -203,7 +203,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
     axes.set_xticks(spots, list(panel.names))
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
-    axes.set_ylim(panel.low, panel.low + (top - panel.low) * 1.15)
+    axes.set_ylim(panel.low, panel.low + ((top - panel.low) or 1.0) * 1.15)
     handles = []
     if any(p is not None for p in panel.paper):
         handles.append(Line2D([], [], ls="", marker="D", mfc="none", mec=svg.INK, ms=6, label="the paper"))

@@ -12,14 +12,15 @@ from multipilot._core import __version__
 
 EXTRA_CSS = """
 .lead { margin: 0 0 12px; max-width: 78ch }
+.verdict + .lead { margin-top: 16px }
 .again { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
 .again code { font: 12.5px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; color: var(--ink) }
 nav { font-size: 14px; margin: 18px 0 0; columns: 2; column-gap: 32px }
 nav a, p a { color: var(--accent); text-decoration: none }
 nav a { display: block; padding: 1px 0 }
 td.name, th.name { text-align: left; padding-left: 0 }
-table.wide tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600; font-size: 14px }
-table.wide tr.why td { white-space: normal; text-align: left; color: var(--muted); font-size: 13px; padding: 2px 0 14px }
+table.wide tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600 }
+table.wide tr.why td { white-space: normal; text-align: left; color: var(--muted); padding: 2px 0 14px }
 table.wide { font-size: 13px }
 table.wide th, table.wide td { padding: 5px 5px; vertical-align: top }
 table.wide th { font-size: 12px; vertical-align: bottom }

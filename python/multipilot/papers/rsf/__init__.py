@@ -31,7 +31,7 @@ EXPERIMENTS = (
     Experiment("7-short-flows", _QUICK),
     Experiment("8-path-failure", _QUICK, _SECONDS),
     Experiment("9-competing-tcp", _QUICK),
-    Experiment("9-shared-bottleneck", {"grid.links.shared.queue": "1bdp"}),
+    Experiment("9-shared-bottleneck"),
     Experiment("w-wifi", _QUICK),
     Experiment("goal-1-throughput"),
     Experiment("goal-2-no-harm"),
