@@ -87,3 +87,6 @@ mp_s64 mp_test_mpcc_utility(const struct mp_connection *c, mp_u64 total, const s
 {
 	return mpcc_utility(c, total, sample);
 }
+
+const mp_u64 mp_test_mpcc_words[] = { MPCC_PHASE,     MPCC_RATE,      MPCC_LAST_RATE,    MPCC_LAST_UTILITY,
+				      MPCC_DIRECTION, MPCC_AMPLIFIER, MPCC_SWING_BUFFER, MPCC_BOUND };

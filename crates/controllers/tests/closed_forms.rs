@@ -290,6 +290,68 @@ fn balia_keeps_a_path_alive_that_loses_more() {
     }
 }
 
+/// Mean windows after `rounds` equal round trips on paths that lose `losses` of the packets: the rule's drift, without
+/// chance. Windows are large, so that whole packets are fine steps.
+fn drift(name: &str, losses: &[f64], start: &[u64], rounds: usize) -> Vec<f64> {
+    let controller = controller(name);
+    let mut c = connection(
+        controller,
+        &start
+            .iter()
+            .map(|&w| subflow(w, 50_000))
+            .collect::<Vec<_>>(),
+    );
+    let mut owed = vec![0.0; start.len()];
+    for _ in 0..rounds {
+        for slot in 0..start.len() {
+            let w = c.subflows[slot].cwnd;
+            let events = losses[slot] * w as f64;
+            owed[slot] += events * (w - controller.on_loss(&mut c.clone(), slot, 0)) as f64;
+            // bytes between losses, which OLIA goes by, are 1/p
+            c.subflows[slot].delivered = (1.0 / losses[slot]) as u64;
+            controller.on_ack(&mut c, slot, &ack(w));
+            let whole = owed[slot].floor();
+            owed[slot] -= whole;
+            c.subflows[slot].cwnd = c.subflows[slot].cwnd.saturating_sub(whole as u64).max(2);
+        }
+    }
+    c.subflows[..start.len()]
+        .iter()
+        .map(|subflow| subflow.cwnd as f64)
+        .collect()
+}
+
+#[test]
+fn coupled_windows_add_up_to_one_reno_from_any_start() {
+    let loss = 2e-6; // Reno: 1000 packets
+    let reno = drift("reno", &[loss], &[100], 5000)[0];
+    assert!((reno / 1000.0 - 1.0).abs() < 0.02, "{reno}");
+    for name in ["lia", "olia", "balia"] {
+        for start in [[100, 100], [900, 100], [2000, 2000]] {
+            let total: f64 = drift(name, &[loss; 2], &start, 20_000).iter().sum();
+            assert!(
+                (total / reno - 1.0).abs() < 0.1,
+                "{name} from {start:?}: {total} beside {reno}"
+            );
+        }
+    }
+}
+
+#[test]
+fn coupled_windows_leave_the_path_that_loses_more() {
+    let share = |name| {
+        let windows = drift(name, &[2e-6, 8e-6], &[500, 500], 20_000);
+        windows[1] / (windows[0] + windows[1])
+    };
+    // Reno's windows go as 1/sqrt(p): a third. The coupled ones leave more, OLIA all but a probe.
+    let [reno, lia, olia, balia] = ["reno", "lia", "olia", "balia"].map(share);
+    assert!((reno - 1.0 / 3.0).abs() < 0.01, "{reno}");
+    assert!(
+        olia < balia && balia < reno && lia < reno,
+        "lia {lia} olia {olia} balia {balia} reno {reno}"
+    );
+}
+
 /// A link of `rate` packets/s and propagation `base` s that one wVegas subflow fills: its round trip by its window.
 struct Link {
     rate: f64,

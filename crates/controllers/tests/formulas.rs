@@ -5,7 +5,7 @@ mod common;
 use common::{
     ack, assert_close, connection, controller, decades, growth, rules, subflow, subflows, unit,
 };
-use mp_controllers::Subflow;
+use mp_controllers::{Ack, Subflow};
 use proptest::prelude::*;
 
 /// Growth of subflow 0 by `acked` packets against `rule` per packet.
@@ -136,6 +136,52 @@ proptest! {
         let low = at((rate + coarse) * (1.0 + 1e-6)).max(floor) - slack;
         let high = at((rate - coarse) * (1.0 - 1e-6)).max(floor) + slack;
         prop_assert!((low..=high).contains(&got), "{got} outside {low} ... {high}");
+    }
+}
+
+/// Words of wVegas's state, as wvegas.h orders them.
+const WVEGAS_ALPHA: usize = 0;
+const WVEGAS_RATE: usize = 1;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn wvegas_moves_by_a_packet_towards_its_share(
+        mut subflows in subflows(), rates in prop::collection::vec(decades(1e-6, 1e5), 8),
+        alpha in 1u64..20, queued in 0.0f64..1.0,
+    ) {
+        let wvegas = controller("wvegas");
+        let base = subflows[0].min_rtt_us;
+        let rtt = base + (base as f64 * queued) as u64;
+        subflows[0].rtt_us = rtt;
+        subflows[0].srtt_us = rtt;
+        subflows[0].cwnd = subflows[0].cwnd.max(4);
+        let mut c = connection(wvegas, &subflows);
+        // rates in units of 2^-38 packets/us
+        for (slot, rate) in rates.iter().enumerate().take(subflows.len()).skip(1) {
+            c.subflows[slot].state[WVEGAS_RATE] = rate << 20;
+        }
+        c.subflows[0].state[WVEGAS_ALPHA] = alpha;
+        (0..3).for_each(|_| wvegas.on_rtt(&mut c, 0, rtt));
+        wvegas.on_ack(&mut c, 0, &Ack { now_us: rtt, ..ack(1) });
+
+        let w = subflows[0].cwnd;
+        let diff = w * (rtt - base) / rtt;
+        let mut alpha = alpha as f64;
+        if diff as f64 >= alpha {
+            let own = w as f64 / rtt as f64 * 2f64.powi(38);
+            let others: u64 = rates[1..subflows.len()].iter().map(|rate| rate << 20).sum();
+            let share = 10.0 * own / (own + others as f64);
+            prop_assume!((share - share.round()).abs() > 1e-4); // whole packets: rounding decides
+            alpha = share.floor().max(2.0);
+        }
+        let expected = match (diff as f64).total_cmp(&alpha) {
+            std::cmp::Ordering::Greater => w - 1,
+            std::cmp::Ordering::Equal => w,
+            std::cmp::Ordering::Less => w + 1,
+        };
+        prop_assert_eq!(c.subflows[0].cwnd, expected);
     }
 }
 
