@@ -172,6 +172,9 @@ fn run_missing(
         .iter()
         .map(|c| c.scenario.duration.as_secs_f64())
         .fold(0.0, f64::max);
+    if world == World::Kernel && !jobs.is_empty() {
+        eprintln!("{} runs in real time, at most {longest} s each", jobs.len());
+    }
     let mut progress = Progress::new(jobs.len(), longest);
     runner::run(world, &jobs, &mut progress, &mut |job, result, progress| {
         keep(folder, job, result, progress)
@@ -190,9 +193,6 @@ fn keep(folder: &mut Folder, job: &Job, result: Outcome<Run>, progress: &mut Pro
                 cell: job.cell.clone(),
                 ..Row::of(&job.scenario, &job.variant, job.seed, &run)
             };
-            for note in &row.notes {
-                progress.say(&format!("{label}: {note}"));
-            }
             progress.end(&format!("{label}: {}", brief(&row)));
             folder.append(row, &run).map_err(usage)
         }

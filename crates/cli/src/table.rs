@@ -107,7 +107,10 @@ pub fn render(rows: &[Row], cells: &[&str]) -> String {
         if !label.is_empty() {
             out += &format!("{label}\n");
         }
-        out += &one(entries.into_values().collect(), label);
+        let entries: Vec<Entry> = entries.into_values().collect();
+        let notes = notes(&entries, label);
+        out += &one(entries, label);
+        out += &notes;
         out.push('\n');
     }
     out
@@ -128,6 +131,34 @@ fn short_name(name: &str, label: &str) -> String {
         }
         _ => name.to_owned(),
     }
+}
+
+/// What runs had to say, as far as it fits on a screen.
+fn notes(entries: &[Entry<'_>], label: &str) -> String {
+    const SHOWN: usize = 5;
+    let of = |e: &Entry<'_>| {
+        let name = short_name(e.name, label);
+        e.rows
+            .iter()
+            .flat_map(|r| {
+                r.notes
+                    .iter()
+                    .map(|n| format!("Note on {name}, seed {}: {n}\n", r.seed))
+            })
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<String> = entries.iter().flat_map(of).collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let rest = if more > 0 {
+        format!("{more} more notes are in result.json.\n")
+    } else {
+        String::new()
+    };
+    all.iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<String>()
+        + &rest
 }
 
 fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
@@ -359,6 +390,19 @@ mod tests {
         );
         let none = render(&rows[..1], &[""]);
         assert!(none.contains("No winner"), "{none}");
+    }
+
+    #[test]
+    fn notes_stand_below_the_table() {
+        let noted = |seed| Row {
+            notes: vec!["too busy".into()],
+            ..row("lia", seed, 10.0, None)
+        };
+        let text = render(&(1..=7).map(noted).collect::<Vec<_>>(), &[""]);
+        assert!(
+            text.contains("Note on lia, seed 5: too busy\n2 more notes are in result.json.\n"),
+            "{text}"
+        );
     }
 
     #[test]
