@@ -258,7 +258,7 @@ def _on_path(name: str) -> Callable[[Row], float | None]:
 def targets(results: Results) -> Section:
     """Where the two RSF forms are Reno, and where they are not."""
     delay = []
-    for queue, words in (("40p", "40 packets, 48 ms: below d/2"), ("1000p", "1000 packets, 1.2 s: far above d")):
+    for queue, words in (("40p", "48 ms, below d/2"), ("170p", "200 ms, twice d"), ("1000p", "1200 ms")):
         cell = {"paths.*.queue": queue}
         for variant in ("reno", "rsf-db"):
             on = {p: results.mean(SIM, "target-delay", variant, _on_path(p), cell) for p in ("one", "two")}
@@ -297,13 +297,15 @@ def targets(results: Results) -> Section:
         [
             "RSF-DB grows as Reno while its queue stays below d/2 = 50 ms, RSF-LB while a path loses less than μ/2 "
             "= 2 packets a second. Lasting flows on scenario 2's paths lie below both. Beyond, each holds its "
-            "target: in deep buffers RSF-DB starves beside a Reno flow that fills them, and on short lossy paths "
-            "RSF-LB gives up rate.",
+            "target: RSF-DB gives way to a Reno flow that fills the buffer, by at most a packet a round trip, so "
+            "over minutes and the slower the deeper the buffer; RSF-LB gives up rate on short lossy paths.",
         ],
         [
             table(["Scenario 2, lasting flows", "RSF-DB / LIA", "RSF-DB / Reno", "RSF-LB / Reno"], same),
             table(
-                ["Buffers of 10 Mbit/s paths", "", "path 1, beside TCP", "that TCP", "path 2, alone"], delay, names=2
+                ["Buffers of 10 Mbit/s paths, ten minutes", "", "path 1, beside TCP", "that TCP", "path 2, alone"],
+                delay,
+                names=2,
             ),
             table(["Loss of two 20 ms paths", "Reno", "RSF-LB", "RSF-LB / Reno"], loss),
         ],

@@ -312,6 +312,8 @@ def _late(seconds: list[Mean]) -> float:
 
 
 def _after_failure(lia: float, rsf: float) -> str:
+    if np.isnan([lia, rsf]).any():
+        return "Not measured."
     said = f"From ten seconds after the failure on, RSF-LB has {rsf:.2f} and LIA {lia:.2f} Mbit/s. "
     if lia < 0.8 * rsf:
         return said + (
