@@ -44,8 +44,8 @@ def test_rsf_db_yields_where_the_queue_passes_half_its_target(simulate: Simulate
             SIM, "target-delay", variant, lambda row: row["path_mbps"][path], {"paths.*.queue": queue}
         ).mean
 
-    # 48 ms of buffer: Reno itself. Beside a Reno flow that fills 200 ms or more it gives way, by a packet a round trip at
-    # most; alone it still fills its path.
+    # 48 ms of buffer: Reno itself. Beside a Reno flow that fills 200 ms or more it gives way, by a packet a round trip
+    # at most; alone it still fills its path.
     assert on("one", "rsf-db", "40p") == pytest.approx(on("one", "reno", "40p"), rel=0.1)
     assert on("one", "rsf-db", "170p") < 0.5 * on("one", "reno", "170p")
     assert on("one", "rsf-db", "1000p") < 0.95 * on("one", "reno", "1000p")

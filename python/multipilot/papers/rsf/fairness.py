@@ -169,10 +169,10 @@ def bottleneck(results: Results) -> Section:
         "bottleneck",
         "Share against TCP where the bottleneck is full",
         [
-            "What figure 10 meant to show: five connections and five TCP flows through one link of 20 Mbit/s "
-            f"without random loss. 1 is a TCP flow's share: {said}. RSF-LB and Reno take about what two flows take. "
-            "RSF-DB yields as the buffer passes its target of 100 ms, and starves in a deep one; where a buffer "
-            f"stays below half its target (goal 2 below) it {elsewhere}.",
+            "What figure 10 meant to show: five connections and five TCP flows through one link of 20 Mbit/s without "
+            f"random loss. 1 is a TCP flow's share: {said}. RSF-LB and Reno take about what two flows take. RSF-DB "
+            "gives way, for these buffers pass its target of 100 ms; where a buffer stays below half of it (goal 2 "
+            f"below) it {elsewhere}.",
         ],
         [draw(panels, "Goodput of multipath connections over that of TCP flows at a shared bottleneck", height=3.2)],
     )
