@@ -4,7 +4,6 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 
 use common::*;
 
@@ -182,16 +181,8 @@ fn the_kernel_world_has_one_scheduler() {
 #[test]
 fn without_root_the_kernel_world_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("multipilot");
-    fs::copy(env!("CARGO_BIN_EXE_multipilot"), &program).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = std::process::Command::new(&program);
-    command
-        .args(["compare", "wifi-lte", "--controllers", "reno"])
-        .current_dir("/");
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
+    let mut command = unprivileged(folder.path());
+    command.args(["compare", "wifi-lte", "--controllers", "reno"]);
     let reply = Reply::from(command.output().unwrap());
     assert_eq!(reply.code, 3, "{}", reply.err);
     assert!(

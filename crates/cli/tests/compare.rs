@@ -442,3 +442,21 @@ fn the_demo_names_a_winner_and_the_report() {
         reply.out
     );
 }
+
+#[test]
+fn without_root_the_demo_says_why_and_runs_in_the_simulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply::from(unprivileged(folder.path()).arg("demo").output().unwrap());
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    let why = reply.err.lines().next().unwrap();
+    assert!(
+        why.starts_with("this machine lacks ")
+            && why.ends_with("so this demo runs in the simulator."),
+        "{why}"
+    );
+    assert!(
+        reply.out.contains("Winner: ") && reply.out.contains("record: results/wifi-lte-sim-001\n"),
+        "{}",
+        reply.out
+    );
+}

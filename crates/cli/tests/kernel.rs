@@ -69,6 +69,28 @@ fn a_file_over_two_paths_with_a_controller_of_the_kernel_and_ours() {
 }
 
 #[test]
+fn two_at_once_do_not_disturb_each_other() {
+    let Some(_turn) = turn() else { return };
+    let text = format!(
+        "{PATHS}[[connections]]\nbytes = '2MB'\n[[variants]]\ncontroller = ['lia', 'olia']\n"
+    );
+    let replies = std::thread::scope(|scope| {
+        let calls = [(); 2].map(|()| scope.spawn(|| compare(&text, &["--json"])));
+        calls.map(|call| call.join().unwrap())
+    });
+    for reply in replies {
+        assert_eq!(reply.code, 0, "{}", reply.err);
+        for row in reply.json()["rows"].as_array().unwrap() {
+            assert_eq!(
+                (&row["fallback"], &row["unfinished"]),
+                (&false.into(), &0.into()),
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
 fn ctrl_c_in_the_middle_of_a_run_leaves_no_namespace() {
     let Some(_turn) = turn() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,9 @@
 //! The command as a user calls it.
 #![allow(dead_code)] // each test file uses its own part
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -56,10 +59,23 @@ pub fn refused(args: &[&str], line: &str) {
     assert_eq!(reply.code, 2);
 }
 
+/// The command as somebody without privileges has it, in a folder of theirs.
+pub fn unprivileged(folder: &Path) -> Command {
+    let program = folder.join("multipilot");
+    fs::copy(env!("CARGO_BIN_EXE_multipilot"), &program).expect("a copy of the command");
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("the test's own folder");
+    let mut command = Command::new(&program);
+    command.current_dir(folder);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
 /// Says so where a test cannot run here; on CI that is a failure.
 pub fn skip(why: &str) {
     assert!(
-        std::env::var_os("CI").is_none(),
+        std::env::var("CI").as_deref() != Ok("true"),
         "cannot be skipped on CI: {why}"
     );
     eprintln!("SKIPPED: {why}");
