@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-__all__ = ["CannotHere", "Progress", "TaskID", "command", "fail", "progress", "say", "seconds", "stderr"]
+__all__ = ["CannotHere", "Progress", "RunFailed", "TaskID", "command", "fail", "progress", "say", "seconds", "stderr"]
 
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -50,6 +50,10 @@ def seconds(text: str) -> float:
     if not match:
         fail(f'"{text}" is no length of time; give a number with its unit, e.g. 90s, 60m or 2h')
     return float(match[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
+class RunFailed(Exception):
+    """A run without which nothing else makes sense failed; the message says why."""
 
 
 class CannotHere(Exception):

@@ -1,4 +1,4 @@
-"""The report in a real browser: it asks nothing of the network, nothing overflows, both colour schemes have contrast."""
+"""The report in a browser: it asks nothing of the network, nothing overflows, both colour schemes have contrast."""
 
 import shutil
 from collections.abc import Iterator

@@ -23,6 +23,8 @@ BUDGET = "real time for the kernel's runs; what was not reached is left for a ne
 # Of a table that no terminal wraps.
 WIDE = 120
 
+JOBS = "kernel runs at once [default: as many as are measured not to disturb each other]"
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -38,21 +40,26 @@ def agree(
     runs: Annotated[
         int | None, typer.Option(help="kernel runs of each cell [default: as the variation demands]")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="kernel runs at once; more than 1 only where that disturbs nothing")] = 1,
+    jobs: Annotated[int | None, typer.Option(help=JOBS)] = None,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
 ) -> None:
     cells = [cell for cell in (grid.quick() if quick else grid.cells()) if fnmatch(cell.name, only)]
     if not cells:
         console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in grid.cells()[:3])}, …")
-    kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs))
+    kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs or 1))
     try:
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
         wanted = {cell: runs or (3 if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
+        if jobs is None and not quick and kernel.missing(wanted):
+            found = worlds.bearing(out)
+            kernel.jobs = found.jobs
+            share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
+            console.say(f"{found.jobs} kernel runs at once: {share}")
         planned = sum(worlds.KernelRun(cell, 1).cost_s * count for cell, count in wanted.items())
         plan = f"{sum(wanted.values())} kernel runs, {planned / 60 / kernel.jobs:.0f} min if none is done yet"
         console.say(f"{len(cells)} cells, {plan}")
         complete = kernel.measure(wanted)
-    except (ScenarioError, SimulationError) as error:
+    except (ScenarioError, SimulationError, console.RunFailed) as error:
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:
         console.fail(str(error), console.CANNOT_HERE)

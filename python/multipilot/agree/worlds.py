@@ -7,6 +7,7 @@ compare``, one run a folder, and is kept: it costs real time.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -73,6 +74,44 @@ class KernelRun:
         return self.cell.duration_s + OVERHEAD_S
 
 
+# The cell that loads the machine most, for finding out how many runs it bears at once.
+HEAVIEST = Cell("heaviest", "linux-reno", 0.0, 20, 50, 2, duration_s=6)
+UNDISTURBED = 0.98
+MOST_JOBS = 6
+
+
+@dataclass(frozen=True)
+class Bearing:
+    """How many runs at once leave each other undisturbed, and the goodput by which that was judged (share of alone)."""
+
+    jobs: int
+    share: float
+
+
+def bearing(out: Path) -> Bearing:
+    """The heaviest cell alone, then more and more at once, until one of them loses more than 2 % of its goodput."""
+    kernel = Kernel(out / "bearing", budget_s=3600)
+    shutil.rmtree(kernel.out, ignore_errors=True)
+    seed = 0
+    alone, found = 0.0, Bearing(1, 1.0)
+    for count in range(1, MOST_JOBS + 1):
+        kernel.jobs = count
+        runs = [KernelRun(HEAVIEST, seed + index + 1) for index in range(count)]
+        seed += count
+        kernel.do(runs)
+        goodputs = [float(row["goodput_mbps"]) for run in runs if (row := run.result(kernel.out))]
+        if len(goodputs) < count:
+            if count == 1:
+                raise console.RunFailed(kernel.failures[-1])
+            break
+        alone = alone or goodputs[0]
+        share = min(goodputs) / alone
+        if share < UNDISTURBED:
+            break
+        found = Bearing(count, share)
+    return found
+
+
 UnderWay = dict[Future["str | None"], KernelRun]
 
 
@@ -100,7 +139,10 @@ class Kernel:
 
     def measure(self, wanted: dict[Cell, int]) -> bool:
         """Do what is missing until it is done (True) or the budget is spent (False)."""
-        todo = self.missing(wanted)
+        self.do(self.missing(wanted))
+        return not self.missing(wanted)
+
+    def do(self, todo: Sequence[KernelRun]) -> None:
         end = monotonic() + self.budget_s
         with console.progress() as bar, ThreadPoolExecutor(self.jobs) as pool:
             task = bar.add_task("kernel", total=sum(run.cost_s for run in todo))
@@ -118,7 +160,6 @@ class Kernel:
             except BaseException:
                 self._stop()
                 raise
-        return not self.missing(wanted)
 
     def _collect(
         self, under_way: dict[Future[str | None], KernelRun], bar: console.Progress, task: console.TaskID
