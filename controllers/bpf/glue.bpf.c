@@ -35,6 +35,7 @@ struct mp_socket {
 	__u64 owner;       /* our number for this socket; the socket cookie cannot be had from struct_ops */
 	struct mp_key key; /* where its state is */
 	__u32 slot;
+	__u32 placed; /* it has a slot */
 	__u32 awaits_token;
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
@@ -89,7 +90,7 @@ static __always_inline struct mp_entry *glue_find(struct sock *sk, __u32 *slot)
 	struct mp_entry *entry;
 	struct mp_key key;
 
-	if (!self->owner) /* the SYN's acknowledgement comes before .init */
+	if (!self->placed) /* the SYN's acknowledgement comes before .init */
 		return 0;
 	if (self->awaits_token)
 		glue_join(sk);
@@ -160,42 +161,37 @@ static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *s
 	}
 }
 
-static __always_inline struct mp_call *glue_log_before(struct mp_connection *c, enum mp_hook hook, __u32 slot)
+/* Two records a call, paired by owner: a 6.1 verifier forgets that a record reserved before the call is not null after. */
+static __always_inline void glue_log(struct mp_connection *c, __u32 slot, enum mp_hook hook, __u64 now_us,
+				     const struct mp_ack *ack, __u64 result, int is_after, __u64 owner)
 {
 	struct mp_call *call;
 
 	if (!mp_settings.log_calls)
-		return 0;
+		return;
 	call = bpf_ringbuf_reserve(&mp_calls, sizeof(*call), 0);
 	if (!call) {
 		__sync_fetch_and_add(&mp_counters.calls_dropped, 1);
-		return 0;
+		return;
 	}
 	call->hook = hook;
 	call->slot = slot;
-	bpf_probe_read_kernel(&call->before, sizeof(call->before), c);
-	return call;
-}
-
-static __always_inline void glue_log_after(struct mp_call *call, struct mp_connection *c, struct mp_socket *self,
-					 const struct mp_ack *ack, __u64 now_us, __u64 result)
-{
-	if (!call)
-		return;
 	call->now_us = now_us;
 	call->ack = *ack;
 	call->result = result;
-	call->key = self->key;
-	bpf_probe_read_kernel(&call->after, sizeof(call->after), c);
-	bpf_ringbuf_submit(call, 0);
+	call->owner = owner;
+	call->is_after = is_after;
+	bpf_probe_read_kernel(&call->connection, sizeof(call->connection), c);
+	bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
 }
 
-/* Runs `code` with the call before and after it in the log. */
-#define LOGGED(hook_number, ack_pointer, now_us, result, code)                                                      \
+/* Runs `code` with the connection before and after it in the log. */
+#define LOGGED(hook, ack, now_us, result, code)                                                                        \
 	do {                                                                                                           \
-		struct mp_call *call_ = glue_log_before(c, hook_number, slot);                                           \
+		__u64 owner_ = glue_socket(sk)->owner;                                                                 \
+		glue_log(c, slot, hook, now_us, ack, 0, 0, owner_);                                                    \
 		code;                                                                                                  \
-		glue_log_after(call_, c, glue_socket(sk), ack_pointer, now_us, result);                                    \
+		glue_log(c, slot, hook, now_us, ack, result, 1, owner_);                                               \
 	} while (0)
 
 static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow *subflow)
@@ -215,40 +211,54 @@ static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow 
 
 static const struct mp_ack NO_ACK = {};
 
-SEC("struct_ops")
-void BPF_PROG(glue_init, struct sock *sk)
+/* Gives the socket its place and the controller its first call. Memory can be short for a moment: then the next ACK
+ * tries again, and until then the window rests. */
+static __noinline int glue_begin(struct sock *sk)
 {
 	struct mp_socket *self = glue_socket(sk);
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_connection *c;
 	struct mp_entry *entry;
+	struct mp_key key = { self->owner, 0 };
 	__u64 now_us = tp->tcp_mstamp;
-	struct mp_key key;
 	__u32 slot;
+	int claimed;
 
-	self->owner = __sync_fetch_and_add(&mp_counters.owners, 1) + 1;
-	self->key.netns_cookie = self->owner;
-	self->key.token = 0;
-	self->slot = 0;
-	self->owd_known = 0;
-	self->awaits_token = tp->is_mptcp;
-	key = self->key;
-	if (slot_claim(&key, self->owner) < 0)
+	claimed = slot_claim(&key, self->owner);
+	if (claimed == MP_NO_ENTRY)
 		__sync_fetch_and_add(&mp_counters.entries_full, 1);
-	__sync_fetch_and_add(&mp_counters.sockets, 1);
-#ifdef MP_RATE_BASED
-	if (sk->sk_pacing_status == SK_PACING_NONE)
-		sk->sk_pacing_status = SK_PACING_NEEDED;
-#endif
+	if (claimed < 0)
+		return 0;
+	self->key = key;
+	self->slot = 0;
+	self->placed = 1;
 	entry = glue_find(sk, &slot);
 	if (!entry)
-		return;
+		return 0;
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	c->subflows[slot].min_rtt_us = MP_UNKNOWN;
 	c->subflows[slot].queue_owd_us = MP_UNKNOWN;
 	LOGGED(MP_HOOK_INIT, &NO_ACK, now_us, 0, CONTROLLER(init)(c, slot, now_us));
 	glue_apply(sk, &c->subflows[slot]);
+	return 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(glue_init, struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+
+	self->owner = __sync_fetch_and_add(&mp_counters.owners, 1) + 1;
+	self->placed = 0;
+	self->owd_known = 0;
+	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
+	__sync_fetch_and_add(&mp_counters.sockets, 1);
+#ifdef MP_RATE_BASED
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+#endif
+	glue_begin(sk);
 }
 
 SEC("struct_ops")
@@ -263,6 +273,8 @@ void BPF_PROG(glue_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
 	if (rtt_us < 0)
 		return;
+	if (glue_socket(sk)->owner && !glue_socket(sk)->placed)
+		glue_begin(sk);
 	entry = glue_find(sk, &slot);
 	if (!entry)
 		return;
@@ -371,6 +383,7 @@ void BPF_PROG(glue_release, struct sock *sk)
 		slot_leave(entry, slot);
 	}
 	self->owner = 0;
+	self->placed = 0;
 	__sync_fetch_and_add(&mp_counters.sockets, -1ULL);
 }
 

@@ -17,14 +17,13 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* `before` is unused: the connection is worked on in `after`. */
 struct mp_call mp_proof SEC(".data.proof");
 
 #define PROOF(name, ...)                                                                                               \
 	SEC("syscall")                                                                                                 \
 	int proof_##name(void *context)                                                                                \
 	{                                                                                                              \
-		struct mp_connection *c = &mp_proof.after;                                                             \
+		struct mp_connection *c = &mp_proof.connection;                                                             \
 		__u32 slot = mp_proof.slot & (MP_MAX_SUBFLOWS - 1);                                                    \
 		__VA_ARGS__;                                                                                           \
 		return 0;                                                                                              \

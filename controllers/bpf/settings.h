@@ -28,8 +28,8 @@ struct mp_counters {
 	__u64 owners;        /* numbers given to sockets so far */
 	__u64 sockets;       /* sockets using the controller now */
 	__u64 slots_full;    /* subflows beyond MP_MAX_SUBFLOWS, running uncoupled */
-	__u64 entries_full;  /* the map was full; a socket that found no room even for itself keeps its window */
-	__u64 without_slot;  /* calls of such a socket; else a bug, shown rather than hidden */
+	__u64 entries_full;  /* times the map was full; a socket without room even for itself keeps its window */
+	__u64 without_slot;  /* calls of a socket whose slot was gone: a bug, shown rather than hidden */
 	__u64 calls_dropped; /* log records that found the ring buffer full */
 };
 
@@ -43,16 +43,16 @@ enum mp_hook {
 	MP_HOOK_INTERVAL,
 };
 
-/* One hook call as it happened, with the whole connection around it. */
+/* A hook call just before it happens, or just after: the whole connection, and what the hook is called with. */
 struct mp_call {
 	__u64 hook;
 	__u64 slot;
 	__u64 now_us;
 	struct mp_ack ack;
-	__u64 result; /* of on_loss and on_undo */
-	struct mp_key key;
-	struct mp_connection before;
-	struct mp_connection after;
+	__u64 result; /* of on_loss and on_undo, after the call */
+	__u64 owner;
+	__u64 is_after;
+	struct mp_connection connection;
 };
 
 #endif

@@ -6,6 +6,9 @@
  * with the entry and deletes it. The map may hand the memory of a deleted entry to another connection while we still
  * hold a pointer to it, therefore an entry is checked for its key after the reference is taken, not before.
  *
+ * A delete can fail: an interrupt that finds its own CPU inside the same bucket gets EBUSY. The entry is then marked
+ * abandoned, as good as new, and the next subflow of its key takes it over.
+ *
  * Within an entry a slot is claimed by writing its owner with compare-and-swap, and from then on written by that owner
  * alone.
  */
@@ -27,12 +30,14 @@ const volatile struct mp_settings mp_settings SEC(".rodata.settings") = { .templ
 struct mp_counters mp_counters SEC(".data.counters");
 
 enum {
-	MP_EEXIST = 17, /* include/uapi/asm-generic/errno-base.h */
+	MP_E2BIG = 7, /* include/uapi/asm-generic/errno-base.h */
 
 	MP_NO_ENTRY = -1,  /* the map is full */
 	MP_NO_SLOT = -2,   /* MP_MAX_SUBFLOWS are there already */
-	MP_TRY_LATER = -3, /* the entry is just being deleted or created */
+	MP_TRY_LATER = -3, /* the entry is just being deleted or created, or memory is short for a moment */
 };
+
+#define MP_ABANDONED (1ULL << 63)
 
 #ifdef MP_NO_CAS
 /* The same without protection, for the test that shows that the protection is needed. */
@@ -59,10 +64,14 @@ static __always_inline __u64 word_add(__u64 *word, __u64 amount)
 
 static __always_inline void entry_put(struct mp_entry *entry)
 {
-	struct mp_key key = entry->key;
+	struct mp_key key;
 
-	if (word_add(&entry->references, -1ULL) == 1)
-		bpf_map_delete_elem(&mp_connections, &key);
+	if (word_add(&entry->references, -1ULL) != 1)
+		return;
+	/* Only now is the key sure to be there: its creator may have written it after we came and before it left. */
+	key = entry->key;
+	if (bpf_map_delete_elem(&mp_connections, &key))
+		__sync_lock_test_and_set(&entry->references, MP_ABANDONED);
 }
 
 /* The entry of `key` with a reference on it, created if need be; or none, and why in `error`. */
@@ -77,12 +86,12 @@ static __always_inline struct mp_entry *entry_get(struct mp_key *key, int *error
 		if (!entry) {
 			long failed = bpf_map_update_elem(&mp_connections, key, (void *)&mp_settings.template, BPF_NOEXIST);
 
-			if (failed == -MP_EEXIST)
-				continue;
-			if (failed) {
+			if (failed == -MP_E2BIG) {
 				*error = MP_NO_ENTRY;
 				return 0;
 			}
+			if (failed)
+				continue;
 			entry = bpf_map_lookup_elem(&mp_connections, key);
 			if (!entry)
 				return 0;
@@ -92,6 +101,11 @@ static __always_inline struct mp_entry *entry_get(struct mp_key *key, int *error
 			return entry;
 		}
 		references = *(volatile __u64 *)&entry->references;
+		if (references == MP_ABANDONED) {
+			if (word_swap_if(&entry->references, MP_ABANDONED, 1) == MP_ABANDONED)
+				return entry;
+			continue;
+		}
 		if (!references || word_swap_if(&entry->references, references, references + 1) != references)
 			continue;
 		if (entry->key.token == key->token && entry->key.netns_cookie == key->netns_cookie)

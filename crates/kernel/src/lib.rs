@@ -17,6 +17,6 @@ mod object;
 mod state;
 
 pub use error::Error;
-pub use object::{CallLog, LoggedCall};
+pub use object::{Call, CallLog};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,6 +1,7 @@
 //! A controller's BPF object: its settings before the kernel sees it, its maps afterwards.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::sync::Once;
@@ -43,21 +44,20 @@ pub struct Counters {
     pub calls_dropped: u64,
 }
 
-/// struct mp_call: a hook call as it happened in the kernel.
-#[derive(Clone)]
+/// struct mp_call: the moment just before a hook call in the kernel, or just after.
+#[derive(Clone, Default)]
 #[repr(C)]
-pub struct LoggedCall {
+pub struct Call {
     /// enum mp_hook
     pub hook: u64,
     pub slot: u64,
     pub now_us: u64,
     pub ack: Ack,
-    /// Of on_loss and on_undo.
+    /// Of on_loss and on_undo, after the call.
     pub result: u64,
-    /// Network namespace cookie and token; the token is 0 where the socket is alone.
-    pub key: [u64; 2],
-    pub before: Connection,
-    pub after: Connection,
+    pub owner: u64,
+    is_after: u64,
+    pub connection: Connection,
 }
 
 /// The embedded object of the controller named so.
@@ -207,18 +207,25 @@ impl CallLog {
         })
     }
 
-    /// Hands over what is there by now; returns how many calls found the buffer full so far.
-    pub fn drain(&self, mut each: impl FnMut(&LoggedCall)) -> Result<u64, Error> {
+    /// Hands over the calls that are there by now, each as before and after; returns how many records found the buffer
+    /// full so far.
+    pub fn drain(&self, mut each: impl FnMut(&Call, &Call)) -> Result<u64, Error> {
+        let mut begun = HashMap::new();
         let mut builder = libbpf_rs::RingBufferBuilder::new();
         builder
             .add(&self.calls, |record| {
                 assert_eq!(
                     record.len(),
-                    size_of::<LoggedCall>(),
+                    size_of::<Call>(),
                     "struct mp_call has changed"
                 );
                 // SAFETY: the kernel side writes this very struct of plain words, aligned to 8.
-                each(unsafe { &*record.as_ptr().cast::<LoggedCall>() });
+                let call = unsafe { &*record.as_ptr().cast::<Call>() };
+                if call.is_after == 0 {
+                    begun.insert(call.owner, call.clone());
+                } else if let Some(before) = begun.remove(&call.owner) {
+                    each(&before, call);
+                }
                 0
             })
             .context("mp_calls")?;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use common::{call_natively, kernel_ready};
 use libbpf_rs::{MapCore, Object, ObjectBuilder, ProgramInput, ProgramMut};
 use mp_controllers::{Connection, Controller, Kind, INFINITE_SSTHRESH, MAX_SUBFLOWS, UNKNOWN};
-use mp_kernel::LoggedCall;
+use mp_kernel::Call;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -44,14 +44,14 @@ fn compare(controller: &Controller, kernel: &InKernel, seed: u64) {
         wide: seed % 2 == 0,
     };
     let mut native = controller.connection();
-    kernel.call().after = native.clone();
+    kernel.call().connection = native.clone();
     let mut changed = 0;
     for step in 0..CALLS / 4 {
         let earlier = native.clone();
         let (hook, slot) = sequence.next(&mut random, controller, &mut native);
         let call = kernel.call();
         // Facts are the stack's: both sides get the same.
-        call.after.subflows[slot] = native.subflows[slot];
+        call.connection.subflows[slot] = native.subflows[slot];
         (call.hook, call.slot, call.now_us, call.result) =
             (hook as u64, slot as u64, sequence.now_us, 0);
         call.ack = mp_controllers::Ack {
@@ -60,14 +60,11 @@ fn compare(controller: &Controller, kernel: &InKernel, seed: u64) {
             is_cwnd_limited: random.random_range(0..=1),
             max_packets_out: random.random_range(0..=2 * native.subflows[slot].cwnd),
         };
-        let call_copy = LoggedCall {
-            before: Connection::default(),
-            ..call.clone()
-        };
-        let result = call_natively(controller, &mut native, &call_copy);
+        let call = call.clone();
+        let result = call_natively(controller, &mut native, &call);
         kernel.run(hook);
         if hook == 5 {
-            kernel.call().after.subflows[slot] = native.subflows[slot]; // the glue clears it, not the controller
+            kernel.call().connection.subflows[slot] = native.subflows[slot]; // the glue clears it, not the controller
         }
         let call = kernel.call();
         assert_eq!(
@@ -75,14 +72,19 @@ fn compare(controller: &Controller, kernel: &InKernel, seed: u64) {
             "{}: {} of step {step}, seed {seed}",
             controller.name, HOOKS[hook]
         );
-        for (k, (ours, theirs)) in native.subflows.iter().zip(&call.after.subflows).enumerate() {
+        for (k, (ours, theirs)) in native
+            .subflows
+            .iter()
+            .zip(&call.connection.subflows)
+            .enumerate()
+        {
             assert_eq!(
                 ours, theirs,
                 "{}: {} of slot {slot}, step {step}, seed {seed}: slot {k} differs, native left, kernel right; before: {:?}",
                 controller.name, HOOKS[hook], earlier.subflows[k]
             );
         }
-        assert_eq!(native.parameters, call.after.parameters);
+        assert_eq!(native.parameters, call.connection.parameters);
         changed += usize::from(native != earlier);
     }
     assert!(
@@ -174,7 +176,7 @@ fn log_uniform(random: &mut SmallRng, from: f64, to: f64) -> u64 {
 /// proof.bpf.c, loaded.
 struct InKernel {
     object: Object,
-    call: *mut LoggedCall,
+    call: *mut Call,
 }
 
 impl InKernel {
@@ -183,12 +185,12 @@ impl InKernel {
             .maps()
             .find(|map| map.name() == ".data.proof")
             .unwrap();
-        assert_eq!(map.value_size() as usize, size_of::<LoggedCall>());
+        assert_eq!(map.value_size() as usize, size_of::<Call>());
         // SAFETY: libbpf makes its data maps mappable; the mapping outlives the test on purpose.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                size_of::<LoggedCall>(),
+                size_of::<Call>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 map.as_fd().as_raw_fd(),
@@ -203,7 +205,7 @@ impl InKernel {
     }
 
     #[allow(clippy::mut_from_ref)]
-    fn call(&self) -> &mut LoggedCall {
+    fn call(&self) -> &mut Call {
         // SAFETY: mapped for good; programs run only inside `run`, and no reference is kept across it.
         unsafe { &mut *self.call }
     }

@@ -113,38 +113,38 @@ fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
         let (mut calls, mut torn, mut hooks, mut coupled) = (0, 0, [0; 7], 0);
         // What a slot's owner left at its last call, which nobody else may have touched since.
         let mut left = HashMap::new();
-        let dropped = loaded.call_log().unwrap().drain(|call| {
+        let dropped = loaded.call_log().unwrap().drain(|call, after| {
             calls += 1;
             hooks[call.hook as usize] += 1;
             coupled += usize::from(
-                call.before
+                call.connection
                     .subflows
                     .iter()
                     .filter(|subflow| subflow.owner != 0)
                     .count()
                     > 1,
             );
-            let (slot, mut replay) = (call.slot as usize, call.before.clone());
+            let (slot, mut replay) = (call.slot as usize, call.connection.clone());
             let result = call_natively(ours, &mut replay, call);
             // A sibling on the other CPU may have moved between the snapshot and the call.
             let moved = (0..MAX_SUBFLOWS)
-                .any(|k| k != slot && call.before.subflows[k] != call.after.subflows[k]);
+                .any(|k| k != slot && call.connection.subflows[k] != after.connection.subflows[k]);
             if moved {
                 torn += 1;
             } else if call.hook != 5 {
                 assert_eq!(
-                    replay.subflows[slot], call.after.subflows[slot],
+                    replay.subflows[slot], after.connection.subflows[slot],
                     "{name}: hook {} of call {calls}",
                     call.hook
                 );
                 assert_eq!(
-                    result, call.result,
+                    result, after.result,
                     "{name}: hook {} of call {calls}",
                     call.hook
                 );
             }
-            let own = &call.before.subflows[slot];
-            if let Some(earlier) = left.insert(own.owner, call.after.subflows[slot].state) {
+            let own = &call.connection.subflows[slot];
+            if let Some(earlier) = left.insert(own.owner, after.connection.subflows[slot].state) {
                 assert_eq!(
                     own.state, earlier,
                     "{name}: state of owner {} changed between its calls",

@@ -26,7 +26,7 @@ pub fn kernel_ready() -> bool {
 pub fn call_natively(
     controller: &mp_controllers::Controller,
     connection: &mut mp_controllers::Connection,
-    call: &mp_kernel::LoggedCall,
+    call: &mp_kernel::Call,
 ) -> u64 {
     let slot = call.slot as usize;
     match call.hook {
