@@ -76,7 +76,7 @@ MP_INLINE void wvegas_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 MP_INLINE mp_u64 wvegas_alpha(struct mp_connection *c, mp_u32 i)
 {
 	const struct mp_subflow *self = mp_self(c, i);
-	struct mp_real total = MP_REAL_ZERO;
+	struct mp_real total = MP_REAL_ZERO, share;
 	mp_u64 alpha;
 	mp_u32 k;
 
@@ -86,9 +86,8 @@ MP_INLINE mp_u64 wvegas_alpha(struct mp_connection *c, mp_u32 i)
 		if (mp_share_of(self, sibling).cwnd)
 			total = mp_add(total, mp_real(MP_READ(sibling->state[WVEGAS_RATE])));
 	}
-	alpha = mp_fixed(
-		mp_div(mp_mul(mp_real(c->parameters[WVEGAS_TOTAL_ALPHA]), mp_real(self->state[WVEGAS_RATE])), total),
-		0);
+	share = mp_div(mp_real(self->state[WVEGAS_RATE]), total); /* first, so that a lone subflow gets exactly all */
+	alpha = mp_fixed(mp_mul(mp_real(c->parameters[WVEGAS_TOTAL_ALPHA]), share), 0);
 	return alpha > WVEGAS_LEAST_ALPHA ? alpha : WVEGAS_LEAST_ALPHA;
 }
 
