@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from multipilot.console import CANNOT_HERE, fail, say, stderr
+from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, say, stderr
 from multipilot.papers import page
 from multipilot.papers.paper import Paper, Point
 from multipilot.papers.results import KERNEL, SIM, Results
@@ -61,7 +61,7 @@ def paper(
             quick=quick,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        results, refusal = _measure(chosen, runner, worlds, wanted, seconds)
+        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds)
     except ValueError as error:
         fail(str(error))
     except RunError as error:
@@ -77,19 +77,24 @@ def paper(
         if world in ("kernel", "both"):
             fail(f"{refusal} (the page holds the simulator's part; --world sim asks for no more)", CANNOT_HERE)
         say(f"no kernel runs: {refusal}")
+    if failed:
+        raise typer.Exit(RUN_FAILED)
 
 
 def _measure(
     chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], seconds: float
-) -> tuple[Results, CannotHere | None]:
+) -> tuple[Results, CannotHere | None, int]:
     results = Results()
     scenarios = {s for item in chosen.items if item.name in wanted for s in item.scenarios}
     experiments = [e for e in chosen.experiments if e.scenario in scenarios]
     points = [p for p in chosen.points if p.scenario in scenarios]
-    to_run = [p for p in points if not runner.recall(p, results)]
+    to_run = [p for p in points if not runner.on_kernel(p, results, recall=True)]
     if KERNEL not in worlds:
         to_run = []
-    refusal = None
+    if SIM not in worlds:
+        for experiment in experiments:
+            runner.simulate(experiment, results, recall=True)
+    refusal, failed = None, 0
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -120,8 +125,13 @@ def _measure(
                 except CannotHere as error:
                     refusal = error
                     break
+                except RunError as error:
+                    say(f"{point.name}: {error}")
+                    failed += 1
                 progress.advance(task)
-    return results, refusal
+    if failed:
+        say(f"{failed} kernel points failed: call again with the same --out to try them once more")
+    return results, refusal, failed
 
 
 def _estimate(point: Point, results: Results) -> float:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from multipilot.console import CANNOT_HERE
 from multipilot.papers.paper import Experiment, Point
@@ -65,56 +64,50 @@ class Runner:
     seeds: int
     quick: bool = False
 
-    def simulate(self, experiment: Experiment, results: Results) -> None:
-        """The whole grid of a scenario (its chosen cells with ``quick``)."""
+    def simulate(self, experiment: Experiment, results: Results, recall: bool = False) -> None:
+        """The whole grid of a scenario (its chosen cells with ``quick``). ``recall``: only what was run before."""
         settings = {**SPARSE, **experiment.settings, **(experiment.quick if self.quick else {})}
-        self._compare(SIM, experiment.scenario, settings, self.seeds, results)
+        folder = self._folder(SIM, experiment.scenario, "all", settings, self.seeds)
+        if recall and not (folder / "done").exists():
+            return
+        self._compare(SIM, experiment.scenario, settings, self.seeds, folder)
+        self._add(SIM, experiment.scenario, folder, results)
 
-    def on_kernel(self, point: Point, results: Results) -> None:
+    def on_kernel(self, point: Point, results: Results, recall: bool = False) -> bool:
+        """One point; with ``recall`` only if it was measured before, which the answer tells."""
         variants = f'[{{controller = "{point.controller}", path_manager = "{point.path_manager}"}}]'
         pins = {f"grid.{key}": value for key, value in point.cell.items()}
-        self._compare(KERNEL, point.scenario, {**pins, "variants": variants}, 1, results, point.controller)
-
-    def recall(self, point: Point, results: Results) -> bool:
-        """Add a kernel point that was measured before, if it was."""
-        for folder in sorted((self.out / "records" / KERNEL).glob(f"{point.scenario}-{point.controller}-*")):
-            document = _read(folder)
-            if document and all(
-                row["path_manager"] == point.path_manager and row["cell"].items() >= point.cell.items()
-                for row in document["rows"]
-            ):
-                results.add(KERNEL, point.scenario, document, folder)
-                return True
+        settings = {**pins, "variants": variants}
+        folder = self._folder(KERNEL, point.scenario, point.variant, settings, 1)
+        if not recall or (folder / "done").exists():
+            self._compare(KERNEL, point.scenario, settings, 1, folder)
+            self._add(KERNEL, point.scenario, folder, results)
+            return True
         return False
 
-    def _compare(
-        self, world: str, scenario: str, settings: Mapping[str, str], seeds: int, results: Results, label: str = "all"
-    ) -> None:
+    def _folder(self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int) -> Path:
+        """What is asked for names the folder: other seeds, settings or text of the scenario are another record."""
         file = self.scenarios / f"{scenario}.toml"
-        # What is asked for names the folder: other seeds, settings or another text of the scenario are another record.
         asked = json.dumps([file.read_text(encoding="utf-8"), dict(settings), seeds], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
-        folder = self.out / "records" / world / f"{scenario}-{label}-{digest}"
-        done = folder / "done"
-        if not done.exists():
-            call = [self.command, "compare", str(file), "--world", world, "--seeds", str(seeds), "--json"]
-            call += ["--out", str(folder)]
-            for key, value in settings.items():
-                call += ["--set", f"{key}={value}"]
-            _run(call)
-            done.touch()
-        document = _read(folder)
-        if document is None:
-            raise RunError(f"{folder}/result.json is missing: remove {folder} and run again")
-        results.add(world, scenario, document, folder)
+        return self.out / "records" / world / f"{scenario}-{label}-{digest}"
 
+    def _compare(self, world: str, scenario: str, settings: Mapping[str, str], seeds: int, folder: Path) -> None:
+        if (folder / "done").exists():
+            return
+        file = self.scenarios / f"{scenario}.toml"
+        call = [self.command, "compare", str(file), "--world", world, "--seeds", str(seeds)]
+        call += ["--out", str(folder), "--json"]
+        for key, value in settings.items():
+            call += ["--set", f"{key}={value}"]
+        _run(call)
+        (folder / "done").touch()
 
-def _read(folder: Path) -> dict[str, Any] | None:
-    file = folder / "result.json"
-    if not (folder / "done").exists() or not file.exists():
-        return None
-    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return document
+    def _add(self, world: str, scenario: str, folder: Path, results: Results) -> None:
+        file = folder / "result.json"
+        if not file.exists():
+            raise RunError(f"{file} is missing: remove {folder} and run again")
+        results.add(world, scenario, json.loads(file.read_text(encoding="utf-8")), folder)
 
 
 def _run(call: list[str]) -> None:
