@@ -8,14 +8,15 @@ pub const SEED: u64 = 1;
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 pub const SEGMENT_TRAIN: u32 = 1;
 
-/// 1500-byte packets less IP and TCP headers (40), timestamps (12) and the MPTCP data sequence signal (20).
-pub const MSS: u32 = 1428;
+/// 1500-byte packets less IP and TCP headers (40), timestamps (12) and the MPTCP data sequence signal as
+/// Linux sends it, all of it in 64 bits (28).
+pub const MSS: u32 = 1420;
 /// Bytes on the wire that a queue's packet stands for.
 pub const PACKET: u64 = 1500;
 
-/// Linux: net.ipv4.tcp_wmem[2].
+/// Linux: third value of `net.ipv4.tcp_wmem`.
 pub const SEND_BUFFER: u64 = 4 << 20;
-/// Linux: net.ipv4.tcp_rmem[2].
+/// Linux: third value of `net.ipv4.tcp_rmem`.
 pub const RECEIVE_BUFFER: u64 = 6 << 20;
 pub const AUTOTUNE: bool = true;
 

@@ -30,8 +30,8 @@ const FIRST_TABLE: u32 = 100;
 /// The most that the kernel allows per connection (`MPTCP_PM_ADDR_MAX`).
 const MOST_SUBFLOWS: u32 = 8;
 
-/// IP and TCP (40), timestamps (12), MPTCP data sequence signal (20).
-const HEADERS: u32 = 72;
+/// IP and TCP (40), timestamps (12), MPTCP data sequence signal (28).
+const HEADERS: u32 = 80;
 
 /// Dropped in this order: interfaces, then namespaces, then the claim on their names.
 pub struct Network {
