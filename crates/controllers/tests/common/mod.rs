@@ -1,6 +1,7 @@
 //! Connections to order, and the rules as their papers print them, in floating point.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod fluid;
 pub mod rules;
 
 use mp_controllers::{find, Ack, Connection, Controller, Subflow, FRACTION_BITS};
