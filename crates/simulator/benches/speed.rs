@@ -79,7 +79,7 @@ fn scenario(paths: Vec<(String, Path)>, connections: Vec<Connection>, seconds: f
         seed: 1,
         sample_interval: Duration::from_millis(1000),
         segment_train: 1,
-        mss: 1428,
+        mss: 1420,
         buffers: Buffers {
             send: 16 << 20,
             receive: 16 << 20,

@@ -43,6 +43,11 @@ impl Window {
         }
     }
 
+    /// Segments that the buffer takes when it has grown to its bound.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// What an ACK announces: segments above `next`. Held segments take room; what was granted stays granted.
     #[inline]
     pub fn announce(&mut self, next: u64, held: u64) -> u64 {

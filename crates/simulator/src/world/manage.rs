@@ -55,6 +55,7 @@ impl World<'_> {
             subflows: &slots,
             bytes: connection.delivered_bytes(),
             held_us: (connection.held + self.net.now.saturating_sub(connection.held_since)) / 1000,
+            window_limit: connection.window.limit() * u64::from(connection.mss),
             coupled: self.plans[connection.plan].controller.coupled(),
             client: true,
         };

@@ -10,7 +10,7 @@ use crate::time::MILLISECOND;
 pub(super) const ACK_HEADER: u32 = 20 + 20 + 12;
 /// Data sequence signal of a data packet (RFC 8684 section 3.3), bytes: with it a full MPTCP segment is as large on
 /// the wire as a full TCP segment, and has as much less payload.
-pub(super) const DATA_SIGNAL: u32 = 20;
+pub(super) const DATA_SIGNAL: u32 = 28;
 /// Data-level acknowledgement in an ACK, bytes.
 const DATA_ACK: u32 = 12;
 /// SACK: option header, and each block.

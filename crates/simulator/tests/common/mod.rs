@@ -81,7 +81,7 @@ pub fn scenario(paths: Vec<Path>, duration: Duration) -> Scenario {
         seed: 1,
         sample_interval: ms(1000),
         segment_train: 1,
-        mss: 1428,
+        mss: 1420,
         buffers: Buffers {
             send: 64 << 20,
             receive: 64 << 20,
