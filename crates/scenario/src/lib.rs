@@ -121,9 +121,10 @@ pub fn parse(
     let stem = FsPath::new(shown)
         .file_stem()
         .map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
+    let traces = links::Traces::new(read);
     let mut cells = Vec::new();
     for cell in grid::expand(&root)? {
-        let mut scenario = parse::scenario(&cell.root, &stem, read)?;
+        let mut scenario = parse::scenario(&cell.root, &stem, &traces)?;
         if !cell.label.is_empty() {
             scenario
                 .variants

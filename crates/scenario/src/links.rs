@@ -1,5 +1,7 @@
 //! Paths and shared links: the two directions, their rates, losses and queues.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +131,7 @@ pub(crate) fn path(
     field: &Field<'_>,
     links: Option<&IndexMap<String, DraftPath>>,
     data: DataFlow,
-    read: &ReadFile<'_>,
+    traces: &Traces<'_>,
 ) -> Result<DraftPath, Error> {
     let section = Section::open(
         field,
@@ -163,7 +165,7 @@ pub(crate) fn path(
             key,
             link.is_some(),
             carries_data,
-            read,
+            traces,
         )
     };
     let (down, up) = (side("down", data.down)?, side("up", data.up)?);
@@ -180,7 +182,7 @@ fn direction(
     side: &str,
     has_link: bool,
     carries_data: bool,
-    read: &ReadFile<'_>,
+    traces: &Traces<'_>,
 ) -> Result<Draft, Error> {
     let own_get = |key: &str| own.and_then(|o| o.get(key));
     let get = |key: &str| own_get(key).or_else(|| common.get(key));
@@ -191,7 +193,7 @@ fn direction(
         (Some(_), Some(trace)) => return Err(trace.error("stands beside a rate", "either of them")),
         (Some(field), None) if matches!(field.string(), Ok("unlimited")) => Rate::Unlimited,
         (Some(field), None) => Rate::Constant(field.rate()?),
-        (None, Some(field)) => Rate::Trace(load_trace(&field, read)?),
+        (None, Some(field)) => Rate::Trace(traces.load(&field)?),
         (None, None) if has_link => Rate::Unlimited,
         (None, None) => {
             let key = format!("{}.rate", common.path);
@@ -226,16 +228,39 @@ fn direction(
     })
 }
 
-fn load_trace(field: &Field<'_>, read: &ReadFile<'_>) -> Result<Arc<Trace>, Error> {
-    let file = PathBuf::from(field.string()?);
-    let content = read(&file).map_err(|e| {
-        field.error(
-            format!("cannot read {}: {e}", file.display()),
-            "a Mahimahi or CSV trace",
-        )
-    })?;
-    let kind = trace::parse(&file.display().to_string(), &content)?;
-    Ok(Arc::new(Trace { file, kind }))
+/// Trace files, each read once however many cells and directions name it.
+pub(crate) struct Traces<'a> {
+    read: &'a ReadFile<'a>,
+    loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
+}
+
+impl<'a> Traces<'a> {
+    pub fn new(read: &'a ReadFile<'a>) -> Self {
+        Traces {
+            read,
+            loaded: RefCell::default(),
+        }
+    }
+
+    fn load(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
+        let file = PathBuf::from(field.string()?);
+        if let Some(trace) = self.loaded.borrow().get(&file) {
+            return Ok(trace.clone());
+        }
+        let content = (self.read)(&file).map_err(|e| {
+            field.error(
+                format!("cannot read {}: {e}", file.display()),
+                "a Mahimahi or CSV trace",
+            )
+        })?;
+        let kind = trace::parse(&file.display().to_string(), &content)?;
+        let trace = Arc::new(Trace {
+            file: file.clone(),
+            kind,
+        });
+        self.loaded.borrow_mut().insert(file, trace.clone());
+        Ok(trace)
+    }
 }
 
 pub(crate) fn loss(field: &Field<'_>) -> Result<Loss, Error> {

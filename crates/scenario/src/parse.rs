@@ -7,12 +7,11 @@ use indexmap::IndexMap;
 use crate::defaults;
 use crate::error::Error;
 use crate::field::{Field, Section};
-use crate::links::{self, DataFlow, DraftPath};
+use crate::links::{self, DataFlow, DraftPath, Traces};
 use crate::model::{Buffers, Connection, Path, Scenario};
 use crate::traffic;
 use crate::tree::Node;
 use crate::variants;
-use crate::ReadFile;
 
 pub const TOP_KEYS: &[&str] = &[
     "name",
@@ -35,7 +34,7 @@ pub const TOP_KEYS: &[&str] = &[
 pub const BUFFER_KEYS: &[&str] = &["send", "receive", "autotune"];
 
 /// Reads one cell: a tree in which grid and cases have been laid over the rest.
-pub(crate) fn scenario(root: &Node, stem: &str, read: &ReadFile<'_>) -> Result<Scenario, Error> {
+pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<Scenario, Error> {
     let top = Section::open(
         &Field {
             node: root,
@@ -65,7 +64,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, read: &ReadFile<'_>) -> Result<S
         ));
     }
     let connections = traffic::connections(top.get("connections").as_ref(), &names)?;
-    let (links, paths) = network(&link_fields, &path_fields, &connections, read)?;
+    let (links, paths) = network(&link_fields, &path_fields, &connections, traces)?;
     let number = |key: &str, low: u64, high: u64, default: u64| {
         top.get(key).map_or(Ok(default), |f| f.integer(low, high))
     };
@@ -160,7 +159,7 @@ fn network(
     links: &[(&str, Field<'_>)],
     paths: &[(&str, Field<'_>)],
     connections: &[Connection],
-    read: &ReadFile<'_>,
+    traces: &Traces<'_>,
 ) -> Result<Network, Error> {
     let data_of = |path: &str| {
         let mut data = DataFlow::default();
@@ -192,13 +191,13 @@ fn network(
         }
         drafts.insert(
             (*name).to_owned(),
-            links::path(field, None, data.or_down(), read)?,
+            links::path(field, None, data.or_down(), traces)?,
         );
     }
     let mut longest: IndexMap<String, Duration> = IndexMap::new();
     let mut out = IndexMap::new();
     for (name, field) in paths {
-        let draft = links::path(field, Some(&drafts), data_of(name).or_down(), read)?;
+        let draft = links::path(field, Some(&drafts), data_of(name).or_down(), traces)?;
         let beyond = draft
             .link()
             .and_then(|l| drafts.get(l))
