@@ -1,6 +1,7 @@
 //! Progress on stderr: a bar on a terminal, plain lines elsewhere, nothing when it has to be quiet.
 
 use std::io::{stderr, IsTerminal};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -14,7 +15,12 @@ pub struct Progress {
     latest: f64,
     /// Outcome of the last run.
     last: String,
+    /// When the last plain line was written.
+    spoke: Option<Instant>,
 }
+
+/// So many runs get a plain line each.
+const EACH: usize = 200;
 
 /// A run takes this many steps of the bar, so that a long one moves it too.
 const STEPS: f64 = 100.0;
@@ -27,7 +33,7 @@ impl Progress {
                 "{bar:24} {percent:>3}% {elapsed:>4}, {eta} to go  {wide_msg}",
             );
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.enable_steady_tick(std::time::Duration::from_millis(250));
+            bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
         Progress {
@@ -38,6 +44,7 @@ impl Progress {
             taken: 0.0,
             latest: 0.0,
             last: String::new(),
+            spoke: None,
         }
     }
 
@@ -67,10 +74,24 @@ impl Progress {
         self.done += 1;
         self.taken += std::mem::take(&mut self.latest);
         self.last = format!("   ({line})");
-        match &self.bar {
-            Some(bar) => bar.set_position((self.done as f64 * STEPS) as u64),
-            None => eprintln!("[{}/{}] {line}", self.done, self.total),
+        if let Some(bar) = &self.bar {
+            bar.set_position((self.done as f64 * STEPS) as u64);
+        } else if self.is_due() {
+            eprintln!("[{}/{}] {line}", self.done, self.total);
         }
+    }
+
+    /// Where lines are read later, hundreds of runs a second are not worth one each.
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let waited = self
+            .spoke
+            .is_none_or(|then| now - then >= Duration::from_secs(1));
+        let due = waited || self.total <= EACH || self.done == self.total;
+        if due {
+            self.spoke = Some(now);
+        }
+        due
     }
 
     /// A line that must not be overwritten by the bar.

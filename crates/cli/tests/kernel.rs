@@ -174,3 +174,23 @@ fn a_run_that_fails_is_named_and_the_exit_code_is_1() {
         reply.err
     );
 }
+
+#[test]
+fn mptcp_switched_off_is_said_with_how_to_mend_it() {
+    let Some(_turn) = turn() else { return };
+    // In a network namespace of its own, so that nobody else misses it.
+    let script = format!(
+        "echo 0 > /proc/sys/net/mptcp/enabled && exec {} compare wifi-lte --world kernel --controllers reno",
+        env!("CARGO_BIN_EXE_multipilot")
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["-n", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let reply = Reply::from(output);
+    assert_eq!(
+        reply.err,
+        "multipilot: this machine lacks MPTCP switched on (sysctl -w net.mptcp.enabled=1); --world sim works here\n"
+    );
+    assert_eq!(reply.code, 3);
+}

@@ -278,3 +278,17 @@ fn an_experiment_prints_to_what_loads_to_the_same_cells() {
         assert_eq!(again.map(|e| e.cells), Ok(first.cells.clone()), "{}", first.to_toml());
     }
 }
+
+#[test]
+fn a_trace_is_read_once_however_many_name_it() {
+    let reads = std::cell::Cell::new(0);
+    let read = |_: &Path| {
+        reads.set(reads.get() + 1);
+        Ok(b"0\n1\n".to_vec())
+    };
+    let text =
+        "[paths.a]\ntrace = 'x'\n[paths.b]\ntrace = 'x'\n[grid]\npaths.a.loss = [0, 0.1, 0.2]";
+    let experiment =
+        parse("x.toml", text, Path::new(""), &read, &Overrides::default()).expect("good");
+    assert_eq!((experiment.cells.len(), reads.get()), (3, 1));
+}
