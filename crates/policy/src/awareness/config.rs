@@ -12,6 +12,8 @@ pub struct Threshold<T> {
 pub struct Loss {
     /// Packets over which loss is judged (the paper's N).
     pub window: u64,
+    /// Loss events below which nothing is concluded: slow start ends in two or three.
+    pub events: u64,
     /// Lower 95 % bound of the loss events per packet above which a path is suspected (the paper's γ), for paths of a
     /// minimum RTT below [`Loss::long_rtt_us`]; `back` holds for a path that has been parked of late.
     pub short: Threshold<f64>,
@@ -19,6 +21,8 @@ pub struct Loss {
     pub long: Threshold<f64>,
     /// µs
     pub long_rtt_us: u32,
+    /// A loss while the RTT is above this many times its minimum is put down to a full queue, not to the path.
+    pub queue: f64,
     /// Bound from which a path is parked for its loss alone, provided that another one is better.
     pub hopeless: f64,
 }
@@ -30,8 +34,11 @@ pub struct Contribution {
     pub held: f64,
     /// Only a path of at least this many times the lowest RTT can be the culprit.
     pub rtt_ratio: f64,
-    /// A trial without the path lasts this many of the remaining paths' RTTs, and at least `trial_us`.
-    pub trial_rtts: u64,
+    /// How long such a path is parked.
+    pub parking: Backoff,
+    /// No trial before the stream has been slower than the best path alone for this long, µs: buffers grow first.
+    pub patience_us: u64,
+    /// A trial without the path lasts this long, after what is under way on it has arrived, µs.
     pub trial_us: u64,
 }
 
@@ -66,8 +73,12 @@ pub struct Config {
     pub contribution: Option<Contribution>,
     /// A path that delivers this share of the stream, or more, is not left out on trial.
     pub keep_share: f64,
+    /// Goodput below this share of what one path alone would carry is a reason to leave another one out.
+    pub slower: f64,
     /// A path stays as it is for at least this long after a change, µs.
     pub dwell_us: u64,
+    /// The goodput has to be that low for this long before it counts, µs: slow start and a single loss are soon over.
+    pub settle_us: u64,
     /// A subflow that sends and has nothing delivered for this many RTTs, and at least `stall_us`, is stalled.
     pub stall_rtts: u64,
     pub stall_us: u64,
@@ -88,13 +99,15 @@ impl Config {
             rtt: None,
             contribution: None,
             keep_share: 0.4,
+            slower: 0.9,
             dwell_us: 1_000_000,
+            settle_us: 3_000_000,
             stall_rtts: 4,
             stall_us: 500_000,
             parking: Backoff {
-                first_us: 5_000_000,
-                factor: 3,
-                most_us: 120_000_000,
+                first_us: 20_000_000,
+                factor: 2,
+                most_us: 160_000_000,
             },
             forget_us: 60_000_000,
             reopening: Backoff {
@@ -110,7 +123,8 @@ impl Config {
     pub fn loss_aware() -> Config {
         Config {
             loss: Some(Loss {
-                window: 2_000,
+                window: 4_000,
+                events: 5,
                 short: Threshold {
                     park: 0.0003,
                     back: 0.00015,
@@ -120,13 +134,19 @@ impl Config {
                     back: 0.00015,
                 },
                 long_rtt_us: 40_000,
+                queue: 1.5,
                 hopeless: 0.02,
             }),
             contribution: Some(Contribution {
                 held: 0.1,
                 rtt_ratio: 2.0,
-                trial_rtts: 20,
-                trial_us: 1_000_000,
+                parking: Backoff {
+                    first_us: 60_000_000,
+                    factor: 2,
+                    most_us: 240_000_000,
+                },
+                patience_us: 8_000_000,
+                trial_us: 2_000_000,
             }),
             ..Config::base()
         }

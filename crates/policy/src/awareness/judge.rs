@@ -1,7 +1,7 @@
 //! One path's record.
 
 use super::loss::Window;
-use super::{Config, Reason};
+use super::{Backoff, Config, Reason};
 use crate::path_manager::Stats;
 
 /// Rates are smoothed over about this time, µs.
@@ -29,7 +29,9 @@ pub(super) struct Judge {
     pub rate: f64,
     pub srtt_us: u32,
     min_rtt_us: u32,
+    /// Loss events that no queue explains, and all of them.
     window: Window,
+    all: Window,
     /// Latest loss event.
     event_us: u64,
     /// Payload of a packet, bytes.
@@ -77,8 +79,11 @@ impl Judge {
         let (sent, delivered) = (stats.sent - last.sent, stats.delivered - last.delivered);
         if let Some(rule) = config.loss {
             let lost = stats.lost.saturating_sub(last.lost);
-            let events = self.loss_events(now_us, lost);
-            self.window.add(sent, events, rule.window);
+            let events = self.loss_events(now_us, elapsed, lost);
+            self.all.add(sent, events, rule.window);
+            let congested = f64::from(self.srtt_us) > rule.queue * f64::from(self.min_rtt_us);
+            self.window
+                .add(sent, if congested { 0 } else { events }, rule.window);
         }
         let rate = delivered as f64 * 1e6 / elapsed;
         self.rate += weight(elapsed) * (rate - self.rate);
@@ -97,13 +102,13 @@ impl Judge {
 
     /// Losses within one round trip are one event (RFC 5348 section 5.2): a full buffer drops many packets at once,
     /// and slow start overshoots by hundreds, but that says nothing of the next thousand.
-    fn loss_events(&mut self, now_us: u64, lost: u64) -> u64 {
-        let rounds = now_us.saturating_sub(self.event_us) / u64::from(self.srtt_us.max(1));
-        let events = lost.min(rounds);
-        if events > 0 {
-            self.event_us = now_us;
+    fn loss_events(&mut self, now_us: u64, elapsed: f64, lost: u64) -> u64 {
+        let round = u64::from(self.srtt_us);
+        if lost == 0 || now_us < self.event_us + round {
+            return 0;
         }
-        events
+        self.event_us = now_us;
+        lost.min((elapsed as u64 / round.max(1)).max(1))
     }
 
     fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
@@ -123,11 +128,11 @@ impl Judge {
     /// ```
     pub fn potential(&self) -> f64 {
         let seen = self.peaks[0].max(self.peaks[1]);
-        let p = self.window.share();
-        if self.loss() == 0.0 || self.min_rtt_us == 0 {
+        if self.loss() == 0.0 || self.srtt_us == 0 {
             return seen;
         }
-        seen.min(self.packet * 1e6 / f64::from(self.min_rtt_us) * (1.5 / p).sqrt())
+        let rtt = f64::from(self.srtt_us) / 1e6;
+        seen.min(self.packet / rtt * (1.5 / self.window.share()).sqrt())
     }
 
     /// Lower bound of the loss events per packet.
@@ -163,7 +168,7 @@ impl Judge {
     fn release(&mut self, now_us: u64) {
         self.parked = None;
         self.changed_us = Some(now_us);
-        self.window = Window::default();
+        (self.window, self.all) = Default::default();
         self.unanswered = 0;
         self.progress_us = now_us;
     }
@@ -195,7 +200,7 @@ impl Judge {
             .map(|r| (Reason::Rtt, rtt / (rtt + f64::from(r.park))))
     }
 
-    /// Its loss, where that is above the threshold: a lower one for a path that has been parked of late.
+    /// Its loss, where that is hopeless or above the threshold: a lower one for a path that has been parked of late.
     pub fn lossy(&self, now_us: u64, config: &Config) -> Option<f64> {
         let rule = config.loss?;
         let class = if self.min_rtt_us < rule.long_rtt_us {
@@ -203,14 +208,24 @@ impl Judge {
         } else {
             rule.long
         };
-        let threshold = if self.parkings > 0 {
-            class.back
+        let (threshold, events) = if self.parkings > 0 {
+            (class.back, rule.events / 2)
         } else {
-            class.park
+            (class.park, rule.events)
         };
-        let loss = self.loss();
+        let sure = |window: &Window, threshold: f64| {
+            let loss = window.lower_bound();
+            (window.lost() >= events && loss > threshold).then_some(loss)
+        };
         // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
-        (self.rested(now_us, config) && self.unanswered == 0 && loss > threshold).then_some(loss)
+        let judged = self.rested(now_us, config) && self.unanswered == 0;
+        let loss = || sure(&self.all, rule.hopeless).or_else(|| sure(&self.window, threshold));
+        judged.then(loss).flatten()
+    }
+
+    /// Of late.
+    pub fn was_parked(&self) -> bool {
+        self.parkings > 0
     }
 
     fn rested(&self, now_us: u64, config: &Config) -> bool {
@@ -218,8 +233,8 @@ impl Judge {
             .is_none_or(|t| now_us >= t + config.dwell_us)
     }
 
-    pub fn park(&mut self, reason: Reason, now_us: u64, config: &Config) {
-        let until_us = now_us + config.parking.time(self.parkings);
+    pub fn park(&mut self, reason: Reason, now_us: u64, parking: &Backoff) {
+        let until_us = now_us + parking.time(self.parkings);
         self.parked = Some(Parked {
             reason,
             since_us: now_us,

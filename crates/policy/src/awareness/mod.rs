@@ -45,6 +45,8 @@ pub struct Awareness {
     held: f64,
     last: Option<Last>,
     trial: Option<Trial>,
+    /// Since when the goodput has been below what the best path alone would carry.
+    slower_since_us: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +73,7 @@ impl Awareness {
             held: 0.0,
             last: None,
             trial: None,
+            slower_since_us: None,
         }
     }
 
@@ -185,9 +188,16 @@ impl Awareness {
         self.end_trial(now);
         let normal = self.choose(view);
         if normal.len() < 2 {
+            self.slower_since_us = None;
             return;
         }
         let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
+        let best = normal
+            .iter()
+            .map(|&p| self.paths[p].potential())
+            .fold(0.0, f64::max);
+        let slower = self.goodput < self.config.slower * best;
+        self.slower_since_us = slower.then(|| self.slower_since_us.unwrap_or(now));
         let grounds = |p: usize| {
             let judge = &self.paths[p];
             judge
@@ -208,16 +218,16 @@ impl Awareness {
             })
             .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
         if let Some((_, _, path, reason)) = worst {
-            self.paths[path].park(reason, now, &self.config);
+            self.paths[path].park(reason, now, &self.config.parking);
         } else if self.trial.is_none() {
-            self.begin_trial(&normal, view, total);
+            self.judge_contribution(&normal, view, total);
         }
     }
 
     /// Whether a lossy path is better left out: another one alone is better than it, and
     ///
     /// - it loses so much that it is hardly worth its retransmissions, or
-    /// - the other one alone would do better than all together do now, or
+    /// - the other one alone would do better than all together have done for a while, or
     /// - the controller couples the paths, so that losses here also slow down the other one.
     fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
         let others = normal
@@ -226,37 +236,64 @@ impl Awareness {
             .map(|&p| self.paths[p].potential());
         let other = others.fold(0.0, f64::max);
         let hopeless = self.config.loss.is_some_and(|rule| loss > rule.hopeless);
-        self.paths[path].potential() < other && (hopeless || view.coupled || self.goodput < other)
+        let grace = if self.paths[path].was_parked() {
+            self.config.dwell_us
+        } else {
+            self.config.settle_us
+        };
+        let slower = self.slower_for(view.now_us) >= grace;
+        self.paths[path].potential() < other && (hopeless || view.coupled || slower)
     }
 
-    fn begin_trial(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
+    fn slower_for(&self, now_us: u64) -> u64 {
+        self.slower_since_us.map_or(0, |since| now_us - since)
+    }
+
+    /// A slow path that holds up the stream. While its packets are under way the others fill the receive buffer with what
+    /// comes after them, so that together they carry no more than
+    ///
+    /// ```text
+    /// receive buffer / RTT of the slow path
+    /// ```
+    ///
+    /// Where that is below what the others carry alone, however far the buffer grows, the path is parked. Else it is left
+    /// out on trial, if the stream is slower than the best path alone for longer than a buffer takes to grow.
+    fn judge_contribution(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
         let Some(rule) = self.config.contribution.filter(|c| self.held >= c.held) else {
             return;
         };
-        let rtt = |p: usize| u64::from(self.paths[p].srtt_us);
-        let fastest = normal
-            .iter()
-            .map(|&p| rtt(p))
-            .filter(|&r| r > 0)
-            .min()
-            .unwrap_or(0);
+        let now = view.now_us;
+        let rtt = |p: usize| f64::from(self.paths[p].srtt_us);
         let slowest = normal
             .iter()
             .copied()
-            .max_by_key(|&p| rtt(p))
+            .max_by(|&a, &b| rtt(a).total_cmp(&rtt(b)))
             .expect("two at least");
-        let judge = &self.paths[slowest];
-        let guilty = view.paths[slowest].rule != Rule::Preferred
-            && rtt(slowest) as f64 >= rule.rtt_ratio * fastest as f64
-            && judge.rate < self.config.keep_share * total
-            && judge.may_be_tried(view.now_us, &self.config);
-        if fastest > 0 && guilty {
+        let others = || normal.iter().copied().filter(|&p| p != slowest);
+        let fastest = others().map(rtt).fold(f64::MAX, f64::min);
+        let best = others()
+            .map(|p| self.paths[p].potential())
+            .fold(0.0, f64::max);
+        let suspect = view.paths[slowest].rule != Rule::Preferred
+            && fastest > 0.0
+            && rtt(slowest) >= rule.rtt_ratio * fastest
+            && self.paths[slowest].rate < self.config.keep_share * total
+            && self.slower_for(now) >= self.config.dwell_us
+            && self.paths[slowest].may_be_tried(now, &self.config);
+        if !suspect {
+            return;
+        }
+        let blocked = best * rtt(slowest) / 1e6 > view.window_limit as f64;
+        if blocked {
+            self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
+        } else if self.slower_for(now) >= rule.patience_us {
             self.trial = Some(Trial {
                 path: slowest,
                 goodput_before: self.goodput,
-                ends_us: view.now_us + (rule.trial_rtts * fastest).max(rule.trial_us),
+                // What is under way on the path holds up the stream until it has arrived.
+                ends_us: now + rtt(slowest) as u64 * 3 / 2 + rule.trial_us,
             });
-            self.paths[slowest].park(Reason::Contribution, view.now_us, &self.config);
+            self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
         }
     }
 

@@ -38,6 +38,7 @@ struct World {
     opened: Vec<(u64, usize, bool)>,
     refuse: bool,
     coupled: bool,
+    window_limit: u64,
 }
 
 impl World {
@@ -66,6 +67,7 @@ impl World {
             opened: Vec::new(),
             refuse: false,
             coupled: false,
+            window_limit: u64::MAX,
         }
     }
 
@@ -87,6 +89,7 @@ impl World {
                 bytes: self.bytes,
                 held_us: self.held,
                 coupled: self.coupled,
+                window_limit: self.window_limit,
                 client: true,
             };
             self.manager.observe(event, &view, &mut actions);
@@ -172,6 +175,7 @@ impl World {
             bytes: self.bytes,
             held_us: self.held,
             coupled: self.coupled,
+            window_limit: self.window_limit,
             client: true,
         })
     }

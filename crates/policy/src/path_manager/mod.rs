@@ -94,6 +94,8 @@ pub struct View<'a> {
     pub bytes: u64,
     /// Time so far in which the peer's receive window alone kept the sender from sending (head-of-line blocking), µs.
     pub held_us: u64,
+    /// Most payload that the receive buffer can hold when grown to its bound, bytes; `u64::MAX` where unknown.
+    pub window_limit: u64,
     /// The congestion controller couples the subflows: what one loses slows down all of them.
     pub coupled: bool,
     /// This end opened the connection. Only that end opens further subflows: the other one mostly sits behind its NAT.

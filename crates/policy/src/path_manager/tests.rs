@@ -41,6 +41,7 @@ impl World {
             bytes: 0,
             held_us: 0,
             coupled: false,
+            window_limit: u64::MAX,
             client: self.client,
         };
         self.manager.observe(event, &view, &mut self.actions);
