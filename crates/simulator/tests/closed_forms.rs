@@ -16,7 +16,8 @@ fn mean(seeds: std::ops::Range<u64>, mut one: impl FnMut(u64) -> f64) -> f64 {
 
 /// Reno in packets/s: (1/RTT)·sqrt(3/(2bp)), and Padhye et al. (SIGCOMM 1998, equation 30 without a window limit), who
 /// add the timeouts of a TCP without SACK. Linux counts packets and not ACKs, so that b = 1; its timeout is the RTT and
-/// 200 ms. With SACK and RACK the truth lies between the two, nearer the first.
+/// 200 ms. With SACK and RACK the truth lies between the two, nearer the first;
+/// losses at random instead of at even distances give up to 7 % more (Ott, Kemperman, Mathis 1996: 1.31 for √1.5).
 fn reno(p: f64, rtt: f64) -> (f64, f64) {
     let halving = rtt * (2.0 * p / 3.0).sqrt();
     let stalls = (rtt + 0.2) * (3.0 * (3.0 * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
@@ -25,13 +26,26 @@ fn reno(p: f64, rtt: f64) -> (f64, f64) {
 
 #[test]
 fn reno_follows_the_square_root_of_loss() {
-    for (p, rtt) in [(0.0005, 20), (0.002, 20), (0.008, 20), (0.02, 20), (0.001, 150), (0.01, 150)] {
-        let s = scenario(vec![path(mbit(1000), ms(rtt / 2), 2000, p)], ms(200_000));
+    for (p, rtt) in [
+        (0.0005, 20),
+        (0.002, 20),
+        (0.008, 20),
+        (0.02, 20),
+        (0.001, 150),
+        (0.01, 150),
+    ] {
+        let s = scenario(
+            vec![path(mbit(1000), ms(rtt / 2), 2000, p)],
+            ms(10_000 * rtt),
+        );
         let measured = mean(1..6, |seed| goodput(&simulate(&s, &variant("reno"), seed)));
         let (low, high) = reno(p, rtt as f64 / 1000.0);
         let unit = 1420.0 * 8e-6;
         let within = 0.95 * low * unit..1.1 * high * unit;
-        assert!(within.contains(&measured), "p = {p}, RTT {rtt} ms: {measured:.2} Mbit/s, not {within:?}");
+        assert!(
+            within.contains(&measured),
+            "p = {p}, RTT {rtt} ms: {measured:.2} Mbit/s, not {within:?}"
+        );
     }
 }
 
@@ -42,8 +56,12 @@ fn lia_on_two_like_paths_is_one_reno() {
     for p in [0.001, 0.005] {
         let single = scenario(vec![one(p)], ms(300_000));
         let double = scenario(vec![one(p), one(p)], ms(300_000));
-        let reno = mean(1..5, |seed| goodput(&simulate(&single, &variant("reno"), seed)));
-        let two_renos = mean(1..5, |seed| goodput(&simulate(&double, &variant("reno"), seed)));
+        let reno = mean(1..5, |seed| {
+            goodput(&simulate(&single, &variant("reno"), seed))
+        });
+        let two_renos = mean(1..5, |seed| {
+            goodput(&simulate(&double, &variant("reno"), seed))
+        });
         let mut halves = (0.0, 0.0);
         let lia = mean(1..5, |seed| {
             let run = simulate(&double, &variant("lia"), seed);
@@ -51,8 +69,14 @@ fn lia_on_two_like_paths_is_one_reno() {
             halves = (halves.0 + bytes[0].1 as f64, halves.1 + bytes[1].1 as f64);
             goodput(&run)
         });
-        assert!((lia / reno - 1.0).abs() < 0.12, "p = {p}: LIA {lia:.2}, Reno {reno:.2}");
-        assert!((two_renos / reno - 2.0).abs() < 0.15, "p = {p}: {two_renos:.2}, Reno {reno:.2}");
+        assert!(
+            (lia / reno - 1.0).abs() < 0.12,
+            "p = {p}: LIA {lia:.2}, Reno {reno:.2}"
+        );
+        assert!(
+            (two_renos / reno - 2.0).abs() < 0.15,
+            "p = {p}: {two_renos:.2}, Reno {reno:.2}"
+        );
         assert!((halves.0 / halves.1 - 1.0).abs() < 0.15, "{halves:?}");
     }
 }
@@ -78,24 +102,46 @@ fn a_link_is_an_m_d_1_queue() {
                 continue;
             }
             net.now = at;
-            let p = Packet { kind: Kind::Data, size: 1500, extra: 1, stamp: at, ..Packet::NONE };
+            let p = Packet {
+                kind: Kind::Data,
+                size: 1500,
+                extra: 1,
+                stamp: at,
+                ..Packet::NONE
+            };
             net.send(link, &p);
             let uniform = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
             at += (-uniform.ln() * service as f64 / load) as u64;
         }
         let measured = waited as f64 / count as f64 / service as f64;
         let expected = load / (2.0 * (1.0 - load));
-        assert!((measured / expected - 1.0).abs() < 0.03, "load {load}: {measured:.3}, not {expected:.3}");
+        assert!(
+            (measured / expected - 1.0).abs() < 0.03,
+            "load {load}: {measured:.3}, not {expected:.3}"
+        );
     }
 }
 
 #[test]
 fn one_long_flow_fills_its_link() {
-    for (rate, rtt, controller) in [(10, 20, "reno"), (100, 20, "reno"), (50, 150, "reno"), (100, 50, "cubic"), (100, 20, "bbr")] {
+    for (rate, rtt, controller) in [
+        (10, 20, "reno"),
+        (100, 20, "reno"),
+        (50, 150, "reno"),
+        (100, 50, "cubic"),
+        (100, 20, "bbr"),
+    ] {
         let bdp = rate * rtt * 1000 / 8 / 1500;
-        let s = scenario(vec![path(mbit(rate), ms(rtt / 2), bdp.max(100), 0.0)], ms(120_000));
-        let share = goodput(&simulate(&s, &variant(controller), 1)) / (rate as f64 * 1420.0 / 1500.0);
-        assert!((0.93..=1.0).contains(&share), "{controller} at {rate} Mbit/s, {rtt} ms: {share:.3}");
+        let s = scenario(
+            vec![path(mbit(rate), ms(rtt / 2), bdp.max(100), 0.0)],
+            ms(120_000),
+        );
+        let share =
+            goodput(&simulate(&s, &variant(controller), 1)) / (rate as f64 * 1420.0 / 1500.0);
+        assert!(
+            (0.93..=1.0).contains(&share),
+            "{controller} at {rate} Mbit/s, {rtt} ms: {share:.3}"
+        );
     }
 }
 
@@ -104,7 +150,8 @@ fn one_long_flow_fills_its_link() {
 #[test]
 fn coupling_is_fair_at_a_shared_bottleneck() {
     let mut s = scenario(vec![access(), access()], ms(200_000));
-    s.links.insert("core".into(), path(mbit(30), ms(20), 150, 0.0));
+    s.links
+        .insert("core".into(), path(mbit(30), ms(20), 150, 0.0));
     for p in s.paths.values_mut() {
         p.link = Some("core".into());
     }
@@ -121,7 +168,10 @@ fn coupling_is_fair_at_a_shared_bottleneck() {
     };
     let (coupled, uncoupled) = (share("lia"), share("reno"));
     assert!((0.40..0.60).contains(&coupled), "LIA takes {coupled:.3}");
-    assert!((0.60..0.74).contains(&uncoupled), "Reno on both takes {uncoupled:.3}");
+    assert!(
+        (0.60..0.74).contains(&uncoupled),
+        "Reno on both takes {uncoupled:.3}"
+    );
 }
 
 /// Delay alone.
@@ -134,7 +184,8 @@ fn access() -> Path {
 fn handshakes_cost_their_round_trips() {
     let mut s = scenario(vec![path(mbit(1000), ms(50), 100, 0.0)], ms(5_000));
     s.connections[0].bytes = Some(1000);
-    let took = |s: &mp_scenario::Scenario| simulate(s, &variant("reno"), 1).transfers[0].end_s.unwrap();
+    let took =
+        |s: &mp_scenario::Scenario| simulate(s, &variant("reno"), 1).transfers[0].end_s.unwrap();
     assert!((took(&s) - 0.2).abs() < 0.001, "{}", took(&s));
     s.connections[0].direction = mp_scenario::TransferDirection::Upload;
     assert!((took(&s) - 0.15).abs() < 0.001, "{}", took(&s));
@@ -144,10 +195,22 @@ fn handshakes_cost_their_round_trips() {
 /// one and a half.
 #[test]
 fn a_join_waits_for_the_connection() {
-    let mut s = scenario(vec![path(mbit(10), ms(50), 100, 0.0), path(mbit(10), ms(20), 100, 0.0)], ms(5_000));
+    let mut s = scenario(
+        vec![
+            path(mbit(10), ms(50), 100, 0.0),
+            path(mbit(10), ms(20), 100, 0.0),
+        ],
+        ms(5_000),
+    );
     s.sample_interval = ms(1);
     let run = simulate(&s, &variant("reno"), 1);
-    let first = |subflow| run.samples.iter().find(|x| x.subflow == subflow && x.delivered_bytes > 0).unwrap().time_s;
+    let first = |subflow| {
+        run.samples
+            .iter()
+            .find(|x| x.subflow == subflow && x.delivered_bytes > 0)
+            .unwrap()
+            .time_s
+    };
     // Confirmed at 200 ms, joined at 200 + 60 ms, first data acknowledged 40 ms later.
     assert!((0.300..0.306).contains(&first(1)), "{}", first(1));
     assert!((0.25 - first(0)).abs() < 0.006, "{}", first(0));

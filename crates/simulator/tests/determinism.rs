@@ -7,7 +7,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 fn busy() -> mp_scenario::Scenario {
-    let mut s = scenario(vec![path(mbit(20), ms(10), 60, 0.005), path(mbit(10), ms(40), 60, 0.0)], ms(10_000));
+    let mut s = scenario(
+        vec![
+            path(mbit(20), ms(10), 60, 0.005),
+            path(mbit(10), ms(40), 60, 0.0),
+        ],
+        ms(10_000),
+    );
     s.connections[0].bytes = Some(300_000);
     s.connections[0].count = 8;
     s.connections[0].arrivals = Some(6.0);
@@ -21,8 +27,14 @@ fn any_number_of_threads_gives_the_same_runs() {
     let seeds: Vec<u64> = (0..12).collect();
     for controller in ["lia", "cubic", "bbr"] {
         let v = variant(controller);
-        let one: Vec<_> = seeds.iter().map(|&seed| mp_simulator::simulate(&s, &v, seed)).collect();
-        assert!(one.windows(2).all(|w| w[0] != w[1]), "seeds make no difference");
+        let one: Vec<_> = seeds
+            .iter()
+            .map(|&seed| mp_simulator::simulate(&s, &v, seed))
+            .collect();
+        assert!(
+            one.windows(2).all(|w| w[0] != w[1]),
+            "seeds make no difference"
+        );
         for threads in [1, 2, 5, 40] {
             assert_eq!(mp_simulator::simulate_many(&s, &v, &seeds, threads), one);
         }
@@ -37,11 +49,20 @@ fn throughput_over_buffer_and_loss() {
     for controller in ["reno", "lia", "olia", "balia", "cubic", "bbr"] {
         for queue in [10, 50, 200] {
             for loss in [0.0, 0.001, 0.01, 0.05] {
-                let paths = vec![path(mbit(20), ms(10), queue, loss), path(mbit(10), ms(30), queue, loss)];
+                let paths = vec![
+                    path(mbit(20), ms(10), queue, loss),
+                    path(mbit(10), ms(30), queue, loss),
+                ];
                 let run = simulate(&scenario(paths, ms(10_000)), &variant(controller), 1);
                 let t = &run.transfers[0];
                 let on = |i: usize| t.path_bytes.get(i).map_or(0, |p| p.1);
-                let _ = writeln!(table, "{controller:10}  {queue:5}  {loss:5} {:11}  {:11}  {:9}", on(0), on(1), t.bytes);
+                let _ = writeln!(
+                    table,
+                    "{controller:10}  {queue:5}  {loss:5} {:11}  {:11}  {:9}",
+                    on(0),
+                    on(1),
+                    t.bytes
+                );
             }
         }
     }

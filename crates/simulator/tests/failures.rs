@@ -7,24 +7,41 @@ use mp_record::Run;
 use mp_scenario::{Change, Event, Scenario};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
-    Event { at: ms(at), path: path.into(), change }
+    Event {
+        at: ms(at),
+        path: path.into(),
+        change,
+    }
 }
 
 fn two(bytes: u64) -> Scenario {
-    let mut s = scenario(vec![path(mbit(10), ms(10), 100, 0.0), path(mbit(10), ms(20), 100, 0.0)], ms(60_000));
+    let mut s = scenario(
+        vec![
+            path(mbit(10), ms(10), 100, 0.0),
+            path(mbit(10), ms(20), 100, 0.0),
+        ],
+        ms(60_000),
+    );
     s.connections[0].bytes = (bytes > 0).then_some(bytes);
     s.sample_interval = ms(100);
     s
 }
 
 fn on(run: &Run, path: &str) -> u64 {
-    run.transfers[0].path_bytes.iter().find(|p| p.0 == path).map_or(0, |p| p.1)
+    run.transfers[0]
+        .path_bytes
+        .iter()
+        .find(|p| p.0 == path)
+        .map_or(0, |p| p.1)
 }
 
 /// Payload Mbit/s that a path's subflow acknowledged between two times, s.
 fn rate(run: &Run, path: &str, from: f64, to: f64) -> f64 {
     let at = |t: f64| {
-        let samples = run.samples.iter().filter(|s| s.path == path && s.time_s <= t + 1e-9);
+        let samples = run
+            .samples
+            .iter()
+            .filter(|s| s.path == path && s.time_s <= t + 1e-9);
         samples.map(|s| s.delivered_bytes).max().unwrap_or(0)
     };
     (at(to) - at(from)) as f64 * 8e-6 / (to - from)
@@ -40,17 +57,28 @@ fn a_transfer_survives_the_loss_of_either_path() {
         assert_eq!(t.bytes, 20_000_000);
         // 3 s over both, the rest over one: what was stuck is sent again after a few timeouts.
         let ideal = 3.0 + (20_000_000.0 - 3.0 * 2.3e6) * 8e-6 / 9.4;
-        assert!(t.end_s.unwrap() < ideal + 6.0, "{down} down: {:?}, ideal {ideal:.1}", t.end_s);
+        assert!(
+            t.end_s.unwrap() < ideal + 6.0,
+            "{down} down: {:?}, ideal {ideal:.1}",
+            t.end_s
+        );
     }
 }
 
 #[test]
 fn a_path_that_returns_is_used_again() {
     let mut s = two(0);
-    s.events = vec![event(3_000, "b", Change::Down), event(8_000, "b", Change::Up)];
+    s.events = vec![
+        event(3_000, "b", Change::Down),
+        event(8_000, "b", Change::Up),
+    ];
     let run = simulate(&s, &variant("reno"), 1);
     assert_eq!(rate(&run, "b", 4.0, 8.0), 0.0);
-    assert!(rate(&run, "b", 20.0, 50.0) > 9.0, "{}", rate(&run, "b", 20.0, 50.0));
+    assert!(
+        rate(&run, "b", 20.0, 50.0) > 9.0,
+        "{}",
+        rate(&run, "b", 20.0, 50.0)
+    );
     assert!(rate(&run, "a", 20.0, 50.0) > 9.0);
 }
 
@@ -63,13 +91,20 @@ fn a_backup_path_waits_until_it_is_needed() {
     let mut s = two(0);
     s.events = vec![event(5_000, "a", Change::Down)];
     let run = simulate(&s, &v, 1);
-    assert!(rate(&run, "b", 20.0, 50.0) > 9.0, "{}", rate(&run, "b", 20.0, 50.0));
+    assert!(
+        rate(&run, "b", 20.0, 50.0) > 9.0,
+        "{}",
+        rate(&run, "b", 20.0, 50.0)
+    );
 }
 
 #[test]
 fn mp_prio_moves_the_traffic_and_brings_it_back() {
     let mut s = two(0);
-    s.events = vec![event(5_000, "a", Change::Backup(true)), event(15_000, "a", Change::Backup(false))];
+    s.events = vec![
+        event(5_000, "a", Change::Backup(true)),
+        event(15_000, "a", Change::Backup(false)),
+    ];
     let run = simulate(&s, &variant("reno"), 1);
     assert!(rate(&run, "a", 2.0, 5.0) > 9.0);
     assert_eq!(rate(&run, "a", 8.0, 15.0), 0.0);
@@ -92,10 +127,16 @@ fn no_answer_to_mp_capable_ends_in_plain_tcp() {
 #[test]
 fn a_rate_of_zero_stops_a_link_and_hangs_nothing() {
     let mut s = two(5_000_000);
-    s.events = vec![event(0, "a", Change::Rate(0)), event(0, "b", Change::Rate(0))];
+    s.events = vec![
+        event(0, "a", Change::Rate(0)),
+        event(0, "b", Change::Rate(0)),
+    ];
     let run = simulate(&s, &variant("lia"), 1);
     assert_eq!(run.transfers[0].bytes, 0);
-    s.events = vec![event(1_000, "a", Change::Rate(0)), event(4_000, "a", Change::Rate(mbit(10)))];
+    s.events = vec![
+        event(1_000, "a", Change::Rate(0)),
+        event(4_000, "a", Change::Rate(mbit(10))),
+    ];
     let run = simulate(&s, &variant("lia"), 1);
     assert_eq!(run.transfers[0].bytes, 5_000_000);
 }
@@ -107,6 +148,9 @@ fn a_small_receive_window_blocks_the_head_of_the_line() {
     narrow.paths[1].down.delay = ms(300);
     narrow.buffers.receive = 100_000;
     narrow.buffers.autotune = false;
-    let (wide, narrow) = (goodput(&simulate(&wide, &variant("reno"), 1)), goodput(&simulate(&narrow, &variant("reno"), 1)));
+    let (wide, narrow) = (
+        goodput(&simulate(&wide, &variant("reno"), 1)),
+        goodput(&simulate(&narrow, &variant("reno"), 1)),
+    );
     assert!(wide > 18.0 && narrow < 12.0, "{wide:.1} {narrow:.1}");
 }

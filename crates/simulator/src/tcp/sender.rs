@@ -251,9 +251,6 @@ impl Sender {
             self.validate_window(limited || self.flow.in_flight() >= self.flow.cwnd);
             self.arm_after_sending(cx.net.now);
         }
-        if self.flow.snd_nxt >= limit && self.congestion.wants_samples() {
-            self.check_app_limited();
-        }
         sent
     }
 
@@ -440,14 +437,6 @@ impl Sender {
             self.flow
                 .ssthresh
                 .max((self.flow.cwnd >> 1) + (self.flow.cwnd >> 2))
-        }
-    }
-
-    /// `tcp_rate_check_app_limited`
-    fn check_app_limited(&mut self) {
-        let f = &mut self.flow;
-        if f.in_flight() < f.cwnd && f.lost_out <= f.retrans_out {
-            f.app_limited = (f.delivered + u64::from(f.in_flight())).max(1);
         }
     }
 
