@@ -141,19 +141,22 @@ fn wvegas_leaves_slow_start_when_packets_queue() {
 #[test]
 fn wvegas_is_reno_with_two_samples_a_round_trip_and_in_recovery() {
     let wvegas = controller("wvegas");
-    let mut c = connection(wvegas, &[subflow(2, 50_000)]);
-    for k in 1..=2 {
-        wvegas.on_rtt(&mut c, 0, k);
-        wvegas.on_ack(
-            &mut c,
-            0,
-            &Ack {
-                now_us: if k == 1 { 1 } else { 50_000 },
-                ..ack(1)
-            },
+    // nearly all of the round trip is queue: with samples enough it steps back
+    for (samples, expected) in [(2, 23), (3, 21)] {
+        let mut c = connection(
+            wvegas,
+            &[Subflow {
+                min_rtt_us: 1_000,
+                ..subflow(22, 50_000)
+            }],
         );
+        for k in 1..=samples {
+            wvegas.on_rtt(&mut c, 0, k);
+            let now_us = if k < samples { k } else { 50_000 };
+            wvegas.on_ack(&mut c, 0, &Ack { now_us, ..ack(11) });
+        }
+        assert_eq!(c.subflows[0].cwnd, expected, "{samples} samples");
     }
-    assert_eq!(c.subflows[0].cwnd, 3);
 
     let mut c = connection(wvegas, &[subflow(40, 50_000)]);
     c.subflows[0].cwnd = wvegas.on_loss(&mut c, 0, 1_000_000);
