@@ -114,10 +114,10 @@ def test_drawing_stands_alone() -> None:
     assert "prefers-color-scheme:dark" in drawing
 
 
-def finished(out: Path, run: KernelRun, goodput: float, fallback: bool = False) -> None:
+def finished(out: Path, run: KernelRun, goodput: float, fallback: bool = False, notes: tuple[str, ...] = ()) -> None:
     folder = run.folder(out)
     folder.mkdir(parents=True)
-    row = {"goodput_mbps": goodput, "fallback": fallback}
+    row = {"goodput_mbps": goodput, "fallback": fallback, "notes": notes}
     (folder / "result.json").write_text(json.dumps({"schema": 1, "rows": [row]}))
 
 
@@ -130,6 +130,18 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert kernel.goodputs(a, 3) == [9.0]
     assert not kernel.measure({a: 3, b: 2})
     assert kernel.measure({a: 2})
+
+
+def test_a_disturbed_run_is_no_measurement(tmp_path: Path) -> None:
+    cell = grid.quick()[0]
+    late = "3 % of the packets left the emulator over 5 ms late: this machine is too busy"
+    finished(tmp_path, KernelRun(cell, 1), 3.0, notes=(late,))
+    finished(tmp_path, KernelRun(cell, 2), 9.0, notes=("something else",))
+    kernel = Kernel(tmp_path, budget_s=60, world="sim")
+    assert kernel.goodputs(cell, 2) == [9.0]
+    assert KernelRun(cell, 1).problem(tmp_path) == late
+    assert kernel.measure({cell: 2})
+    assert kernel.goodputs(cell, 2) == [simulate(cell, 1)[0], 9.0]
 
 
 def test_runs_go_through_the_command_and_resume(tmp_path: Path) -> None:

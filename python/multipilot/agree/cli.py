@@ -15,8 +15,9 @@ from rich.table import Table
 from multipilot import console
 from multipilot._core import ScenarioError, SimulationError
 from multipilot.agree import grid, page, worlds
+from multipilot.agree.bearing import bearing
 from multipilot.agree.grid import Cell
-from multipilot.agree.judge import Judged, Verdict, Whole, judge
+from multipilot.agree.judge import FEWEST_RUNS, Judged, Verdict, Whole, judge
 
 BUDGET = "real time for the kernel's runs; what was not reached is left for a next call"
 
@@ -49,9 +50,9 @@ def agree(
     kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs or 1))
     try:
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
-        wanted = {cell: runs or (3 if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
+        wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
         if jobs is None and not quick and kernel.missing(wanted):
-            found = worlds.bearing(out)
+            found = bearing(out)
             kernel.jobs = found.jobs
             share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
             console.say(f"{found.jobs} kernel runs at once: {share}")

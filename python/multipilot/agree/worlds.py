@@ -27,6 +27,9 @@ FIRST_SEEDS = 16
 MOST_SEEDS = 128
 SIM_HALF = 0.02
 
+# In the notes of a run whose emulated paths did not keep their times.
+BUSY = "this machine is too busy"
+
 # What a run costs beside its duration: namespaces, emulated paths, hashing, removal.
 OVERHEAD_S = 3.0
 
@@ -65,51 +68,24 @@ class KernelRun:
         return document
 
     def result(self, out: Path) -> dict[str, Any] | None:
-        """The row of a finished run."""
+        """The row of a finished run that nothing disturbed."""
         rows = self.document(out).get("rows") or []
-        return dict(rows[0]) if rows else None
+        return dict(rows[0]) if rows and not _disturbed(rows[0]) else None
+
+    def problem(self, out: Path) -> str:
+        """Why there is no result, as far as the run left word of it."""
+        document = self.document(out)
+        notes = [note for row in document.get("rows") or [] for note in _disturbed(row)]
+        return "; ".join([*notes, *(str(failure["error"]) for failure in document.get("failed") or [])])
 
     @property
     def cost_s(self) -> float:
         return self.cell.duration_s + OVERHEAD_S
 
 
-# The cell that loads the machine most, for finding out how many runs it bears at once.
-HEAVIEST = Cell("heaviest", "linux-reno", 0.0, 20, 50, 2, duration_s=6)
-UNDISTURBED = 0.98
-MOST_JOBS = 6
-
-
-@dataclass(frozen=True)
-class Bearing:
-    """How many runs at once leave each other undisturbed, and the goodput by which that was judged (share of alone)."""
-
-    jobs: int
-    share: float
-
-
-def bearing(out: Path) -> Bearing:
-    """The heaviest cell alone, then more and more at once, until one of them loses more than 2 % of its goodput."""
-    kernel = Kernel(out / "bearing", budget_s=3600)
-    shutil.rmtree(kernel.out, ignore_errors=True)
-    seed = 0
-    alone, found = 0.0, Bearing(1, 1.0)
-    for count in range(1, MOST_JOBS + 1):
-        kernel.jobs = count
-        runs = [KernelRun(HEAVIEST, seed + index + 1) for index in range(count)]
-        seed += count
-        kernel.do(runs)
-        goodputs = [float(row["goodput_mbps"]) for run in runs if (row := run.result(kernel.out))]
-        if len(goodputs) < count:
-            if count == 1:
-                raise console.RunFailed(kernel.failures[-1])
-            break
-        alone = alone or goodputs[0]
-        share = min(goodputs) / alone
-        if share < UNDISTURBED:
-            break
-        found = Bearing(count, share)
-    return found
+def _disturbed(row: dict[str, Any]) -> list[str]:
+    """Notes of the emulator that it could not keep up: such a run measures this machine's load."""
+    return [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
 
 
 UnderWay = dict[Future["str | None"], KernelRun]
@@ -174,7 +150,9 @@ class Kernel:
     def _run(self, run: KernelRun) -> str | None:
         """The error's line where the run failed. A machine that cannot do it ends everything."""
         folder = run.folder(self.out)
-        folder.mkdir(parents=True, exist_ok=True)
+        # What an earlier call left here is no result.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         scenario = folder.parent / "cell.toml"
         scenario.write_text(run.cell.scenario(), encoding="utf-8")
         call = [console.command(), "compare", str(scenario), "--world", self.world, "--seeds", "1"]
@@ -188,11 +166,9 @@ class Kernel:
         self.processes.remove(process)
         lines = [line for line in errors.strip().splitlines() if line.strip()]
         last = lines[-1] if lines else f"exit code {process.returncode}"
-        for failure in run.document(self.out).get("failed") or []:
-            last = str(failure["error"])
         if process.returncode == console.CANNOT_HERE:
             raise console.CannotHere(last)
-        return None if process.returncode == 0 and run.result(self.out) else last
+        return None if run.result(self.out) else run.problem(self.out) or last
 
     def _stop(self) -> None:
         """Ask the runs under way to clean up after themselves, and wait until they have."""
