@@ -5,7 +5,6 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use common::*;
 use serde_json::{json, Value};
@@ -31,16 +30,14 @@ fn strings(rows: &Value, column: &str) -> Vec<String> {
 
 /// Starts a command and waits until its record has some rows.
 fn start_and_wait_for_rows(args: &[&str], folder: &Path) -> Child {
-    let child = multipilot()
+    let mut child = multipilot()
         .args(args)
         .arg(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while rows_in(folder) < 3 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(&mut child, || rows_in(folder) >= 3);
     child
 }
 
@@ -267,10 +264,8 @@ fn a_kill_loses_only_the_run_under_way() {
         );
     }
     // The same call goes on where it was cut.
-    let again = start_and_wait_for_rows(&LONG, folder.path());
-    while rows_in(folder.path()) <= kept {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut again = start_and_wait_for_rows(&LONG, folder.path());
+    wait_until(&mut again, || rows_in(folder.path()) > kept);
     signal(&again, rustix::process::Signal::INT);
     let reply = Reply::from(again.wait_with_output().unwrap());
     assert!(

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use common::*;
 use rustix::process::{kill_process, Pid, Signal};
@@ -114,14 +113,12 @@ fn ctrl_c_in_the_middle_of_a_run_leaves_no_namespace() {
         .arg(&file)
         .args(["--world", "kernel", "--seeds", "1", "--out"])
         .arg(&out);
-    let child = command
+    let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while namespaces().is_subset(&before) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(&mut child, || !namespaces().is_subset(&before));
     let own: BTreeSet<String> = namespaces().difference(&before).cloned().collect();
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
     let reply = Reply::from(child.wait_with_output().unwrap());

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 pub struct Reply {
     pub code: i32,
@@ -57,6 +58,16 @@ pub fn refused(args: &[&str], line: &str) {
         (format!("multipilot: {line}\n").as_str(), "")
     );
     assert_eq!(reply.code, 2);
+}
+
+/// Waits for something that a running command is about to do; a command that ends before has failed the test.
+#[track_caller]
+pub fn wait_until(child: &mut Child, done: impl Fn() -> bool) {
+    while !done() {
+        let ended = child.try_wait().expect("a child of ours");
+        assert!(ended.is_none(), "the command ended early: {ended:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The command as somebody without privileges has it, in a folder of theirs.
