@@ -204,12 +204,7 @@ impl Link {
             }
             Manager::Red(red) => {
                 let idle = now.saturating_sub(self.busy_until);
-                let idle_packets = match self.server {
-                    Server::Constant(_) if self.queue.is_empty() => {
-                        idle / self.server.serve(0, packet.size).max(1)
-                    }
-                    _ => 0,
-                };
+                let idle_packets = idle / self.server.service_time(now, packet.size).max(1);
                 let verdict = red.enqueue(self.queued_packets, idle_packets, &mut self.rng);
                 if verdict == Verdict::Signal && !mark(self.ecn, &mut packet) {
                     return false;

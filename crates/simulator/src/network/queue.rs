@@ -118,7 +118,7 @@ impl Red {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Verdict {
         if backlog == 0 {
-            self.average *= power(1.0 - WEIGHT, idle_packets);
+            self.average *= power(1.0 - WEIGHT, idle_packets.max(1));
         } else {
             self.average += WEIGHT * (backlog as f64 - self.average);
         }

@@ -69,6 +69,25 @@ impl Server {
     }
 }
 
+impl Server {
+    /// About how long a packet takes that finds the link idle at `now`, ns.
+    pub fn service_time(&self, now: u64, size: u32) -> u64 {
+        match self {
+            Server::Unlimited => 0,
+            Server::Constant(_) => self.clone().serve(0, size),
+            Server::Stopped => NEVER,
+            Server::Opportunities(o) => {
+                let each = o.period / o.times.len().max(1) as u64;
+                each * u64::from(size.div_ceil(OPPORTUNITY))
+            }
+            Server::Steps(s) => s.steps().get(s.index).map_or(NEVER, |_| {
+                let rate = s.steps()[step_at(s.steps(), s.index, now)].rate;
+                Server::constant(rate).serve(0, size)
+            }),
+        }
+    }
+}
+
 /// Mahimahi: each opportunity passes up to 1500 bytes of what waits by then; an unused one is gone.
 #[derive(Debug, Clone)]
 pub struct Opportunities {

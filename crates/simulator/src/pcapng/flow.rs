@@ -11,7 +11,7 @@ const SCALE: u8 = 10;
 
 /// IP and TCP headers with timestamps, and what a mapping and the keys add in whole words, bytes.
 const PLAIN_HEADERS: u32 = 20 + 20 + 12;
-const MAPPING: u32 = 20;
+const MAPPING: u32 = 28;
 const CAPABLE: u32 = 24;
 
 /// ECN codepoints, RFC 3168.
@@ -141,7 +141,9 @@ impl Flow {
         options.timestamps(self.clock[from], self.clock[1 - from]);
         if self.multipath {
             let sequence = connection.keys.idsn[from].wrapping_add(1 + data);
-            options.mapping(sequence, relative, payload as u16);
+            let ack =
+                connection.keys.idsn[1 - from].wrapping_add(1 + u64::from(connection.request));
+            options.mapping(ack, sequence, relative, payload as u16);
         }
         Segment {
             sequence: self.initial[from].wrapping_add(relative),

@@ -139,10 +139,12 @@ impl Options {
         self.mptcp(DSS, 0, &[&[0x03], &ack.to_be_bytes()]);
     }
 
-    /// A mapping without checksum: data sequence of 64 bits, sequence relative to the subflow's first byte, length.
-    pub fn mapping(&mut self, data_sequence: u64, subflow_sequence: u32, len: u16) {
+    /// A mapping without checksum, with an acknowledgement: both data sequences of 64 bits, as Linux sends them; sequence
+    /// relative to the subflow's first byte, length.
+    pub fn mapping(&mut self, ack: u64, data_sequence: u64, subflow_sequence: u32, len: u16) {
         let rest = [&subflow_sequence.to_be_bytes()[..], &len.to_be_bytes()].concat();
-        self.mptcp(DSS, 0, &[&[0x0c], &data_sequence.to_be_bytes(), &rest]);
+        let sequences = [ack.to_be_bytes(), data_sequence.to_be_bytes()].concat();
+        self.mptcp(DSS, 0, &[&[0x0f], &sequences, &rest]);
     }
 
     /// Truncated HMAC over address identifier, address and port 0; none in the echo.
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(len(&|o| o.join_syn_ack(&keys, false, 1, [7, 8])), 16);
         assert_eq!(len(&|o| o.join_third(&keys, [7, 8])), 24);
         assert_eq!(len(&|o| o.data_ack(1)), 12);
-        assert_eq!(len(&|o| o.mapping(2, 3, 4)), 18);
+        assert_eq!(len(&|o| o.mapping(1, 2, 3, 4)), 26);
         assert_eq!(len(&|o| o.add_addr(&keys, 1, 1, [10, 2, 2, 1], false)), 16);
         assert_eq!(len(&|o| o.add_addr(&keys, 1, 1, [10, 2, 2, 1], true)), 8);
         assert_eq!(len(&|o| o.mp_prio(true)), 3);
