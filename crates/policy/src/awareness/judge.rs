@@ -29,7 +29,7 @@ pub(super) struct Judge {
     pub rate: f64,
     pub srtt_us: u32,
     min_rtt_us: u32,
-    /// Loss events that no queue explains, and all of them.
+    /// Loss events that no queue explains; and of late, all of them.
     window: Window,
     all: Window,
     /// Latest loss event.
@@ -79,8 +79,8 @@ impl Judge {
         let (sent, delivered) = (stats.sent - last.sent, stats.delivered - last.delivered);
         if let Some(rule) = config.loss {
             let lost = stats.lost.saturating_sub(last.lost);
-            let events = self.loss_events(now_us, elapsed, lost);
-            self.all.add(sent, events, rule.window);
+            let events = u64::from(self.loss_event(now_us, lost));
+            self.all.add(sent, events, rule.hopeless_window);
             let congested = f64::from(self.srtt_us) > rule.queue * f64::from(self.min_rtt_us);
             self.window
                 .add(sent, if congested { 0 } else { events }, rule.window);
@@ -100,15 +100,14 @@ impl Judge {
         }
     }
 
-    /// Losses within one round trip are one event (RFC 5348 section 5.2): a full buffer drops many packets at once,
-    /// and slow start overshoots by hundreds, but that says nothing of the next thousand.
-    fn loss_events(&mut self, now_us: u64, elapsed: f64, lost: u64) -> u64 {
-        let round = u64::from(self.srtt_us);
-        if lost == 0 || now_us < self.event_us + round {
-            return 0;
+    /// Losses within one round trip, or between two looks, are one event (RFC 5348 section 5.2): a full buffer drops
+    /// many packets at once, and slow start overshoots by hundreds, but that says nothing of the next thousand.
+    fn loss_event(&mut self, now_us: u64, lost: u64) -> bool {
+        let event = lost > 0 && now_us >= self.event_us + u64::from(self.srtt_us);
+        if event {
+            self.event_us = now_us;
         }
-        self.event_us = now_us;
-        lost.min((elapsed as u64 / round.max(1)).max(1))
+        event
     }
 
     fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
