@@ -21,7 +21,7 @@ struct mp_violations {
 	__u64 unclean;     /* a fresh slot held remains of its last owner */
 	__u64 overwritten; /* our word held what another wrote */
 	__u64 window;      /* the window moved by more than the rule allows */
-	__u64 one;         /* 1, which the verifier cannot know: it would follow every constant through the arithmetic */
+	__u64 one; /* 1, which the verifier cannot know: it would follow every constant through the arithmetic */
 } mp_violations SEC(".data.violations") = { .one = 1 };
 
 #define COUNT(field) __sync_fetch_and_add(&mp_violations.field, 1)

@@ -39,6 +39,7 @@ struct mp_socket {
 	__u32 awaits_token;
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
+	__u32 backup_read_us; /* when its backup flag was read last */
 };
 
 static __always_inline struct mp_socket *glue_socket(struct sock *sk)
@@ -149,19 +150,23 @@ static __always_inline void glue_owd_fact(struct tcp_sock *tp, struct mp_socket 
 static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow, __s32 rtt_us)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
 
 	subflow->rtt_us = rtt_us;
 	if (!subflow->min_rtt_us || (__u64)rtt_us < subflow->min_rtt_us)
 		subflow->min_rtt_us = rtt_us;
-	glue_owd_fact(tp, glue_socket(sk), subflow);
-	if (tp->is_mptcp) {
+	glue_owd_fact(tp, self, subflow);
+	/* Not on every ACK: a probed read costs as much as all the rest here. */
+	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us) {
 		struct mptcp_subflow_context *context = glue_context(sk);
 
+		self->backup_read_us = tp->tcp_mstamp;
 		subflow->backup = BPF_CORE_READ_BITFIELD_PROBED(context, backup);
 	}
 }
 
-/* Two records a call, paired by owner: a 6.1 verifier forgets that a record reserved before the call is not null after. */
+/* Two records a call, paired by owner: a 6.1 verifier forgets that a record reserved before the call is not null after.
+ */
 static __always_inline void glue_log(struct mp_connection *c, __u32 slot, enum mp_hook hook, __u64 now_us,
 				     const struct mp_ack *ack, __u64 result, int is_after, __u64 owner)
 {
@@ -252,6 +257,7 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->owner = __sync_fetch_and_add(&mp_counters.owners, 1) + 1;
 	self->placed = 0;
 	self->owd_known = 0;
+	self->backup_read_us = 0;
 	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);
 #ifdef MP_RATE_BASED

@@ -81,7 +81,8 @@ struct tcp_options_received {
 	__u16 tstamp_ok : 1;
 } RELOCATED;
 
-/* is_cwnd_limited, tcp_usec_ts and is_mptcp need BPF_CORE_READ_BITFIELD: a plain read of a bit field is not relocated. */
+/* is_cwnd_limited, tcp_usec_ts and is_mptcp need BPF_CORE_READ_BITFIELD: a plain read of a bit field is not relocated.
+ */
 struct minmax_sample {
 	__u32 t;
 	__u32 v;

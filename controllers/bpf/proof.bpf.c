@@ -23,7 +23,7 @@ struct mp_call mp_proof SEC(".data.proof");
 	SEC("syscall")                                                                                                 \
 	int proof_##name(void *context)                                                                                \
 	{                                                                                                              \
-		struct mp_connection *c = &mp_proof.connection;                                                             \
+		struct mp_connection *c = &mp_proof.connection;                                                        \
 		__u32 slot = mp_proof.slot & (MP_MAX_SUBFLOWS - 1);                                                    \
 		__VA_ARGS__;                                                                                           \
 		return 0;                                                                                              \

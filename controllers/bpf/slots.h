@@ -84,7 +84,8 @@ static __always_inline struct mp_entry *entry_get(struct mp_key *key, int *error
 	for (int attempt = 0; attempt < 4; attempt++) {
 		entry = bpf_map_lookup_elem(&mp_connections, key);
 		if (!entry) {
-			long failed = bpf_map_update_elem(&mp_connections, key, (void *)&mp_settings.template, BPF_NOEXIST);
+			long failed =
+				bpf_map_update_elem(&mp_connections, key, (void *)&mp_settings.template, BPF_NOEXIST);
 
 			if (failed == -MP_E2BIG) {
 				*error = MP_NO_ENTRY;
@@ -131,11 +132,11 @@ static __noinline int slot_claim(struct mp_key *key, __u64 owner)
 }
 
 /* All words of a subflow but its owner, which is the first. */
-#define SLOT_WORDS(word) (__u64 word = 1; word < sizeof(struct mp_subflow) / sizeof(__u64); word++)
+#define SLOT_WORDS (sizeof(struct mp_subflow) / sizeof(__u64))
 
 static __always_inline void slot_copy(struct mp_subflow *to, struct mp_subflow *from)
 {
-	for SLOT_WORDS(word)
+	for (__u64 word = 1; word < SLOT_WORDS; word++)
 		((volatile __u64 *)to)[word] = ((volatile __u64 *)from)[word];
 }
 
@@ -144,7 +145,7 @@ static __always_inline void slot_leave(struct mp_entry *entry, __u32 slot)
 {
 	struct mp_subflow *subflow = &entry->connection.subflows[slot];
 
-	for SLOT_WORDS(word)
+	for (__u64 word = 1; word < SLOT_WORDS; word++)
 		((volatile __u64 *)subflow)[word] = 0;
 	__sync_lock_test_and_set(&subflow->owner, 0);
 	entry_put(entry);

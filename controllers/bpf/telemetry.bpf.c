@@ -14,8 +14,8 @@ struct mp_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 netns_cookie;
 	__u64 delivered_bytes; /* payload bytes acknowledged */
-	__u64 pacing_rate; /* bytes/s */
-	__u32 token; /* 0: plain TCP */
+	__u64 pacing_rate;     /* bytes/s */
+	__u32 token;           /* 0: plain TCP */
 	__u32 cwnd;
 	__u32 ssthresh;
 	__u32 srtt_us;

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::check;
 use crate::error::{Context, Error};
@@ -73,14 +73,14 @@ impl Drop for Chosen {
     }
 }
 
-fn leave(holder: Holder, folder: &PathBuf, lock: &Lock) {
+fn leave(holder: Holder, folder: &Path, lock: &Lock) {
     holder.leave(lock);
     if state::holders(folder, lock) == 0 {
         let _ = undo(folder);
     }
 }
 
-fn establish(paths: Paths, folder: &PathBuf) -> Result<(), Error> {
+fn establish(paths: Paths, folder: &Path) -> Result<(), Error> {
     let manager = PathManager::new().context("choosing paths")?;
     let (limits, there) = (
         manager.limits().context("choosing paths")?,
@@ -128,7 +128,7 @@ fn establish(paths: Paths, folder: &PathBuf) -> Result<(), Error> {
 }
 
 /// Goes the way back that [`establish`] wrote down.
-fn undo(folder: &PathBuf) -> Result<(), Error> {
+fn undo(folder: &Path) -> Result<(), Error> {
     let Ok(way_back) = fs::read_to_string(folder.join("undo")) else {
         return Ok(());
     };

@@ -29,7 +29,8 @@ static int set(int fd, const char *name)
 	return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name));
 }
 
-/* An MPTCP socket without subflows takes any name and later ignores it: a TCP socket tells whether there is such a one. */
+/* An MPTCP socket without subflows takes any name and later ignores it: a TCP socket tells whether there is such a one.
+ */
 static void check_controller(int domain, const char *name)
 {
 	static int checked;

@@ -41,7 +41,7 @@ fn compare(controller: &Controller, kernel: &InKernel, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut sequence = Sequence {
         now_us: random.random_range(0..1 << 40),
-        wide: seed % 2 == 0,
+        wide: seed.is_multiple_of(2),
     };
     let mut native = controller.connection();
     kernel.call().connection = native.clone();

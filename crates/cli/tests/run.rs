@@ -1,0 +1,230 @@
+//! `multipilot run` as a user calls it. The last tests need root and MPTCP; with CI=true they fail where there is neither.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+fn multipilot(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multipilot"));
+    command.arg("run").args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    multipilot(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs a shell command that has to succeed.
+fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", complaint(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn mptcp() -> bool {
+    let lack = mp_kernel::check::mptcp().err();
+    skip(lack.map(|lack| lack.what.to_owned()))
+}
+
+fn kernel() -> bool {
+    skip(
+        mp_kernel::check::check()
+            .err()
+            .map(|missing| missing.to_string()),
+    )
+}
+
+fn skip(lack: Option<String>) -> bool {
+    let Some(lack) = lack else { return true };
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{lack}");
+    // Not eprintln: the harness would hide it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED a test of multipilot run: {lack}"
+    );
+    false
+}
+
+#[test]
+fn wrong_calls_are_refused_in_one_line() {
+    let output = run(&["--path-manager", "fulmesh", "--", "true"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(
+        complaint(&output).contains("unknown path manager fulmesh"),
+        "{}",
+        complaint(&output)
+    );
+    assert_eq!(complaint(&output).lines().count(), 1);
+    assert_eq!(code(&run(&[])), Some(2));
+    if mptcp() {
+        let output = run(&["--controller", "lai", "--", "true"]);
+        assert_eq!(code(&output), Some(2));
+        assert!(complaint(&output).contains("unknown controller lai (known: reno, lia"));
+        let output = run(&["--", "no-such-program-anywhere"]);
+        assert_eq!(code(&output), Some(127));
+    }
+}
+
+#[test]
+fn the_programs_exit_code_and_output_are_its_own() {
+    if !mptcp() {
+        return;
+    }
+    let output = run(&["--", "sh", "-c", "echo said; echo complained >&2; exit 7"]);
+    assert_eq!(
+        (code(&output), &output.stdout[..]),
+        (Some(7), &b"said\n"[..])
+    );
+    assert_eq!(complaint(&output), "complained\n");
+    assert_eq!(
+        code(&run(&["--", "sh", "-c", "kill -KILL $$"])),
+        Some(128 + 9)
+    );
+    assert_eq!(
+        code(&run(&["sh", "-c", "exit 3"])),
+        Some(3),
+        "-- may be left out"
+    );
+}
+
+#[test]
+fn signals_go_on_to_the_program() {
+    if !mptcp() {
+        return;
+    }
+    for (signal, status) in [("TERM", 5), ("INT", 6), ("USR1", 7)] {
+        let script =
+            format!("trap 'exit {status}' {signal}; echo ready; while :; do sleep 0.05; done");
+        let (mut child, mut lines) = start(multipilot(&["--", "sh", "-c", &script]));
+        assert_eq!(line(&mut lines), "ready");
+        sh(&format!("kill -{signal} {}", child.id()));
+        assert_eq!(child.wait().unwrap().code(), Some(status), "{signal}");
+    }
+}
+
+#[test]
+fn a_controller_is_there_for_as_long_as_the_program_runs() {
+    if !kernel() {
+        return;
+    }
+    let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let script = "echo $MULTIPILOT_CONTROLLER; read line";
+    let (mut child, mut lines) = start(multipilot(&[
+        "--controller",
+        "dalia",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]));
+    let name = line(&mut lines);
+    assert!(name.starts_with("dalia_"), "{name}");
+    assert!(std::fs::read_to_string(available).unwrap().contains(&name));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+#[test]
+fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
+    if !kernel() {
+        return;
+    }
+    let host = Namespace::new();
+    sh(&format!("ip -n {} link add d1 type veth peer name d2", host.0));
+    sh(&format!("ip -n {} addr add 10.78.1.1/24 dev d1", host.0));
+    sh(&format!("ip -n {0} link set d1 up && ip -n {0} link set d2 up", host.0));
+    let endpoints = || sh(&format!("ip -n {} mptcp endpoint", host.0));
+    let limits = || sh(&format!("ip -n {} mptcp limits", host.0));
+    let before = limits();
+
+    let inside = |arguments: &[&str]| {
+        let run = multipilot(arguments);
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/run/netns/{}", host.0))
+            .arg(run.get_program())
+            .args(run.get_args());
+        command
+    };
+    let (mut child, mut lines) = start(inside(&[
+        "--path-manager",
+        "fullmesh",
+        "--",
+        "sh",
+        "-c",
+        "echo ready; read line",
+    ]));
+    line(&mut lines);
+    assert!(
+        endpoints().contains("10.78.1.1") && endpoints().contains("fullmesh"),
+        "{}",
+        endpoints()
+    );
+    assert!(limits().contains("subflows 8"));
+    let other = inside(&["--path-manager", "single", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(code(&other), Some(1), "two choices at once");
+    assert!(complaint(&other).contains("another path manager"));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!((endpoints(), limits()), (String::new(), before.clone()));
+
+    let (mut child, mut lines) = start(inside(&[
+        "--path-manager",
+        "fullmesh",
+        "--",
+        "sh",
+        "-c",
+        "echo ready; read line",
+    ]));
+    line(&mut lines);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(endpoints().contains("10.78.1.1"), "nobody has looked yet");
+    let next = inside(&["--path-manager", "single", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(code(&next), Some(0), "{}", complaint(&next));
+    assert_eq!((endpoints(), limits()), (String::new(), before));
+}
+
+/// A host of its own; removed also after a panic.
+struct Namespace(String);
+
+impl Namespace {
+    fn new() -> Namespace {
+        let name = format!("mpr{}", std::process::id());
+        sh(&format!("ip netns add {name}"));
+        Namespace(name)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn start(mut command: Command) -> (Child, BufReader<Box<dyn Read>>) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output: Box<dyn Read> = Box::new(child.stdout.take().unwrap());
+    (child, BufReader::new(output))
+}
+
+fn line(lines: &mut BufReader<Box<dyn Read>>) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}

@@ -1,0 +1,187 @@
+//! What a controller in BPF costs: nanoseconds per ACK, and goodput over unshaped paths beside the kernel's own reno.
+//!
+//!     cargo bench -p mp-kernel --bench kernel [-- CONTROLLER…]
+//!
+//! Prints one JSON document; progress goes to stderr. Times of programs are the kernel's own (`BPF_STATS_RUN_TIME`) and
+//! include its two clock readings a call. Goodput is compared in pairs that follow each other, in alternating order.
+
+#[path = "../tests/common/lab.rs"]
+#[allow(dead_code)]
+mod lab;
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::Lab;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapHandle, MapInfo, ProgramType};
+use mp_kernel::{check, controller};
+use serde_json::{json, Map, Value};
+
+const PAIRS: usize = 20;
+const BYTES: u64 = 1 << 30;
+
+fn main() {
+    if let Err(missing) = check::check() {
+        eprintln!("{missing}");
+        std::process::exit(3);
+    }
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    let names: Vec<&str> = mp_controllers::all()
+        .iter()
+        .map(|ours| ours.name)
+        .filter(|name| asked.is_empty() || asked.iter().any(|word| word == name))
+        .collect();
+    let mut costs = Map::new();
+    let mut goodputs = Map::new();
+    for name in &names {
+        costs.insert((*name).into(), cost(name));
+        eprintln!("{name}: {} ns per ACK", costs[*name]["ns_per_ack"]);
+    }
+    for name in &names {
+        goodputs.insert((*name).into(), goodput(name));
+        eprintln!("{name}: {}", goodputs[*name]);
+    }
+    println!(
+        "{:#}",
+        json!({ "cost": costs, "unshaped_goodput": goodputs, "pairs": PAIRS, "bytes": BYTES })
+    );
+}
+
+/// Two coupled subflows of 200 Mbit/s each: every ACK with its RTT hook and its growth hook. The median of windows of
+/// 50 ms, so that a program that was preempted in the middle does not count with the time it was away.
+fn cost(name: &str) -> Value {
+    let lab = Lab::new(Some("200mbit"));
+    let loaded = controller::acquire(name, &[]).unwrap();
+    // SAFETY: returns a descriptor of ours; closing it switches the statistics off.
+    let _counting = unsafe {
+        OwnedFd::from_raw_fd(libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME))
+    };
+    let done = AtomicBool::new(false);
+    let windows = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut windows = Vec::new();
+            let mut before = RunTimes::now(loaded.kernel_name());
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(50));
+                let now = RunTimes::now(loaded.kernel_name());
+                windows.push(now.since(&before));
+                before = now;
+            }
+            windows
+        });
+        let upload = lab.upload(loaded.kernel_name(), 150 << 20, || ());
+        done.store(true, Ordering::Relaxed);
+        assert!(!upload.fallback);
+        watch.join().unwrap()
+    });
+    let median = |what: &dyn Fn(&RunTimes) -> f64| {
+        let mut values: Vec<f64> = windows
+            .iter()
+            .filter(|window| window.acks > 100)
+            .map(what)
+            .collect();
+        values.sort_by(f64::total_cmp);
+        (values[values.len() / 2] * 10.0).round() / 10.0
+    };
+    json!({
+        "ns_per_ack": median(&|window| (window.rtt_ns + window.growth_ns) as f64 / window.acks as f64),
+        "ns_per_rtt_hook": median(&|window| window.rtt_ns as f64 / window.acks as f64),
+        "ns_per_growth_hook": median(&|window| window.growth_ns as f64 / window.growths.max(1) as f64),
+        "acks": windows.iter().map(|window| window.acks).sum::<u64>(),
+    })
+}
+
+/// Run times and calls of a registered controller's programs.
+struct RunTimes {
+    rtt_ns: u64,
+    acks: u64,
+    growth_ns: u64,
+    growths: u64,
+}
+
+impl RunTimes {
+    fn now(kernel_name: &str) -> RunTimes {
+        let pin = format!("/sys/fs/bpf/multipilot/{kernel_name}/connections");
+        let map = MapHandle::from_pinned_path(pin).unwrap();
+        let map = MapInfo::new(map.as_fd()).unwrap().info.id;
+        let mut times = RunTimes {
+            rtt_ns: 0,
+            acks: 0,
+            growth_ns: 0,
+            growths: 0,
+        };
+        let options = ProgInfoQueryOptions::default().include_map_ids(true);
+        for program in ProgInfoIter::with_query_opts(options) {
+            if program.ty != ProgramType::StructOps || !program.map_ids.contains(&map) {
+                continue;
+            }
+            // The kernel keeps fifteen characters of a name.
+            match program.name.to_str() {
+                Some("glue_pkts_acked") => {
+                    (times.rtt_ns, times.acks) = (program.run_time_ns, program.run_cnt)
+                }
+                Some("glue_cong_avoid" | "glue_cong_contr") => {
+                    (times.growth_ns, times.growths) = (program.run_time_ns, program.run_cnt);
+                }
+                _ => {}
+            }
+        }
+        times
+    }
+
+    fn since(&self, before: &RunTimes) -> RunTimes {
+        RunTimes {
+            rtt_ns: self.rtt_ns - before.rtt_ns,
+            acks: self.acks - before.acks,
+            growth_ns: self.growth_ns - before.growth_ns,
+            growths: self.growths - before.growths,
+        }
+    }
+}
+
+/// One subflow, nothing shaped: the controller's goodput over that of the kernel's reno.
+fn goodput(name: &str) -> Value {
+    let lab = Lab::new(None);
+    lab::sh(&format!(
+        "ip -n {} mptcp endpoint flush",
+        lab.namespace('a')
+    ));
+    let loaded = controller::acquire(name, &[]).unwrap();
+    let rate = |controller: &str| {
+        let start = Instant::now();
+        let upload = lab.upload(controller, BYTES, || ());
+        assert_eq!((upload.received, upload.fallback), (BYTES, false));
+        BYTES as f64 * 8e-9 / start.elapsed().as_secs_f64()
+    };
+    rate(loaded.kernel_name()); // buffers have grown, code is warm
+    let (mut logs, mut ours, mut theirs) = (Vec::new(), 0.0, 0.0);
+    for pair in 0..PAIRS {
+        let (mine, reno) = if pair % 2 == 0 {
+            let mine = rate(loaded.kernel_name());
+            (mine, rate("reno"))
+        } else {
+            let reno = rate("reno");
+            (rate(loaded.kernel_name()), reno)
+        };
+        logs.push((mine / reno).ln());
+        ours += mine / PAIRS as f64;
+        theirs += reno / PAIRS as f64;
+    }
+    let count = PAIRS as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let half = 2.093 * (variance / count).sqrt(); // Student's t, 19 degrees of freedom, 95 %
+    let round = |value: f64| (value * 1000.0).round() / 1000.0;
+    json!({
+        "ratio": round(mean.exp()),
+        "low": round((mean - half).exp()),
+        "high": round((mean + half).exp()),
+        "gbit_per_s": round(ours),
+        "reno_gbit_per_s": round(theirs),
+    })
+}
