@@ -374,14 +374,21 @@ impl Loop {
     }
 }
 
-/// Emulated time is real time: the thread that keeps it goes before those that only load the machine. It also asks for
-/// timers finer than the usual 50 µs.
+/// Emulated time is real time: the thread that keeps it goes before all that only load the machine, and it sleeps most of
+/// its time. The kernel's TCP gains too, since most of it runs where a packet is handed over: in this thread. It also asks
+/// for timers finer than the usual 50 µs.
 fn raise_priority() {
-    const NICE: i32 = -15;
+    const PRIORITY: libc::c_int = 1;
+    const NICE: libc::c_int = -15;
     // SAFETY: plain system calls on the calling thread; if one is refused, the emulation is merely less exact, which the
     // report shows.
     unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, NICE);
+        let real_time = libc::sched_param {
+            sched_priority: PRIORITY,
+        };
+        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &real_time) != 0 {
+            libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, NICE);
+        }
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
     }
 }

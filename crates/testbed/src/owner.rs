@@ -44,6 +44,8 @@ impl Owner {
             FlockArg::LockExclusiveNonblock,
         )
         .map_err(failed)?;
+        // For people who wonder whose it is; the lock is what counts.
+        fs::write(&path, std::process::id().to_string()).map_err(failed)?;
         Ok(Owner {
             id,
             path,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{namespaces, run, scenario, turn};
+use common::{namespaces_of, run, scenario, turn};
 use mp_testbed::Error;
 
 const LONG: &str =
@@ -19,7 +19,6 @@ const VICTIM: &str = "MULTIPILOT_TEST_VICTIM";
 #[test]
 fn a_stopped_run_ends_at_once_and_leaves_nothing() {
     let Some(_turn) = turn() else { return };
-    let before = namespaces();
     let (scenario, stop) = (scenario(LONG), AtomicBool::new(false));
     let mut last = 0.0;
     let started = Instant::now();
@@ -32,13 +31,12 @@ fn a_stopped_run_ends_at_once_and_leaves_nothing() {
     assert!(matches!(result, Err(Error::Stopped)), "{result:?}");
     assert!(started.elapsed() < Duration::from_secs(20));
     assert!(last > 0.5);
-    assert_eq!(new_ones(&before), Vec::<String>::new());
+    assert_eq!(ours(), Vec::<String>::new());
 }
 
 #[test]
 fn a_panic_in_the_callers_code_leaves_nothing() {
     let Some(_turn) = turn() else { return };
-    let before = namespaces();
     let scenario = scenario(LONG);
     let result = std::panic::catch_unwind(|| {
         let stop = AtomicBool::new(false);
@@ -51,7 +49,7 @@ fn a_panic_in_the_callers_code_leaves_nothing() {
         )
     });
     assert!(result.is_err());
-    assert_eq!(new_ones(&before), Vec::<String>::new());
+    assert_eq!(ours(), Vec::<String>::new());
 }
 
 #[test]
@@ -61,7 +59,6 @@ fn the_next_run_collects_what_a_killed_one_left() {
         return;
     }
     let Some(_turn) = turn() else { return };
-    let before = namespaces();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_next_run_collects_what_a_killed_one_left"])
         .env(VICTIM, "1")
@@ -70,7 +67,7 @@ fn the_next_run_collects_what_a_killed_one_left() {
         .spawn()
         .unwrap();
     let started = Instant::now();
-    while new_ones(&before).len() < 3 {
+    while namespaces_of(&[victim.id()]).len() < 3 {
         assert!(
             started.elapsed() < Duration::from_secs(20),
             "the victim did not begin"
@@ -80,16 +77,19 @@ fn the_next_run_collects_what_a_killed_one_left() {
     std::thread::sleep(Duration::from_secs(1));
     victim.kill().unwrap();
     victim.wait().unwrap();
-    let left = new_ones(&before);
+    let left = namespaces_of(&[victim.id()]);
     assert!(left.len() >= 3, "kill −9 left only {left:?}");
     run(SHORT);
-    assert_eq!(new_ones(&before), Vec::<String>::new());
+    let process = victim.id();
+    assert_eq!(
+        namespaces_of(&[process, std::process::id()]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn two_runs_at_once_do_not_disturb_each_other() {
     let Some(_turn) = turn() else { return };
-    let before = namespaces();
     let text = "duration = \"20s\"\npaths.a = { rate = \"10Mbit\", delay = \"5ms\" }\n\
                 paths.b = { rate = \"10Mbit\", delay = \"5ms\" }\nconnections = [{ bytes = \"5MB\" }]\n\
                 variants = [{ controller = \"lia\" }]";
@@ -102,13 +102,9 @@ fn two_runs_at_once_do_not_disturb_each_other() {
             assert!(common::goodput(transfer, &run) > 10.0);
         }
     });
-    assert_eq!(new_ones(&before), Vec::<String>::new());
+    assert_eq!(ours(), Vec::<String>::new());
 }
 
-/// Other programs of this kind may run beside the test: only what came since counts, and only if it stays.
-fn new_ones(before: &[String]) -> Vec<String> {
-    namespaces()
-        .into_iter()
-        .filter(|name| !before.contains(name))
-        .collect()
+fn ours() -> Vec<String> {
+    namespaces_of(&[std::process::id()])
 }

@@ -127,7 +127,7 @@ impl Local {
     async fn transfer(&self, index: usize, end: Option<Duration>, mut stop: watch::Receiver<bool>) {
         let client = &self.client;
         let (flow, recorder) = (&client.services[index].flow, &client.recorder);
-        let id = recorder.begin(&flow.name, flow.mptcp, client.group.paths[0]);
+        let id = recorder.begin(index, flow, client.group.paths[0]);
         // True: its time is over; false: the run's is.
         let cut = async {
             match end {
@@ -139,8 +139,12 @@ impl Local {
             }
         };
         tokio::pin!(cut);
+        let began = recorder.now();
         let broke_off = |e: Box<dyn std::error::Error>| {
-            recorder.note(format!("transfer {id} of {} broke off: {e}", flow.name));
+            let of = &flow.name;
+            recorder.note(format!(
+                "a transfer of {of}, begun at {began:.1} s, broke off: {e}"
+            ));
         };
         if let Some(command) = &flow.command {
             let work = self.command(id, index, command);
@@ -164,16 +168,19 @@ impl Local {
             End::Receiver
         };
         let probe = Probe::start(recorder, id, side, fd.clone());
-        let more_subflows = self.open_subflows(id, &fd);
-        let exchange =
-            async { tokio::join!(self.exchange(id, index, stream, &probe), more_subflows).0 };
+        let exchange = async {
+            tokio::select! {
+                result = self.exchange(id, index, stream, &probe) => result,
+                () = async { self.open_subflows(&fd).await; std::future::pending().await } => Ok(()),
+            }
+        };
         tokio::select! {
             result = exchange => match result {
                 Ok(()) => {}
                 Err(e) => broke_off(e),
             },
             over = &mut cut => {
-                probe.look();
+                probe.last_look();
                 socket::abort_on_close(&fd);
                 // Of a transfer without a size this is the proper end.
                 if over && flow.bytes.is_none() {
@@ -272,7 +279,7 @@ impl Local {
     }
 
     /// The path manager ndiffports: further subflows over the same addresses, once the connection is up.
-    async fn open_subflows(&self, id: u32, fd: &OwnedFd) {
+    async fn open_subflows(&self, fd: &OwnedFd) {
         let Some(manager) = &self.manager else { return };
         let local = IpAddr::from(address(self.client.number, self.client.group.paths[0]));
         let Ok(peer) = socket2::SockRef::from(fd).peer_addr() else {
@@ -294,7 +301,7 @@ impl Local {
                     Err(e) if attempt == PATIENCE => {
                         self.client
                             .recorder
-                            .note(format!("transfer {id}: no further subflow: {e}"));
+                            .note(format!("ndiffports opened no further subflow: {e}"));
                         return;
                     }
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,

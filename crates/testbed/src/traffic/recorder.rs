@@ -1,6 +1,6 @@
 //! What is measured while the run goes on, from both ends of every connection.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use mp_record::{Sample, Transfer};
 use tokio::task::AbortHandle;
 
 use crate::network::path_of;
+use crate::plan::Flow;
 
 pub struct Recorder {
     pub epoch: Instant,
@@ -32,6 +33,7 @@ struct State {
 #[derive(Default)]
 struct Live {
     transfer: Transfer,
+    order: usize,
     primary: usize,
     /// Subflows in order of joining, by the ports and addresses at the sender, and at the receiver.
     slots: [Vec<(SocketAddr, SocketAddr)>; 2],
@@ -71,19 +73,20 @@ impl Recorder {
         self.epoch.elapsed().as_secs_f64()
     }
 
-    /// A transfer begins; returns its id.
-    pub fn begin(&self, connection: &str, multipath: bool, primary: usize) -> u32 {
+    /// A transfer of the plan's flow number `order` begins; returns its id while the run goes on.
+    pub fn begin(&self, order: usize, flow: &Flow, primary: usize) -> u32 {
         let mut state = self.state();
         let id = state.live.len() as u32;
         let transfer = Transfer {
-            connection: connection.to_owned(),
+            connection: flow.name.clone(),
             id,
-            multipath,
+            multipath: flow.mptcp,
             start_s: self.now(),
             ..Transfer::default()
         };
         state.live.push(Live {
             transfer,
+            order,
             primary,
             ..Live::default()
         });
@@ -118,26 +121,36 @@ impl Recorder {
         self.state().backup[path] = backup;
     }
 
+    /// Ids become those of the plan's order: which host was first to begin is chance.
     pub fn finish(&self) -> Recorded {
-        let state = std::mem::take(&mut *self.state());
-        let transfers = state.live.into_iter().map(|live| {
-            let mut transfer = live.transfer;
-            for (path, bytes) in live.received {
-                match transfer
-                    .path_bytes
-                    .iter_mut()
-                    .find(|(name, _)| *name == self.paths[path])
-                {
-                    Some((_, sum)) => *sum += bytes,
-                    None => transfer.path_bytes.push((self.paths[path].clone(), bytes)),
-                }
-            }
-            transfer
-        });
+        let mut state = std::mem::take(&mut *self.state());
+        state.live.sort_by_key(|live| live.order);
+        let mut ids = vec![0; state.live.len()];
+        for (new, live) in state.live.iter_mut().enumerate() {
+            ids[live.transfer.id as usize] = new as u32;
+            live.transfer.id = new as u32;
+        }
+        for sample in &mut state.samples {
+            sample.transfer = ids[sample.transfer as usize];
+        }
         Recorded {
-            transfers: transfers.collect(),
+            transfers: state.live.into_iter().map(|l| self.summed(l)).collect(),
             samples: state.samples,
             notes: state.notes,
+        }
+    }
+
+    fn summed(&self, live: Live) -> Transfer {
+        let mut by_path = BTreeMap::new();
+        for (path, bytes) in live.received {
+            *by_path.entry(path).or_default() += bytes;
+        }
+        let path_bytes = by_path
+            .into_iter()
+            .map(|(path, bytes)| (self.paths[path].clone(), bytes));
+        Transfer {
+            path_bytes: path_bytes.collect(),
+            ..live.transfer
         }
     }
 
@@ -288,6 +301,14 @@ impl Probe {
 
     pub fn look(&self) {
         self.recorder.measure(self.id, self.end, &self.fd);
+    }
+
+    /// Before the connection is cut off: only the receiver's bytes matter then, and a sender whose peer has begun to tear
+    /// down subflows would show what is no more part of the run.
+    pub fn last_look(&self) {
+        if self.end == End::Receiver {
+            self.look();
+        }
     }
 }
 

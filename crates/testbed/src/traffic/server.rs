@@ -135,7 +135,9 @@ impl Server {
             // An error is a client that has gone: the transfer's record shows it.
             _ = connection => {}
             _ = stop.wait_for(|stop| *stop) => {
-                look(&probe);
+                if let Some(probe) = &*probe.borrow() {
+                    probe.last_look();
+                }
                 socket::abort_on_close(&fd);
             }
         }
@@ -167,7 +169,9 @@ impl Server {
             (&Method::PUT, Some(id)) => {
                 probe.replace(Some(Probe::start(&self.recorder, id, End::Receiver, fd)));
                 let intact = self.take_in(id, flow.bytes, request.into_body()).await;
-                look(&probe);
+                if let Some(probe) = &*probe.borrow() {
+                    probe.look();
+                }
                 if let Some(intact) = intact {
                     self.recorder.end(id, Some(intact));
                 }
@@ -193,11 +197,5 @@ impl Server {
         }
         let wanted = self.hashes.get(&length?)?;
         Some(<Hash>::from(hash.finalize()) == *wanted)
-    }
-}
-
-fn look(probe: &SharedProbe) {
-    if let Some(probe) = &*probe.borrow() {
-        probe.look();
     }
 }

@@ -92,14 +92,21 @@ pub fn only(run: &Run) -> &Transfer {
     transfer
 }
 
-/// Namespaces of this program that exist now.
-pub fn namespaces() -> Vec<String> {
+/// Namespaces of runs that belong to these processes, or to none any more. Others may be at work on this machine.
+pub fn namespaces_of(processes: &[u32]) -> Vec<String> {
     let entries = std::fs::read_dir("/var/run/netns")
         .into_iter()
         .flatten()
         .flatten();
     let names = entries.filter_map(|e| e.file_name().into_string().ok());
-    names
-        .filter(|name| name.starts_with("multipilot-"))
-        .collect()
+    let theirs = |name: &String| {
+        let id = name.strip_prefix("multipilot-")?.split('-').next()?;
+        let owner = std::fs::read_to_string(Path::new("/run/multipilot/testbed").join(id));
+        // No claim: nobody's. A claim that says no process yet: somebody else's, who is just beginning.
+        Some(owner.map_or(true, |text| {
+            text.parse()
+                .is_ok_and(|process| processes.contains(&process))
+        }))
+    };
+    names.filter(|name| theirs(name) == Some(true)).collect()
 }
