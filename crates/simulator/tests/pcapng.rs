@@ -68,7 +68,9 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>
         "fields",
     ]);
     command.args(["-Y", filter]);
-    fields.iter().for_each(|f| drop(command.args(["-e", f])));
+    for f in fields {
+        command.args(["-e", f]);
+    }
     let output = match command.output() {
         Ok(output) => output,
         Err(e) => {
@@ -225,4 +227,23 @@ fn plain_tcp_has_no_multipath_options() {
 #[test]
 fn the_same_run_gives_the_same_file() {
     assert_eq!(capture(TWO_PATHS), capture(TWO_PATHS));
+}
+
+/// A full segment is a packet of 1500 bytes, whatever options it carries, and nothing is longer.
+#[test]
+fn packets_are_as_long_as_simulated() {
+    for text in [
+        TWO_PATHS.to_owned(),
+        TWO_PATHS.replace("paths = [\"wifi\", \"lte\"]\n", "paths = [\"wifi\"]\nprotocol = \"tcp\"\n"),
+    ] {
+        let (_folder, file) = written(&text);
+        let Some(all) = tshark(&file, "tcp", &["frame.len", "ip.len", "tcp.len"]) else {
+            return;
+        };
+        assert!(all.iter().all(|p| p[0] == p[1]));
+        let longest = all.iter().map(|p| p[1].parse::<u32>().expect("a length")).max();
+        assert_eq!(longest, Some(1500));
+        let full = all.iter().filter(|p| p[1] == "1500").count();
+        assert!(full > 600, "{full} full segments");
+    }
 }
