@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, say, stderr
+from multipilot import console
+from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
 from multipilot.papers import page
 from multipilot.papers.paper import Paper, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
-from multipilot.papers.runs import Budget, CannotHere, RunError, Runner, find_command, find_scenarios, parse_budget
+from multipilot.papers.runs import Budget, Runner, find_scenarios
 
 PAPERS = {paper.name: paper for paper in (RSF,)}
 WORLDS = ("sim", "kernel", "both")
 SEEDS, QUICK_SEEDS = 20, 3
+INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -50,24 +51,25 @@ def paper(
         if part not in known:
             fail(f"--only {part}: one of {', '.join(known)}")
     folder = out or Path("results") / name
+    seconds = console.seconds(budget)
+    command = console.command()
     try:
-        seconds = parse_budget(budget)
         runner = Runner(
             paper=name,
             out=folder,
             scenarios=find_scenarios(name, scenarios),
-            command=find_command(),
+            command=command,
             seeds=seeds or (QUICK_SEEDS if quick else SEEDS),
             quick=quick,
         )
         folder.mkdir(parents=True, exist_ok=True)
         results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         fail(str(error))
-    except RunError as error:
-        fail(str(error), error.code)
+    except RunFailed as error:
+        fail(str(error), RUN_FAILED)
     except KeyboardInterrupt:
-        fail(f"interrupted: the same call with --out {folder} goes on where this one stopped", 130)
+        fail(f"interrupted: the same call with --out {folder} goes on where this one stopped", INTERRUPTED)
     document = _write(chosen, results, wanted, folder)
     if as_json:
         print(json.dumps(document, indent=1))
@@ -84,54 +86,44 @@ def paper(
 def _measure(
     chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], seconds: float
 ) -> tuple[Results, CannotHere | None, int]:
+    """What was measured, why the kernel world refused if it did, and how many kernel points failed."""
     results = Results()
     scenarios = {s for item in chosen.items if item.name in wanted for s in item.scenarios}
     experiments = [e for e in chosen.experiments if e.scenario in scenarios]
     points = [p for p in chosen.points if p.scenario in scenarios]
-    to_run = [p for p in points if not runner.on_kernel(p, results, recall=True)]
-    if KERNEL not in worlds:
-        to_run = []
-    if SIM not in worlds:
+    missing = [p for p in points if not runner.on_kernel(p, results, recall=True)]
+    with console.progress() as progress:
+        task = progress.add_task("simulator", total=len(experiments))
         for experiment in experiments:
-            runner.simulate(experiment, results, recall=True)
-    refusal, failed = None, 0
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=stderr,
-        transient=True,
-    ) as progress:
-        if SIM in worlds:
-            task = progress.add_task("simulator", total=len(experiments))
-            for experiment in experiments:
-                progress.update(task, description=f"simulator  {experiment.scenario}")
-                runner.simulate(experiment, results)
-                progress.advance(task)
-        if to_run:
-            task = progress.add_task("kernel", total=len(to_run))
-            allowance = Budget(seconds)
-            for done, point in enumerate(to_run):
-                if not allowance.allows(_estimate(point, results)):
-                    say(
-                        f"the budget is spent with {len(to_run) - done} kernel points to go: call again with the "
-                        "same --out"
-                    )
-                    break
-                progress.update(task, description=f"kernel  {point.name}")
-                try:
-                    runner.on_kernel(point, results)
-                except CannotHere as error:
-                    refusal = error
-                    break
-                except RunError as error:
-                    say(f"{point.name}: {error}")
-                    failed += 1
-                progress.advance(task)
+            progress.update(task, description=f"simulator  {experiment.scenario}")
+            runner.simulate(experiment, results, recall=SIM not in worlds)
+            progress.advance(task)
+        if KERNEL not in worlds:
+            return results, None, 0
+        return results, *_on_kernel(missing, runner, results, Budget(seconds), progress)
+
+
+def _on_kernel(
+    missing: list[Point], runner: Runner, results: Results, budget: Budget, progress: console.Progress
+) -> tuple[CannotHere | None, int]:
+    failed = 0
+    task = progress.add_task("kernel", total=len(missing))
+    for done, point in enumerate(missing):
+        if not budget.allows(_estimate(point, results)):
+            say(f"the budget is spent with {len(missing) - done} kernel points to go: call again with the same --out")
+            break
+        progress.update(task, description=f"kernel  {point.name}")
+        try:
+            runner.on_kernel(point, results)
+        except CannotHere as error:
+            return error, failed
+        except RunFailed as error:
+            say(f"{point.name}: {error}")
+            failed += 1
+        progress.advance(task)
     if failed:
         say(f"{failed} kernel points failed: call again with the same --out to try them once more")
-    return results, refusal, failed
+    return None, failed
 
 
 def _estimate(point: Point, results: Results) -> float:

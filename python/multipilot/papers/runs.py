@@ -8,40 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
-from multipilot.console import CANNOT_HERE
+from multipilot.agree.worlds import BUSY
+from multipilot.console import CANNOT_HERE, CannotHere, RunFailed
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
 SPARSE = {"sample_interval": "10s"}
-
-
-class RunError(RuntimeError):
-    """A comparison failed; the message is its own. ``code`` is the exit code of the contract."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class CannotHere(RunError):
-    """This machine cannot do the kernel world."""
-
-
-def find_command() -> str:
-    """The multipilot command: on the PATH, or as cargo left it in the checkout."""
-    root = Path(__file__).parents[3]
-    for candidate in (shutil.which("multipilot"), root / "target/release/multipilot", root / "target/debug/multipilot"):
-        if candidate and Path(candidate).exists():
-            return str(candidate)
-    raise RunError("multipilot is not on the PATH: build it with `make build`, or add its folder to the PATH", 2)
 
 
 def find_scenarios(paper: str, folder: Path | None = None) -> Path:
@@ -50,7 +31,7 @@ def find_scenarios(paper: str, folder: Path | None = None) -> Path:
     for place in places:
         if place.is_dir():
             return place.resolve()
-    raise RunError(f"no scenarios at {places[0]}: run from the checkout, or name their folder by --scenarios", 2)
+    raise ValueError(f"no scenarios at {places[0]}: run from the checkout, or name their folder by --scenarios")
 
 
 @dataclass
@@ -71,19 +52,26 @@ class Runner:
         if recall and not (folder / "done").exists():
             return
         self._compare(SIM, experiment.scenario, settings, self.seeds, folder)
-        self._add(SIM, experiment.scenario, folder, results)
+        results.add(SIM, experiment.scenario, self._read(folder), folder)
 
     def on_kernel(self, point: Point, results: Results, recall: bool = False) -> bool:
-        """One point; with ``recall`` only if it was measured before, which the answer tells."""
+        """One point; with ``recall`` only if it was measured before. Whether there is a result now."""
         variants = f'[{{controller = "{point.controller}", path_manager = "{point.path_manager}"}}]'
-        pins = {f"grid.{key}": value for key, value in point.cell.items()}
-        settings = {**pins, "variants": variants}
+        settings = {**{f"grid.{key}": value for key, value in point.cell.items()}, "variants": variants}
         folder = self._folder(KERNEL, point.scenario, point.variant, settings, 1)
-        if not recall or (folder / "done").exists():
-            self._compare(KERNEL, point.scenario, settings, 1, folder)
-            self._add(KERNEL, point.scenario, folder, results)
-            return True
-        return False
+        if recall and not (folder / "done").exists():
+            return False
+        self._compare(KERNEL, point.scenario, settings, 1, folder)
+        document = self._read(folder)
+        # A run that its emulated paths could not keep up with measured the machine's load.
+        if any(BUSY in note for row in document["rows"] for note in row.get("notes", [])):
+            (folder / "done").unlink()
+            (folder / "result.json").unlink()
+            if not recall:
+                raise RunFailed(f"{BUSY}: the emulated paths did not keep their times")
+            return False
+        results.add(KERNEL, point.scenario, document, folder)
+        return True
 
     def _folder(self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int) -> Path:
         """What is asked for names the folder: other seeds, settings or text of the scenario are another record."""
@@ -103,46 +91,41 @@ class Runner:
         _run(call)
         (folder / "done").touch()
 
-    def _add(self, world: str, scenario: str, folder: Path, results: Results) -> None:
+    def _read(self, folder: Path) -> dict[str, Any]:
         file = folder / "result.json"
         if not file.exists():
-            raise RunError(f"{file} is missing: remove {folder} and run again")
-        results.add(world, scenario, json.loads(file.read_text(encoding="utf-8")), folder)
+            raise RunFailed(f"{file} is missing: remove {folder} and run again")
+        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return document
 
 
 def _run(call: list[str]) -> None:
-    with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            _, messages = process.communicate()
-        except KeyboardInterrupt:
-            # The terminal's Ctrl-C reached the child too; it removes its namespaces before it ends.
-            process.wait()
-            raise
+    # A session of its own: Ctrl-C comes to it once, from here, and it removes its namespaces before it ends.
+    process = subprocess.Popen(
+        call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        _, messages = process.communicate()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
     if process.returncode:
-        lines = [line for line in messages.strip().splitlines() if line.strip()] or ["no message"]
-        message = f"{' '.join(call[1:3])}: {lines[-1].removeprefix('error: ')}"
-        raise (CannotHere if process.returncode == CANNOT_HERE else RunError)(message, process.returncode)
+        lines = [line for line in messages.strip().splitlines() if line.strip()] or [f"exit code {process.returncode}"]
+        message = lines[-1].removeprefix("multipilot: ")
+        if process.returncode == CANNOT_HERE:
+            raise CannotHere(message)
+        # The last line counts the failed runs; the line of the first one says why.
+        reason = next((line.removeprefix("multipilot: ") for line in lines[:-1] if line.startswith("multipilot: ")), "")
+        raise RunFailed(f"{message}: {reason}" if reason else message)
 
 
 class Budget:
-    """Seconds that kernel runs may still take. Each counts what it took; one is started only if its estimate fits."""
+    """Seconds that kernel runs may still take: one is started only if its estimate fits."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self.end = clock() + seconds
         self.clock = clock
 
     def allows(self, seconds: float) -> bool:
         return self.clock() + seconds <= self.end
-
-
-def parse_budget(text: str) -> float:
-    """``90s``, ``60m`` or ``2h`` in seconds."""
-    units = {"s": 1, "m": 60, "min": 60, "h": 3600}
-    number = text.rstrip("smihn")
-    unit = text[len(number) :]
-    try:
-        if unit not in units or float(number) < 0:
-            raise ValueError
-        return float(number) * units[unit]
-    except ValueError:
-        raise ValueError(f'--budget {text}: write a duration such as "90s", "60m" or "2h"') from None

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from multipilot import console
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
 from multipilot.papers.rsf.claims import of_connection
-from multipilot.papers.runs import Runner, find_command, find_scenarios
+from multipilot.papers.runs import Runner, find_scenarios
 
 Simulate = Callable[..., Results]
 
@@ -21,7 +22,9 @@ def simulate(tmp_path_factory: pytest.TempPathFactory) -> Simulate:
     def run(scenario: str, controllers: list[str], seeds: int, out: Path | None = None, **settings: str) -> Results:
         listed = ", ".join(f'"{c}"' for c in controllers)
         variants = f'[{{controller = [{listed}], path_manager = "fullmesh"}}]'
-        runner = Runner("rsf", out or tmp_path_factory.mktemp("records"), find_scenarios("rsf"), find_command(), seeds)
+        runner = Runner(
+            "rsf", out or tmp_path_factory.mktemp("records"), find_scenarios("rsf"), console.command(), seeds
+        )
         results = Results()
         runner.simulate(Experiment(scenario, settings={"variants": variants, **settings}), results)
         return results
@@ -98,7 +101,7 @@ def test_the_command_writes_page_and_document_and_takes_up_its_records(tmp_path:
     [
         (["nosuch"], "there is no paper"),
         (["rsf", "--only", "fig99"], "--only fig99"),
-        (["rsf", "--budget", "soon"], "--budget"),
+        (["rsf", "--budget", "soon"], "length of time"),
         (["rsf", "--world", "moon"], "--world"),
         (["rsf", "--scenarios", "/nonexistent"], "no scenarios"),
     ],
