@@ -89,4 +89,7 @@ mp_s64 mp_test_mpcc_utility(const struct mp_connection *c, mp_u64 total, const s
 }
 
 const mp_u64 mp_test_mpcc_words[] = { MPCC_PHASE,     MPCC_RATE,      MPCC_LAST_RATE,    MPCC_LAST_UTILITY,
-				      MPCC_DIRECTION, MPCC_AMPLIFIER, MPCC_SWING_BUFFER, MPCC_BOUND };
+				      MPCC_DIRECTION, MPCC_AMPLIFIER, MPCC_SWING_BUFFER, MPCC_BOUND,
+				      MPCC_OTHERS,    MPCC_PUBLISHED, MPCC_INTERVAL,     MPCC_ORDER,
+				      MPCC_SENDING,   MPCC_RECEIVING, MPCC_SENT_FROM,    MPCC_UTILITY,
+				      MPCC_SINCE };

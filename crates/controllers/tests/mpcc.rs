@@ -291,3 +291,24 @@ fn a_loss_event_alone_changes_nothing() {
     assert_eq!(mpcc.on_loss(&mut c, 0, 0), 40);
     assert_eq!((c.subflows[0].pacing_rate, c.subflows[0].cwnd), (rate, 40));
 }
+
+#[test]
+fn only_the_cost_of_delay_keeps_queues_short() {
+    let queue_ms = |name| {
+        let mut world = World::new(name, vec![Path::new(40, 100.0, 200.0, 0.0)]);
+        world.run(10_000);
+        let rounds = 20_000;
+        let total: f64 = (0..rounds)
+            .map(|_| {
+                world.run(1);
+                world.connection.subflows[0].rtt_us as f64 / 1000.0 - 40.0
+            })
+            .sum();
+        total / f64::from(rounds)
+    };
+    let (with, without) = (queue_ms("mpcc"), queue_ms("mpcc-loss"));
+    assert!(
+        with < 20.0 && without > 100.0,
+        "{with} ms with, {without} ms without, of 200"
+    );
+}

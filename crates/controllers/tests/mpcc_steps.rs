@@ -3,9 +3,11 @@
 mod common;
 
 use common::fluid::{Path, World};
+use common::{connection, controller, subflow};
+use mp_controllers::{Connection, Subflow};
 
 extern "C" {
-    static mp_test_mpcc_words: [u64; 8];
+    static mp_test_mpcc_words: [u64; 17];
 }
 
 /// The words of MPCC's state that a step depends on, by the names of mpcc.h.
@@ -226,4 +228,88 @@ fn a_drop_in_utility_leads_back_to_probing() {
         0.0,
     );
     assert_eq!((step.phase, step.rate), (PROBE, 12_000_000));
+}
+
+const OTHERS: usize = 8;
+const PUBLISHED: usize = 9;
+const INTERVAL: usize = 10;
+const ORDER: usize = 11;
+const SENDING: usize = 12;
+const RECEIVING: usize = 13;
+const SENT_FROM: usize = 14;
+const UTILITY: usize = 15;
+const SINCE: usize = 16;
+
+/// A probe at 100 Mbit/s whose last interval is acknowledged next, lower rates first, with the utilities of the others.
+fn probing(utilities: [f64; 3]) -> Connection {
+    let mpcc = controller("mpcc-loss");
+    let mut c = connection(
+        mpcc,
+        &[Subflow {
+            mss: 1250,
+            rtt_us: 40_000,
+            ..subflow(400, 40_000)
+        }],
+    );
+    let subflow = &mut c.subflows[0];
+    let mut set = |k, value| subflow.state[word(k)] = value;
+    set(0, PROBE);
+    set(1, 12_500_000);
+    set(INTERVAL, 60_000);
+    set(ORDER, 0);
+    set(SENDING, 4);
+    set(RECEIVING, 3);
+    set(SINCE, 1_000_000);
+    for (k, utility) in utilities.into_iter().enumerate() {
+        subflow.state[word(UTILITY) + k] = (utility * f64::from(1 << 20)) as i64 as u64;
+    }
+    subflow.state[word(SENT_FROM) + 4] = 1_020_000;
+    subflow.delivered = 630; // 13,125,000 bytes/s for 60 ms
+    mpcc.on_interval(&mut c, 0, 1_060_000);
+    c
+}
+
+#[test]
+fn a_probe_needs_both_pairs() {
+    let at = |c: &Connection, k| c.subflows[0].state[word(k)];
+    // the last interval, at 105 Mbit/s, has a utility of 65.9
+    let agreed = probing([50.0, 60.0, 56.0]);
+    assert_eq!((at(&agreed, 0), at(&agreed, 4)), (MOVE, UP));
+    // the smaller gain of the two, 65.93 - 56 over 10 Mbit/s, is what counts
+    let slope = (105f64.powf(0.9) - 56.0) / 10.0;
+    let expected = 12_500_000.0 + 125_000.0 * slope;
+    assert!(
+        (at(&agreed, 1) as f64 - expected).abs() < 50.0,
+        "{} {expected}",
+        at(&agreed, 1)
+    );
+    let disagreed = probing([50.0, 60.0, 70.0]);
+    assert_eq!((at(&disagreed, 0), at(&disagreed, 1)), (PROBE, 12_500_000));
+}
+
+#[test]
+fn siblings_count_as_they_were_when_the_probe_began() {
+    let mut world = World::new(
+        "mpcc-loss",
+        vec![Path::new(40, 1e5, 40.0, 0.0), Path::new(40, 1e5, 40.0, 0.0)],
+    );
+    for (k, value) in [(0, MOVE), (1, 12_500_000), (2, 12_000_000), (4, UP)] {
+        world.connection.subflows[0].state[word(k)] = value;
+    }
+    world.connection.subflows[0].state[word(INTERVAL)] = 1;
+    world.connection.subflows[1].state[word(PUBLISHED)] = 5_000_000;
+    let others = |world: &World| world.connection.subflows[0].state[word(OTHERS)];
+    while world.connection.subflows[0].state[word(1)] == 12_500_000 {
+        world.run(1);
+    }
+    assert_eq!(
+        (world.connection.subflows[0].state[word(0)], others(&world)),
+        (MOVE, 0)
+    );
+    // utility drops: probing again, and looking again
+    world.connection.subflows[0].state[word(3)] = i64::MAX as u64;
+    while world.connection.subflows[0].state[word(0)] == MOVE {
+        world.run(1);
+    }
+    assert!(others(&world) > 0);
 }

@@ -165,6 +165,16 @@ fn a_subflow_without_an_rtt_does_not_count_yet() {
 }
 
 #[test]
+fn what_a_free_slot_still_holds_does_not_count() {
+    for name in COUPLED {
+        let controller = controller(name);
+        let mut c = connection(controller, &[subflow(100, 50_000); 2]);
+        c.subflows[1].owner = 0;
+        assert_close(growth(controller, &c, 0, &ack(1)), 0.01);
+    }
+}
+
+#[test]
 fn a_backup_counts_for_backups_only() {
     for name in COUPLED {
         let controller = controller(name);
