@@ -6,18 +6,29 @@ use mp_controllers::{Connection, Controller, Subflow};
 
 use super::{connection, controller, subflow};
 
-/// A path of fluid: what is sent at the pacing rate comes back a round trip later, less what is lost. Steps of 1 ms.
+/// A path of fluid. What is sent at the pacing rate waits in the queue, is served in order, and comes back a round trip
+/// after that, less what was lost.
 pub struct Path {
     pub rtt_ms: usize,
-    /// Bytes/s; what is above queues up to `buffer` bytes, the rest is lost.
+    /// Bytes/ms; what is above queues up to `buffer` bytes, the rest is lost.
     capacity: f64,
     buffer: f64,
     /// Part lost at random: here evenly.
     pub loss: f64,
-    queue: f64,
-    flight: VecDeque<(f64, f64)>,
+    queue: VecDeque<Parcel>,
+    queued: f64,
+    flight: VecDeque<Parcel>,
     delivered: f64,
     lost: f64,
+}
+
+/// What was sent within 1 ms.
+#[derive(Clone, Copy, Default)]
+struct Parcel {
+    kept: f64,
+    lost: f64,
+    /// In the queue.
+    wait_ms: f64,
 }
 
 /// Bytes; small, so that counters in packets are nearly a fluid's.
@@ -25,36 +36,58 @@ pub const MSS: u64 = 1;
 
 impl Path {
     pub fn new(rtt_ms: usize, capacity_mbps: f64, buffer_ms: f64, loss: f64) -> Self {
-        let capacity = capacity_mbps * 125_000.0;
-        let flight = vec![(0.0, 0.0); rtt_ms].into();
+        let capacity = capacity_mbps * 125.0;
         Self {
             rtt_ms,
             capacity,
-            buffer: capacity * buffer_ms / 1000.0,
+            buffer: capacity * buffer_ms,
             loss,
-            queue: 0.0,
-            flight,
+            queue: VecDeque::new(),
+            queued: 0.0,
+            flight: vec![Parcel::default(); rtt_ms].into(),
             delivered: 0.0,
             lost: 0.0,
         }
     }
 
-    pub fn step(&mut self, subflow: &mut Subflow) {
+    fn step(&mut self, subflow: &mut Subflow) {
         let sent = subflow.pacing_rate as f64 / 1000.0;
-        let random = sent * self.loss;
-        self.queue += sent - random;
-        let through = self.queue.min(self.capacity / 1000.0);
-        self.queue -= through;
-        let dropped = (self.queue - self.buffer).max(0.0);
-        self.queue -= dropped;
-        self.flight.push_back((through, random + dropped));
-        let (delivered, lost) = self.flight.pop_front().unwrap();
-        self.delivered += delivered;
-        self.lost += lost;
+        let arriving = sent * (1.0 - self.loss);
+        let kept = arriving.min(self.buffer + self.capacity - self.queued);
+        let wait_ms = self.queued / self.capacity;
+        self.queue.push_back(Parcel {
+            kept,
+            lost: sent - kept,
+            wait_ms,
+        });
+        self.queued += kept;
+
+        let mut room = self.capacity;
+        let mut served = Parcel::default();
+        while let Some(first) = self.queue.front_mut() {
+            let part = first.kept.min(room);
+            room -= part;
+            first.kept -= part;
+            self.queued -= part;
+            served = Parcel {
+                kept: served.kept + part,
+                lost: served.lost + first.lost,
+                wait_ms: first.wait_ms,
+            };
+            first.lost = 0.0;
+            if first.kept > 0.0 {
+                break;
+            }
+            self.queue.pop_front();
+        }
+        self.flight.push_back(served);
+
+        let back = self.flight.pop_front().unwrap();
+        self.delivered += back.kept;
+        self.lost += back.lost;
         subflow.delivered = (self.delivered / MSS as f64) as u64;
         subflow.lost = (self.lost / MSS as f64) as u64;
-        subflow.rtt_us =
-            ((self.rtt_ms as f64 + self.queue / self.capacity * 1000.0) * 1000.0) as u64;
+        subflow.rtt_us = ((self.rtt_ms as f64 + back.wait_ms) * 1000.0) as u64;
         subflow.srtt_us = subflow.rtt_us;
     }
 }
