@@ -9,9 +9,9 @@ use mp_simulator::time::{MICROSECOND, SECOND};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-fn mean(seeds: std::ops::Range<u64>, mut one: impl FnMut(u64) -> f64) -> f64 {
+fn mean(seeds: std::ops::Range<u64>, one: impl FnMut(u64) -> f64) -> f64 {
     let n = (seeds.end - seeds.start) as f64;
-    seeds.map(|s| one(s)).sum::<f64>() / n
+    seeds.map(one).sum::<f64>() / n
 }
 
 /// Reno in packets/s: (1/RTT)·sqrt(3/(2bp)), and Padhye et al. (SIGCOMM 1998, equation 30 without a window limit), who

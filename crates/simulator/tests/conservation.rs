@@ -182,6 +182,11 @@ proptest! {
         let run = mp_simulator::simulate(&scenario, &variant, seed).unwrap();
         prop_assert_eq!(run.transfers.len() as u32, scenario.connections[0].count);
         for t in &run.transfers {
+            // Six SYNs in a row, or fifteen retransmissions, may all be lost.
+            if run.notes.contains(&format!("transfer {}: timed out", t.id)) {
+                prop_assert!(t.end_s.is_none());
+                continue;
+            }
             prop_assert_eq!(Some(t.bytes), scenario.connections[0].bytes);
             prop_assert!(t.end_s.is_some(), "unfinished: {:?}", t);
             prop_assert!(t.path_bytes.iter().map(|p| p.1).sum::<u64>() >= t.bytes);

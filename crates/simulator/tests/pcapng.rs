@@ -234,14 +234,20 @@ fn the_same_run_gives_the_same_file() {
 fn packets_are_as_long_as_simulated() {
     for text in [
         TWO_PATHS.to_owned(),
-        TWO_PATHS.replace("paths = [\"wifi\", \"lte\"]\n", "paths = [\"wifi\"]\nprotocol = \"tcp\"\n"),
+        TWO_PATHS.replace(
+            "paths = [\"wifi\", \"lte\"]\n",
+            "paths = [\"wifi\"]\nprotocol = \"tcp\"\n",
+        ),
     ] {
         let (_folder, file) = written(&text);
         let Some(all) = tshark(&file, "tcp", &["frame.len", "ip.len", "tcp.len"]) else {
             return;
         };
         assert!(all.iter().all(|p| p[0] == p[1]));
-        let longest = all.iter().map(|p| p[1].parse::<u32>().expect("a length")).max();
+        let longest = all
+            .iter()
+            .map(|p| p[1].parse::<u32>().expect("a length"))
+            .max();
         assert_eq!(longest, Some(1500));
         let full = all.iter().filter(|p| p[1] == "1500").count();
         assert!(full > 600, "{full} full segments");

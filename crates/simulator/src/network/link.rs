@@ -19,6 +19,11 @@ use super::rate::{step_at, Server};
 use crate::agenda::NEVER;
 use crate::time::nanos;
 
+/// Hosts answer after interrupts and context switches: an ACK is late by up to so many ns, at random. Without that,
+/// packets of one size keep step with each other and with the queue for ever (phase effects, Floyd & Jacobson 1992), and
+/// a run without losses would not depend on its seed.
+const HOST_NOISE: u64 = (1 << 14) - 1;
+
 /// In the queue, the first one being sent.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
@@ -344,6 +349,9 @@ impl Link {
         let mut arrive = depart.saturating_add(self.delay);
         if self.jitter.is_some() || self.reorder || depart == NEVER {
             return self.launch_unusual(depart, packet);
+        }
+        if packet.kind == Kind::Ack {
+            arrive += self.rng.next_u64() & HOST_NOISE;
         }
         arrive = arrive.max(self.last_arrival);
         self.last_arrival = arrive;

@@ -54,7 +54,7 @@ pub struct Options(Vec<u8>);
 impl Options {
     /// Padded to whole words.
     pub fn bytes(mut self) -> Vec<u8> {
-        while self.0.len() % 4 != 0 {
+        while !self.0.len().is_multiple_of(4) {
             self.0.push(1); // NOP
         }
         self.0

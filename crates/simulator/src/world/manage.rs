@@ -187,12 +187,18 @@ impl World<'_> {
         let (owner, slot, path) = (s.connection, s.slot, s.path);
         self.shut(index);
         self.refresh(index);
-        if !self.connections[owner as usize].multipath {
-            return;
+        if self.connections[owner as usize].multipath {
+            self.send_all_again(owner);
+            self.manage(owner, Event::SubflowClosed { slot, path, error });
+            self.feed(owner);
         }
-        self.send_all_again(owner);
-        self.manage(owner, Event::SubflowClosed { slot, path, error });
-        self.feed(owner);
+        let connection = &self.connections[owner as usize];
+        let dead = |&i: &u32| self.subflows[i as usize].closed();
+        if error && connection.slots.iter().all(dead) {
+            let id = connection.id;
+            self.run.notes.push(format!("transfer {id}: timed out"));
+            self.end(owner);
+        }
     }
 
     fn shut(&mut self, index: u32) {
@@ -208,8 +214,12 @@ impl World<'_> {
 
     /// The last byte has been delivered.
     pub(super) fn complete(&mut self, owner: u32) {
+        self.connections[owner as usize].finished = Some(self.net.now);
+        self.end(owner);
+    }
+
+    fn end(&mut self, owner: u32) {
         let connection = &mut self.connections[owner as usize];
-        connection.finished = Some(self.net.now);
         connection.closed = true;
         connection.retransmit_at = NEVER;
         connection.announce_at = NEVER;
