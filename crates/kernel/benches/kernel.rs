@@ -1,6 +1,6 @@
 //! What a controller in BPF costs: nanoseconds per ACK, and goodput over unshaped paths beside the kernel's own reno.
 //!
-//!     cargo bench -p mp-kernel --bench kernel [-- CONTROLLER…]
+//!     cargo bench -p mp-kernel --bench kernel [-- cost] [CONTROLLER…]
 //!
 //! Prints one JSON document; progress goes to stderr. Times of programs are the kernel's own (`BPF_STATS_RUN_TIME`) and
 //! include its two clock readings a call. Goodput is compared in pairs that follow each other, in alternating order.
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use lab::Lab;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapHandle, MapInfo, ProgramType};
+use mp_kernel::controller::{Controller, Options};
 use mp_kernel::{check, controller};
 use serde_json::{json, Map, Value};
 
@@ -31,10 +32,16 @@ fn main() {
         .skip(1)
         .filter(|word| !word.starts_with("--"))
         .collect();
+    let cost_only = asked.iter().any(|word| word == "cost");
+    let named: Vec<&str> = asked
+        .iter()
+        .map(String::as_str)
+        .filter(|word| *word != "cost")
+        .collect();
     let names: Vec<&str> = mp_controllers::all()
         .iter()
         .map(|ours| ours.name)
-        .filter(|name| asked.is_empty() || asked.iter().any(|word| word == name))
+        .filter(|name| named.is_empty() || named.contains(name))
         .collect();
     let mut costs = Map::new();
     let mut goodputs = Map::new();
@@ -42,7 +49,7 @@ fn main() {
         costs.insert((*name).into(), cost(name));
         eprintln!("{name}: {} ns per ACK", costs[*name]["ns_per_ack"]);
     }
-    for name in &names {
+    for name in names.iter().filter(|_| !cost_only) {
         goodputs.insert((*name).into(), goodput(name));
         eprintln!("{name}: {}", goodputs[*name]);
     }
@@ -52,11 +59,19 @@ fn main() {
     );
 }
 
+fn private(name: &str) -> Controller {
+    let options = Options {
+        private: true,
+        ..Options::default()
+    };
+    controller::acquire_with(name, &[], options).unwrap()
+}
+
 /// Two coupled subflows of 200 Mbit/s each: every ACK with its RTT hook and its growth hook. The median of windows of
 /// 50 ms, so that a program that was preempted in the middle does not count with the time it was away.
 fn cost(name: &str) -> Value {
     let lab = Lab::new(Some("200mbit"));
-    let loaded = controller::acquire(name, &[]).unwrap();
+    let loaded = private(name);
     // SAFETY: returns a descriptor of ours; closing it switches the statistics off.
     let _counting = unsafe {
         OwnedFd::from_raw_fd(libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME))
@@ -151,7 +166,7 @@ fn goodput(name: &str) -> Value {
         "ip -n {} mptcp endpoint flush",
         lab.namespace('a')
     ));
-    let loaded = controller::acquire(name, &[]).unwrap();
+    let loaded = private(name);
     let rate = |controller: &str| {
         let start = Instant::now();
         let upload = lab.upload(controller, BYTES, || ());

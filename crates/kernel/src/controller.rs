@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{query, MapCore, MapFlags, MapHandle, MapType};
 use mp_controllers::PARAMETERS;
@@ -36,27 +37,38 @@ pub struct Registered {
     pub counters: Counters,
 }
 
+/// How a controller is made available.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Under a name of its own: nobody else's sockets count in its counters.
+    pub private: bool,
+    /// Every hook call goes into a log, see [`Controller::call_log`]. Costs some microseconds a call.
+    pub log_calls: bool,
+}
+
 /// Makes a controller available, with its defaults where `parameters` (name, value) leave them.
 pub fn acquire(name: &str, parameters: &[(&str, u64)]) -> Result<Controller, Error> {
-    acquire_with(name, parameters, false)
+    acquire_with(name, parameters, Options::default())
 }
 
-/// As [`acquire`], with every hook call logged; see [`Controller::call_log`]. Costs some microseconds a call.
-pub fn acquire_logged(name: &str, parameters: &[(&str, u64)]) -> Result<Controller, Error> {
-    acquire_with(name, parameters, true)
-}
-
-fn acquire_with(
+/// As [`acquire`], in a way of its own.
+pub fn acquire_with(
     name: &str,
     parameters: &[(&str, u64)],
-    log_calls: bool,
+    options: Options,
 ) -> Result<Controller, Error> {
+    static PRIVATE: AtomicU64 = AtomicU64::new(1);
     if let Some((_, kernel_name)) = BUILT_IN.iter().find(|(ours, _)| *ours == name) {
         return built_in(name, kernel_name, parameters);
     }
     let (words, bytes) = settings(name, parameters)?;
     check::check()?;
-    let kernel_name = object::kernel_name(name, bytes, &words, log_calls);
+    let salt = match options.private {
+        true => u64::from(std::process::id()) << 32 | PRIVATE.fetch_add(1, Ordering::Relaxed),
+        false => 0,
+    };
+    let log_calls = options.log_calls;
+    let kernel_name = object::kernel_name(name, bytes, &words, log_calls, salt);
     let (folder, pins) = (state::controllers().join(&kernel_name), pins(&kernel_name)?);
 
     let lock = state::lock()?;
@@ -105,7 +117,7 @@ impl Controller {
         object::slots(&pin)
     }
 
-    /// Only after [`acquire_logged`].
+    /// Only with [`Options::log_calls`].
     pub fn call_log(&self) -> Result<CallLog, Error> {
         CallLog::open(&pins(&self.kernel_name)?)
     }
@@ -367,6 +379,7 @@ mod tests {
                 bytes,
                 &controller.connection().parameters,
                 false,
+                0,
             );
             assert!(
                 name.len() <= 15 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
@@ -376,7 +389,7 @@ mod tests {
             other[0] += 1;
             assert_ne!(
                 name,
-                object::kernel_name(controller.name, bytes, &other, false)
+                object::kernel_name(controller.name, bytes, &other, false, 0)
             );
         }
     }

@@ -75,6 +75,7 @@ pub(crate) fn kernel_name(
     bytes: &[u8],
     parameters: &[u64; PARAMETERS],
     log_calls: bool,
+    salt: u64,
 ) -> String {
     let mut hash = Sha256::new();
     hash.update(bytes);
@@ -82,6 +83,7 @@ pub(crate) fn kernel_name(
         hash.update(word.to_le_bytes());
     }
     hash.update([u8::from(log_calls)]);
+    hash.update(salt.to_le_bytes());
     let hash = hash.finalize();
     let stem: String = controller.replace('-', "_").chars().take(8).collect();
     format!("{stem}_{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])

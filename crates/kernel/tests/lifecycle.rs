@@ -213,3 +213,23 @@ fn a_namespace_takes_a_controller_as_its_default() {
         .to_string();
     assert!(error.contains("nosuch"), "{error}");
 }
+
+#[test]
+fn what_is_missing_is_said_with_its_cure() {
+    if !kernel_ready() {
+        return;
+    }
+    let lab = Lab::new(None);
+    lab::sh(&format!(
+        "ip netns exec {} sysctl -qw net.mptcp.enabled=0",
+        lab.namespace('a')
+    ));
+    let error = choose::inside(lab.a(), || controller::acquire("lia", &[]).map(drop))
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(error.exit_code(), 3);
+    assert!(
+        error.to_string().contains("sysctl -w net.mptcp.enabled=1"),
+        "{error}"
+    );
+}

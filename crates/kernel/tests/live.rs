@@ -5,10 +5,10 @@ mod common;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use common::lab::Lab;
+use common::lab::{sh, Lab};
 use common::{call_natively, kernel_ready};
 use mp_controllers::MAX_SUBFLOWS;
-use mp_kernel::controller;
+use mp_kernel::controller::{self, Controller, Options};
 use socket2::Protocol;
 
 /// One transfer at a time: the tests share two CPUs, and shares are measured.
@@ -24,7 +24,7 @@ fn every_controller_drives_two_subflows_that_share_their_state() {
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     let lab = Lab::new(Some("30mbit"));
     for ours in mp_controllers::all() {
-        let loaded = controller::acquire(ours.name, &[]).unwrap();
+        let loaded = private(ours.name, false);
         let mut slots = Vec::new();
         let upload = lab.upload(loaded.kernel_name(), 6 << 20, || {
             slots = loaded.connections().unwrap()
@@ -75,7 +75,7 @@ fn plain_tcp_runs_uncoupled() {
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     let lab = Lab::new(Some("30mbit"));
-    let loaded = controller::acquire("lia", &[]).unwrap();
+    let loaded = private("lia", false);
     let mut midway = (Vec::new(), 0);
     let upload = lab.upload_over(Protocol::TCP, loaded.kernel_name(), 2 << 20, || {
         midway = (
@@ -93,6 +93,67 @@ fn plain_tcp_runs_uncoupled() {
 }
 
 #[test]
+fn a_ninth_subflow_runs_uncoupled() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    let a = lab.namespace('a');
+    for host in 11..18 {
+        sh(&format!("ip -n {a} addr add 10.77.2.{host}/24 dev p2"));
+        sh(&format!(
+            "ip -n {a} mptcp endpoint add 10.77.2.{host} dev p2 subflow"
+        ));
+    }
+    let loaded = private("lia", false);
+    let mut midway = (Vec::new(), Default::default());
+    let upload = lab.upload(loaded.kernel_name(), 6 << 20, || {
+        midway = (
+            loaded.connections().unwrap(),
+            loaded.counters().unwrap().unwrap(),
+        );
+    });
+    assert_eq!((upload.received, upload.fallback), (6 << 20, false));
+    let (slots, counters) = midway;
+    assert_eq!(
+        (slots, counters.slots_full),
+        (vec![MAX_SUBFLOWS], 1),
+        "of nine subflows: {counters:?}"
+    );
+    assert_eq!((counters.sockets, counters.without_slot), (9, 0));
+    eventually(|| {
+        loaded.counters().unwrap().unwrap().sockets == 0 && loaded.connections().unwrap().is_empty()
+    });
+}
+
+#[test]
+fn a_subflow_that_closes_leaves_its_slot_to_the_next() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    let a = lab.namespace('a');
+    let loaded = private("olia", false);
+    let upload = lab.upload(loaded.kernel_name(), 10 << 20, || {
+        assert_eq!(loaded.connections().unwrap(), [2]);
+        sh(&format!("ip -n {a} mptcp endpoint flush"));
+        eventually(|| loaded.connections().unwrap() == [1]);
+        sh(&format!(
+            "ip -n {a} mptcp endpoint add 10.77.2.1 dev p2 subflow"
+        ));
+        eventually(|| loaded.connections().unwrap() == [2]);
+    });
+    assert_eq!((upload.received, upload.fallback), (10 << 20, false));
+    assert_eq!(loaded.counters().unwrap().unwrap().without_slot, 0);
+}
+
+#[test]
 fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
     if !kernel_ready() {
         return;
@@ -103,7 +164,7 @@ fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
     let lab = Lab::new(Some("30mbit"));
     for ours in mp_controllers::all() {
         let name = ours.name;
-        let loaded = controller::acquire_logged(name, &[]).unwrap();
+        let loaded = private(name, true);
         let upload = lab.upload(loaded.kernel_name(), 4 << 20, || ());
         assert_eq!(
             (upload.received, upload.fallback),
@@ -173,4 +234,13 @@ fn eventually(condition: impl Fn() -> bool) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("not within five seconds");
+}
+
+/// Others may use the same controllers at the same time: ours alone have their counters for themselves.
+fn private(name: &str, log_calls: bool) -> Controller {
+    let options = Options {
+        private: true,
+        log_calls,
+    };
+    controller::acquire_with(name, &[], options).unwrap()
 }
