@@ -1,6 +1,7 @@
 """Paper rsf in the simulator: its one claim, and where the two RSF forms are Reno and where not."""
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ import pytest
 from multipilot import console
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
-from multipilot.papers.rsf.claims import of_connection
+from multipilot.papers.rsf.claims import TABLE, Numbers, of_connection
+from multipilot.papers.rsf.table import fluid
 from multipilot.papers.runs import Runner, find_scenarios
 
 Simulate = Callable[..., Results]
@@ -113,3 +115,21 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(call: list[str], words: str, t
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_fluid_model_stands_in_the_closed_forms_of_row_2() -> None:
+    row = next(r for r in TABLE if r.id == "2")
+    # sqrt(3/(2p)) packets of 1428 bytes in 150 ms, less the share of packets that are lost
+    reno = math.sqrt(1.5 * 0.98 / 0.02) * 1428 * 8 / 0.15 / 1e6
+    assert fluid(row, "reno") == pytest.approx(2 * reno, rel=0.01)
+    assert fluid(row, "rsf-db") == pytest.approx(2 * reno, rel=0.01)
+    assert fluid(row, "lia") == pytest.approx(reno, rel=0.01)
+    assert fluid(row, "bbr") is None
+
+
+def test_every_row_says_why_it_deviates() -> None:
+    for row in TABLE:
+        said = row.why(Numbers(Results(), row, row.cell))
+        assert said.endswith("."), row.id
+        assert "nan" not in said
+        assert "(not measured)" in said, f"row {row.id} names no measured value"
