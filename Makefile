@@ -42,7 +42,9 @@ lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run --Werror $$(git ls-files 'controllers/*.h' 'controllers/*.c' 'crates/*.c' 'crates/*.h')
-	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
+	$(VENV)/bin/ruff check --config python/pyproject.toml python benches benches/run
+	$(VENV)/bin/ruff format --config python/pyproject.toml --check python benches benches/run
+	cd python && ../$(VENV)/bin/mypy
 
 test-rust: setup
 	cargo test --workspace --locked
@@ -62,7 +64,7 @@ test-extras: setup-extras test-kernels fuzz test-python ## what needs heavy pack
 	cd python && ../$(PY) -m pytest -m extras
 
 bench: build python ## the figures in the README
-	benches/run
+	$(PY) benches/run
 
 clean: ## what was built here
 	rm -rf target $(VENV)
