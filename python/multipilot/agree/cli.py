@@ -69,7 +69,7 @@ def agree(
         raise typer.Exit(130) from None
     whole = Whole([judge(cell, sim[cell], kernel.goodputs(cell, wanted[cell])) for cell in cells])
     target = page_ or out / "agree.md"
-    page.write(whole, target, kernel.failures, quick)
+    page.write(whole, target, kernel.failures, quick, kernel.jobs)
     if json_:
         print(json.dumps(page.document(whole, kernel.failures), indent=1))
     else:

@@ -32,11 +32,11 @@ Runs: n ≥ 2 (CV / 0.05)² with the simulator's coefficient of variation, and e
 product."""
 
 
-def write(whole: Whole, page: Path, failures: list[str], quick: bool) -> None:
+def write(whole: Whole, page: Path, failures: list[str], quick: bool, jobs: int = 1) -> None:
     """The page and, beside it, the drawing that it shows."""
     page.parent.mkdir(parents=True, exist_ok=True)
     page.with_suffix(".svg").write_text(draw(whole), encoding="utf-8")
-    page.write_text(text(whole, page.with_suffix(".svg").name, failures, quick), encoding="utf-8")
+    page.write_text(text(whole, page.with_suffix(".svg").name, failures, quick, jobs), encoding="utf-8")
 
 
 def headline(whole: Whole) -> str:
@@ -65,13 +65,13 @@ def document(whole: Whole, failures: list[str]) -> dict[str, Any]:
     }
 
 
-def text(whole: Whole, drawing: str, failures: list[str], quick: bool) -> str:
+def text(whole: Whole, drawing: str, failures: list[str], quick: bool, jobs: int = 1) -> str:
     when = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     lines = [
         "# Simulator against kernel",
         "",
         f"`multipilot agree{' --quick' if quick else ''}` wrote this page on {when}: multipilot {__version__}, "
-        f"Linux {platform.release()}, {os.cpu_count()} cores.",
+        f"Linux {platform.release()}, {os.cpu_count()} cores, {jobs} kernel run{'s' if jobs > 1 else ''} at a time.",
         "",
         f"**{headline(whole)}**",
         "",

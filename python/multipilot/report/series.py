@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 Array = npt.NDArray[np.float64]
 
@@ -37,39 +37,44 @@ class Subflow:
 
 def subflows(samples: pa.Table, transfers: pa.Table, competing: frozenset[str]) -> list[Subflow]:
     """Subflows of one run. ``competing`` names the connections that are not under test."""
+    if not len(samples):
+        return []
     names = dict(zip(transfers["id"].to_pylist(), transfers["connection"].to_pylist(), strict=True))
+    column = {name: samples[name].to_numpy() for name in _COLUMNS}
+    order = np.lexsort((column["time_s"], column["subflow"], column["transfer"]))
+    column = {name: values[order] for name, values in column.items()}
+    changes = (np.diff(column["transfer"]) != 0) | (np.diff(column["subflow"]) != 0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(order)]
     found = []
-    keys = samples.select(["transfer", "subflow"]).group_by(["transfer", "subflow"]).aggregate([])
-    for key in sorted(keys.to_pylist(), key=lambda k: (k["transfer"], k["subflow"])):
-        mask = pc.and_(pc.equal(samples["transfer"], key["transfer"]), pc.equal(samples["subflow"], key["subflow"]))
-        part = samples.filter(mask).sort_by("time_s")
-        connection = names.get(key["transfer"], "")
-        column = {name: _numbers(part, name) for name in _NUMBERS}
+    for first, end in pairwise(starts):
+        part = {name: values[first:end] for name, values in column.items()}
+        connection = names.get(int(part["transfer"][0]), "")
         found.append(
             Subflow(
-                transfer=key["transfer"],
-                subflow=key["subflow"],
+                transfer=int(part["transfer"][0]),
+                subflow=int(part["subflow"][0]),
                 connection=connection,
-                path=str(part["path"][0].as_py()),
+                path=str(samples["path"][int(order[first])].as_py()),
                 competing=connection in competing,
-                time=column["time_s"],
-                cwnd=column["cwnd"],
-                ssthresh=column["ssthresh"],
-                srtt_ms=column["srtt_us"] / 1000,
-                min_rtt_ms=column["min_rtt_us"] / 1000,
-                delivered=column["delivered_bytes"],
-                lost=column["lost"],
-                backup=np.asarray(part["backup"].to_numpy(zero_copy_only=False), dtype=bool),
+                time=_float(part["time_s"]),
+                cwnd=_float(part["cwnd"]),
+                ssthresh=_float(part["ssthresh"]),
+                srtt_ms=_float(part["srtt_us"]) / 1000,
+                min_rtt_ms=_float(part["min_rtt_us"]) / 1000,
+                delivered=_float(part["delivered_bytes"]),
+                lost=_float(part["lost"]),
+                backup=np.asarray(part["backup"], dtype=bool),
             )
         )
     return found
 
 
-_NUMBERS = ("time_s", "cwnd", "ssthresh", "srtt_us", "min_rtt_us", "delivered_bytes", "lost")
+_COUNTERS = ("cwnd", "ssthresh", "srtt_us", "min_rtt_us", "delivered_bytes", "lost")
+_COLUMNS = ("time_s", "transfer", "subflow", "backup", *_COUNTERS)
 
 
-def _numbers(table: pa.Table, name: str) -> Array:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+def _float(values: npt.NDArray[Any]) -> Array:
+    return np.asarray(values, dtype=np.float64)
 
 
 def edges(flows: list[Subflow], end: float) -> Array:
@@ -84,6 +89,11 @@ def throughput(flow: Subflow, bins: Array) -> Array:
     """Mbit/s acknowledged in each bin."""
     total = np.interp(bins, flow.time, flow.delivered, left=0.0)
     return np.asarray(np.diff(total) * 8e-6 / np.diff(bins), dtype=np.float64)
+
+
+def while_alive(flow: Subflow, values: Array, bins: Array) -> Array:
+    """No line where the subflow was no more."""
+    return np.where(bins[:-1] <= flow.time[-1], values, np.nan)
 
 
 def thin(flow: Subflow, values: Array) -> tuple[Array, Array]:
