@@ -364,7 +364,8 @@ fn settings(scenario: &Scenario, userspace_path_manager: bool) -> Result<(), Err
     set("net.ipv4.tcp_orphan_retries", "1")?;
     set("net.mptcp.enabled", "1")?;
     if userspace_path_manager {
-        set("net.mptcp.pm_type", "1")?;
+        // Linux 6.15 gave it a name; before, it has a number.
+        set("net.mptcp.path_manager", "userspace").or_else(|_| set("net.mptcp.pm_type", "1"))?;
     }
     Ok(())
 }

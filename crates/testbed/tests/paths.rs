@@ -170,3 +170,21 @@ fn jitter_spreads_the_delay_and_keeps_the_order() {
         last.min_rtt_us
     );
 }
+
+#[test]
+fn a_queue_with_ecn_marks_what_it_would_have_dropped() {
+    let Some(_turn) = turn() else { return };
+    let text = |ecn| {
+        format!(
+            "duration = \"3s\"\nvariants = [{{ controller = \"linux-reno\" }}]\n[paths.a]\nrate = \"10Mbit\"\n\
+             delay = \"10ms\"\nqueue = {{ limit = \"1000p\", discipline = \"codel\", ecn = {ecn} }}"
+        )
+    };
+    let (_, without) = run_over(&text(false), &Hardships::default()).unwrap();
+    assert!(without[0].down.dropped > 0 && without[0].down.marked == 0);
+    let (run, with) = run_over(&text(true), &Hardships::default()).unwrap();
+    assert!(with[0].down.marked > 0 && with[0].down.dropped == 0);
+    assert_eq!(run.samples.last().unwrap().lost, 0);
+    // The sender heeds the marks: the queue stays short.
+    assert!(run.samples.last().unwrap().srtt_us < 60_000);
+}

@@ -105,6 +105,20 @@ fn two_runs_at_once_do_not_disturb_each_other() {
     assert_eq!(ours(), Vec::<String>::new());
 }
 
+#[test]
+fn many_runs_hold_no_more_than_one() {
+    let Some(_turn) = turn() else { return };
+    let count = |of: &str| {
+        std::fs::read_dir(format!("/proc/self/{of}"))
+            .unwrap()
+            .count()
+    };
+    run(SHORT);
+    let before = (count("fd"), count("task"));
+    run(SHORT);
+    assert_eq!((count("fd"), count("task")), before);
+}
+
 fn ours() -> Vec<String> {
     namespaces_of(&[std::process::id()])
 }

@@ -33,6 +33,8 @@ pub struct Counts {
     pub cut: u64,
     /// By the queue.
     pub dropped: u64,
+    /// With Congestion Experienced, in place of a drop.
+    pub marked: u64,
     pub left: u64,
     /// Bytes of the IP packets that left.
     pub bytes: u64,
@@ -155,6 +157,7 @@ impl<P: Packet> Pipe<P> {
     pub fn counts(&self) -> Counts {
         Counts {
             dropped: self.queue.dropped,
+            marked: self.queue.marked,
             ..self.counts
         }
     }

@@ -24,6 +24,8 @@ pub struct Queue<P> {
     policy: Policy,
     /// Packets dropped by the limit or the discipline.
     pub dropped: u64,
+    /// Packets marked in place of a drop.
+    pub marked: u64,
 }
 
 enum Policy {
@@ -52,6 +54,7 @@ impl<P: Packet> Queue<P> {
             ecn: queue.ecn,
             policy,
             dropped: 0,
+            marked: 0,
         }
     }
 
@@ -67,7 +70,8 @@ impl<P: Packet> Queue<P> {
         };
         let early = match &mut self.policy {
             Policy::Red(red) if !full => {
-                red.congested(now, self.packets.len()) && !(self.ecn && packet.mark())
+                red.congested(now, self.packets.len())
+                    && !mark(self.ecn, &mut packet, &mut self.marked)
             }
             _ => false,
         };
@@ -92,12 +96,18 @@ impl<P: Packet> Queue<P> {
                 Policy::CoDel(codel) => codel.drops(now, now.saturating_sub(at), self.bytes),
                 _ => false,
             };
-            if !drop || (self.ecn && packet.mark()) {
+            if !drop || mark(self.ecn, &mut packet, &mut self.marked) {
                 return Some(packet);
             }
             self.dropped += 1;
         }
     }
+}
+
+fn mark(ecn: bool, packet: &mut impl Packet, marked: &mut u64) -> bool {
+    let done = ecn && packet.mark();
+    *marked += u64::from(done);
+    done
 }
 
 /// RFC 8289 section 5; field names are its own.

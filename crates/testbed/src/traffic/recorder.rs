@@ -180,6 +180,10 @@ impl Recorder {
                 }]
             }
         };
+        // What is closed no longer knows what it was.
+        if subflows.iter().all(|s| s.tcp.state == TCP_CLOSE) {
+            return;
+        }
         let mut state = self.state();
         let State {
             live,
@@ -251,6 +255,9 @@ fn sample(
         backup,
     }
 }
+
+/// `include/net/tcp_states.h`
+const TCP_CLOSE: u8 = 7;
 
 fn local(fd: &OwnedFd) -> std::io::Result<SocketAddr> {
     Ok(socket2::SockRef::from(fd)
