@@ -23,10 +23,6 @@ pub struct Loss {
     pub long_rtt_us: u32,
     /// A loss while the RTT is above this many times its minimum is put down to a full queue, not to the path.
     pub queue: f64,
-    /// Bound, over the last `hopeless_window` packets, from which a path is parked for its loss alone, provided that
-    /// another one is better.
-    pub hopeless: f64,
-    pub hopeless_window: u64,
 }
 
 /// A slow path that holds up the whole stream.
@@ -137,8 +133,6 @@ impl Config {
                 },
                 long_rtt_us: 40_000,
                 queue: 1.5,
-                hopeless: 0.01,
-                hopeless_window: 500,
             }),
             contribution: Some(Contribution {
                 held: 0.1,

@@ -29,9 +29,9 @@ pub(super) struct Judge {
     pub rate: f64,
     pub srtt_us: u32,
     min_rtt_us: u32,
-    /// Loss events that no queue explains; and of late, all of them.
+    /// Loss events that no queue explains.
     window: Window,
-    all: Window,
+
     /// Latest loss event.
     event_us: u64,
     /// Payload of a packet, bytes.
@@ -80,7 +80,7 @@ impl Judge {
         if let Some(rule) = config.loss {
             let lost = stats.lost.saturating_sub(last.lost);
             let events = u64::from(self.loss_event(now_us, lost));
-            self.all.add(sent, events, rule.hopeless_window);
+
             let congested = f64::from(self.srtt_us) > rule.queue * f64::from(self.min_rtt_us);
             self.window
                 .add(sent, if congested { 0 } else { events }, rule.window);
@@ -167,7 +167,7 @@ impl Judge {
     fn release(&mut self, now_us: u64) {
         self.parked = None;
         self.changed_us = Some(now_us);
-        (self.window, self.all) = Default::default();
+        self.window = Window::default();
         self.unanswered = 0;
         self.progress_us = now_us;
     }
@@ -199,7 +199,7 @@ impl Judge {
             .map(|r| (Reason::Rtt, rtt / (rtt + f64::from(r.park))))
     }
 
-    /// Its loss, where that is hopeless or above the threshold: a lower one for a path that has been parked of late.
+    /// Its loss, where that is above the threshold: a lower one for a path that has been parked of late.
     pub fn lossy(&self, now_us: u64, config: &Config) -> Option<f64> {
         let rule = config.loss?;
         let class = if self.min_rtt_us < rule.long_rtt_us {
@@ -212,14 +212,10 @@ impl Judge {
         } else {
             (class.park, rule.events)
         };
-        let sure = |window: &Window, threshold: f64| {
-            let loss = window.lower_bound();
-            (window.lost() >= events && loss > threshold).then_some(loss)
-        };
+        let loss = self.loss();
         // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
         let judged = self.rested(now_us, config) && self.unanswered == 0;
-        let loss = || sure(&self.all, rule.hopeless).or_else(|| sure(&self.window, threshold));
-        judged.then(loss).flatten()
+        (judged && self.window.lost() >= events && loss > threshold).then_some(loss)
     }
 
     /// Of late.

@@ -204,7 +204,7 @@ impl Awareness {
                 .grounds(now, view.paths[p].signal_dbm, &self.config)
                 .or_else(|| {
                     let loss = judge.lossy(now, &self.config)?;
-                    self.harms(p, loss, &normal, view)
+                    self.harms(p, &normal, view)
                         .then_some((Reason::Loss, 1.0 + loss))
                 })
         };
@@ -226,23 +226,23 @@ impl Awareness {
 
     /// Whether a lossy path is better left out: another one alone is better than it, and
     ///
-    /// - it loses so much that it is hardly worth its retransmissions, or
+
     /// - the other one alone would do better than all together have done for a while, or
     /// - the controller couples the paths, so that losses here also slow down the other one.
-    fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
+    fn harms(&self, path: usize, normal: &[usize], view: &View<'_>) -> bool {
         let others = normal
             .iter()
             .filter(|&&p| p != path)
             .map(|&p| self.paths[p].potential());
         let other = others.fold(0.0, f64::max);
-        let hopeless = self.config.loss.is_some_and(|rule| loss > rule.hopeless);
+
         let grace = if self.paths[path].was_parked() {
             self.config.dwell_us
         } else {
             self.config.settle_us
         };
         let slower = self.slower_for(view.now_us) >= grace;
-        self.paths[path].potential() < other && (hopeless || view.coupled || slower)
+        self.paths[path].potential() < other && (view.coupled || slower)
     }
 
     fn slower_for(&self, now_us: u64) -> u64 {

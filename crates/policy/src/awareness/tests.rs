@@ -66,7 +66,7 @@ impl World {
             changes: Vec::new(),
             opened: Vec::new(),
             refuse: false,
-            coupled: false,
+            coupled: true,
             window_limit: u64::MAX,
         }
     }
@@ -457,7 +457,6 @@ fn a_slow_path_that_holds_up_nobody_is_kept() {
 fn losses_of_a_full_queue_are_not_held_against_the_path() {
     for (rtt_us, parked) in [(10_000, true), (20_000, false)] {
         let mut w = World::started(Config::loss_aware(), &[lossy(0.0), CLEAN]);
-        w.coupled = true;
         w.run(1.0); // which shows the minimum
         (w.models[0].loss, w.models[0].rtt_us) = (0.005, rtt_us);
         w.run(19.0);
@@ -468,7 +467,6 @@ fn losses_of_a_full_queue_are_not_held_against_the_path() {
 #[test]
 fn slow_start_losing_hundreds_at_once_is_one_event() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.0), CLEAN]);
-    w.coupled = true;
     w.run(1.0);
     w.subflows[0].stats.sent += 600;
     w.subflows[0].stats.lost += 300;
@@ -490,6 +488,7 @@ fn moderate_loss_matters_where_windows_are_coupled() {
 #[test]
 fn moderate_loss_matters_where_the_other_path_alone_would_do_better() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.003), CLEAN]);
+    w.coupled = false;
     w.run(5.0);
     w.models[1].rate = 400; // 300 + 400 against the 1,000 that it was seen to carry
     w.run(5.0);
