@@ -339,7 +339,8 @@ impl Sender {
             }
         }
         if self.flow.pacing {
-            self.pace(cx.net.now, u32::from(count), size);
+            let payload = size - self.profile.header * u32::from(count);
+            self.pace(cx.net.now, u32::from(count), payload);
         }
         self.last_sent = cx.net.now;
         self.sent += u64::from(count);
@@ -361,12 +362,13 @@ impl Sender {
         );
     }
 
-    /// Internal pacing (`tcp_update_skb_after_send`): a burst of [`Sender::burst`] segments, then a pause.
-    fn pace(&mut self, now: u64, count: u32, size: u32) {
+    /// Internal pacing (`tcp_update_skb_after_send`): a burst of [`Sender::burst`] segments, then a pause. The rate is one
+    /// of payload.
+    fn pace(&mut self, now: u64, count: u32, payload: u32) {
         if self.flow.pacing_rate == 0 {
             return;
         }
-        let gap = u128::from(size) * u128::from(SECOND) / u128::from(self.flow.pacing_rate);
+        let gap = u128::from(payload) * u128::from(SECOND) / u128::from(self.flow.pacing_rate);
         self.pace_until = self.pace_until.max(now) + gap.min(u128::from(10 * SECOND)) as u64;
         self.pace_credit = self.pace_credit.saturating_sub(count);
     }
