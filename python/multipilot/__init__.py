@@ -5,11 +5,12 @@
 >>> record.rows.select(["variant", "goodput_mbps"]).to_pandas()  # doctest: +SKIP
 """
 
-from multipilot._core import ScenarioError, SimulationError, __version__
+from multipilot._core import Controller, ScenarioError, SimulationError, __version__
 from multipilot.record import Record, RecordError
 from multipilot.simulation import expand, list_controllers, list_path_managers, list_schedulers, simulate
 
 __all__ = [
+    "Controller",
     "Record",
     "RecordError",
     "ScenarioError",

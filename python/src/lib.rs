@@ -6,6 +6,7 @@
 
 mod arrow;
 mod batch;
+mod controller;
 mod names;
 mod scenario;
 
@@ -34,6 +35,7 @@ mod _core {
     use super::{
         arrow::Tables,
         batch::simulate,
+        controller::Controller,
         names::{controllers, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,
