@@ -152,6 +152,7 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
             if any(m.n for m in found[v])
         ]
 
+    built_in = {COLOURS[v] for v in ("lia", sweep.rsf, "reno", "cubic", "bbr")}
     kernel_left = [m for m in marks if m.kind == "paper" or m.colour not in (COLOURS["cubic"], COLOURS["bbr"])]
     panels = [
         Panel(
@@ -166,7 +167,7 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
             sweep.x_label,
             sweep.y_label,
             curves(("lia", sweep.rsf, "reno", "cubic", "bbr")),
-            [m for m in marks if m.kind == "kernel"],
+            [m for m in marks if m.kind == "kernel" and m.colour in built_in],
         ),
     ]
     return Section(sweep.name, sweep.title, [sweep.says(found)], [draw(panels, sweep.title, height=4.0)])
@@ -194,7 +195,7 @@ def show_jain(results: Results) -> Section:
         [COLOURS[v] for v in names],
         [JAIN.get(v) for v in names],
         kernel,
-        low=0.9,
+        low=0.8,
         digits=3,
     )
     return Section(
