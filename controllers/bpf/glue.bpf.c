@@ -52,14 +52,27 @@ static __always_inline struct mptcp_subflow_context *glue_context(struct sock *s
 	return ((struct inet_connection_sock *)sk)->icsk_ulp_data;
 }
 
+/* Either end may have asked (mptcp_subflow_get_send, net/mptcp/protocol.c). */
+static __always_inline __u64 glue_backup(struct sock *sk)
+{
+	struct mptcp_subflow_context *context = glue_context(sk);
+
+	return BPF_CORE_READ_BITFIELD_PROBED(context, backup) | BPF_CORE_READ_BITFIELD_PROBED(context, request_bkup);
+}
+
 /* Moves a subflow from its own entry into its connection's, once that is known. */
 static __noinline int glue_join(struct sock *sk)
 {
 	struct mp_socket *self = glue_socket(sk);
 	struct mp_key key = {}, own_key = {};
 	struct mp_entry *own, *shared;
+	struct mp_subflow *subflow;
 	int slot;
 
+	if (!((struct tcp_sock *)sk)->is_mptcp) { /* the peer answered in plain TCP */
+		self->awaits_token = 0;
+		return 0;
+	}
 	key.token = BPF_CORE_READ(glue_context(sk), token);
 	if (!key.token)
 		return 0;
@@ -79,7 +92,9 @@ static __noinline int glue_join(struct sock *sk)
 	shared = bpf_map_lookup_elem(&mp_connections, &key);
 	if (!own || !shared)
 		return 0;
-	slot_copy(&shared->connection.subflows[slot & (MP_MAX_SUBFLOWS - 1)], &own->connection.subflows[0]);
+	subflow = &shared->connection.subflows[slot & (MP_MAX_SUBFLOWS - 1)];
+	slot_copy(subflow, &own->connection.subflows[0]);
+	subflow->backup = glue_backup(sk); /* a backup may never see an ACK that would tell */
 	slot_leave(own, 0);
 	return 0;
 }
@@ -156,12 +171,13 @@ static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *s
 	if (!subflow->min_rtt_us || (__u64)rtt_us < subflow->min_rtt_us)
 		subflow->min_rtt_us = rtt_us;
 	glue_owd_fact(tp, self, subflow);
-	/* Not on every ACK: a probed read costs as much as all the rest here. */
-	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us) {
-		struct mptcp_subflow_context *context = glue_context(sk);
-
+	/*
+	 * Not on every ACK: probed reads cost as much as all the rest here. But often enough that the ACKs of one last
+	 * flight tell that the subflow is a backup from now on.
+	 */
+	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us / 4) {
 		self->backup_read_us = tp->tcp_mstamp;
-		subflow->backup = BPF_CORE_READ_BITFIELD_PROBED(context, backup);
+		subflow->backup = glue_backup(sk);
 	}
 }
 

@@ -154,6 +154,55 @@ fn a_subflow_that_closes_leaves_its_slot_to_the_next() {
 }
 
 #[test]
+fn a_backup_is_known_as_one_though_it_carries_nothing() {
+    if !kernel_ready() {
+        return;
+    }
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let lab = Lab::new(Some("30mbit"));
+    let a = lab.namespace('a');
+    sh(&format!("ip -n {a} mptcp endpoint flush"));
+    sh(&format!(
+        "ip -n {a} mptcp endpoint add 10.77.2.1 dev p2 subflow backup"
+    ));
+    let loaded = private("reno", true);
+    let upload = lab.upload(loaded.kernel_name(), 4 << 20, || ());
+    assert_eq!((upload.received, upload.fallback), (4 << 20, false));
+    assert!(
+        upload.path_bytes[1] * 20 < upload.path_bytes[0],
+        "{:?}",
+        upload.path_bytes
+    );
+    let (mut seen, mut wrong) = (0, 0);
+    let dropped = loaded.call_log().unwrap().drain(|call, _| {
+        // Owners are numbered in order of joining: the second is the backup.
+        for subflow in call
+            .connection
+            .subflows
+            .iter()
+            .filter(|subflow| subflow.owner == 2)
+        {
+            seen += 1;
+            wrong += usize::from(
+                subflow.backup != 1
+                    && call
+                        .connection
+                        .subflows
+                        .iter()
+                        .any(|other| other.owner == 1),
+            );
+        }
+    });
+    assert_eq!(dropped.unwrap(), 0);
+    assert!(
+        seen > 100 && wrong * 50 < seen,
+        "{wrong} of {seen} calls took the backup for a normal subflow"
+    );
+}
+
+#[test]
 fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
     if !kernel_ready() {
         return;
