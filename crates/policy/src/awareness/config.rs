@@ -84,8 +84,13 @@ pub struct Config {
     pub parking: Backoff,
     /// Time after which a path that behaves begins at the first parking time again, µs.
     pub forget_us: u64,
-    /// When a subflow that failed is opened again.
+    /// When a subflow that was refused or reset is opened again.
     pub reopening: Backoff,
+    /// A stalled subflow is given up after this long: its own retransmissions come ever more rarely, up to two minutes
+    /// apart, and would find out late that the path is back. µs
+    pub give_up_us: u64,
+    /// Instead a new one is tried on its path once in this time, µs: a SYN each, about 40 bytes/s.
+    pub retry_us: u64,
 }
 
 impl Config {
@@ -103,7 +108,7 @@ impl Config {
             stall_rtts: 4,
             stall_us: 500_000,
             parking: Backoff {
-                first_us: 20_000_000,
+                first_us: 10_000_000,
                 factor: 2,
                 most_us: 160_000_000,
             },
@@ -113,6 +118,8 @@ impl Config {
                 factor: 2,
                 most_us: 60_000_000,
             },
+            give_up_us: 2_000_000,
+            retry_us: 1_500_000,
         }
     }
 

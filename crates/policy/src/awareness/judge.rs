@@ -54,6 +54,7 @@ pub(super) struct Judge {
     /// Failures to open in a row, and when to try again.
     failures: u32,
     reopen_us: Option<u64>,
+    opening_us: u64,
 }
 
 impl Judge {
@@ -254,8 +255,29 @@ impl Judge {
         self.acquitted_us = now_us;
     }
 
-    /// A subflow is up.
-    pub fn opened(&mut self) {
+    /// Stalled for so long that a new subflow is the better probe.
+    pub fn given_up(&self, now_us: u64, config: &Config) -> bool {
+        self.parked.is_some_and(|p| {
+            p.reason == Reason::Stalled && now_us >= p.since_us + config.give_up_us
+        })
+    }
+
+    /// A subflow is being opened.
+    pub fn opening(&mut self, now_us: u64) {
+        self.opening_us = now_us;
+    }
+
+    /// The handshake on a path that has worked before is overdue.
+    pub fn overdue(&self, now_us: u64, config: &Config) -> bool {
+        let patience = config.retry_us.max(3 * u64::from(self.min_rtt_us));
+        self.min_rtt_us > 0 && now_us >= self.opening_us + patience
+    }
+
+    /// A subflow is up, and with it the path.
+    pub fn opened(&mut self, now_us: u64) {
+        if self.parked.is_some_and(|p| p.reason == Reason::Stalled) {
+            self.release(now_us);
+        }
         self.failures = 0;
         self.reopen_us = None;
         self.last = None;

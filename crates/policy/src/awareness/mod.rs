@@ -99,7 +99,7 @@ impl Awareness {
             .collect()
     }
 
-    fn open(&self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
+    fn open(&mut self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
         let p = &view.paths[path];
         if view.client && p.up && p.rule != Rule::Untrusted && view.subflows_on(path) == 0 {
             let reserve =
@@ -108,6 +108,7 @@ impl Awareness {
                 path,
                 backup: reserve,
             });
+            self.paths[path].opening(view.now_us);
         }
     }
 
@@ -312,6 +313,28 @@ impl Awareness {
         }
     }
 
+    /// A path that has died is tried with new subflows, one at a time.
+    fn revive(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
+        for (slot, s) in view.subflows.iter().enumerate() {
+            let judge = &self.paths[s.path];
+            let over = match s.state {
+                State::Established => judge.given_up(view.now_us, &self.config),
+                State::Opening => judge.overdue(view.now_us, &self.config),
+                State::Closed => false,
+            };
+            let path = &view.paths[s.path];
+            if over && path.up && path.rule != Rule::Untrusted {
+                let backup = path.rule == Rule::Metered || judge.parked.is_some();
+                actions.push(Action::Close { slot });
+                actions.push(Action::Open {
+                    path: s.path,
+                    backup,
+                });
+                self.paths[s.path].opening(view.now_us);
+            }
+        }
+    }
+
     fn apply(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
         let normal = self.choose(view);
         // First the promotions: never a moment without a normal subflow.
@@ -350,7 +373,9 @@ impl Manage for Awareness {
                         .map(|slot| Action::Close { slot }),
                 );
             }
-            Event::SubflowEstablished(slot) => self.paths[view.subflows[slot].path].opened(),
+            Event::SubflowEstablished(slot) => {
+                self.paths[view.subflows[slot].path].opened(view.now_us)
+            }
             Event::SubflowClosed { path, error, .. } => {
                 if error {
                     self.paths[path].failed(view.now_us, &self.config);
@@ -361,6 +386,7 @@ impl Manage for Awareness {
         if event == Event::Timer || event == Event::Established {
             self.measure(view);
             self.judge(view);
+            self.revive(view, actions);
             for path in 0..view.paths.len() {
                 if self.paths[path].reopen_due(view.now_us) {
                     self.open(path, view, actions);

@@ -105,14 +105,22 @@ impl World {
                                 error: true,
                             });
                         } else {
-                            let state = State::Established;
+                            // Over a dead path no handshake gets through.
+                            let dead = self.models[path].loss >= 1.0;
+                            let state = if dead {
+                                State::Opening
+                            } else {
+                                State::Established
+                            };
                             self.subflows.push(Subflow {
                                 state,
                                 path,
                                 backup,
                                 ..Subflow::default()
                             });
-                            events.push(Event::SubflowEstablished(slot));
+                            if !dead {
+                                events.push(Event::SubflowEstablished(slot));
+                            }
                         }
                     }
                     Action::Close { slot } => {
@@ -261,7 +269,7 @@ fn a_path_that_recovers_comes_back_and_stays() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.run(2.0);
     w.models[0].loss = 0.0;
-    w.run(22.0);
+    w.run(12.0);
     assert_eq!(w.normal(), [0, 1]);
     w.run(120.0);
     assert_eq!(w.changes.len(), 2);
@@ -276,7 +284,7 @@ fn parkings_grow_longer_while_the_path_stays_bad() {
     let parked: Vec<u64> = parked.iter().map(|p| p.1).collect();
     assert_eq!(
         parked[..4],
-        [20 * SECOND, 40 * SECOND, 80 * SECOND, 160 * SECOND]
+        [10 * SECOND, 20 * SECOND, 40 * SECOND, 80 * SECOND]
     );
     // What the returns cost: the share of time that the lossy path was used.
     let used: u64 = used.iter().map(|u| u.1).sum();
@@ -315,6 +323,19 @@ fn a_stalled_path_is_left_and_taken_up_when_its_retransmission_gets_through() {
     w.models[0].loss = 0.0;
     w.run(0.1);
     assert_eq!(w.normal(), [0, 1]);
+}
+
+#[test]
+fn a_path_that_was_dead_for_long_is_in_use_two_seconds_after_its_return() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    w.models[0].loss = 1.0;
+    w.run(60.0);
+    assert_eq!(w.normal(), [1]);
+    assert!(w.opened.len() < 45, "a SYN each 1.5 s: {}", w.opened.len());
+    w.models[0].loss = 0.0;
+    w.run(2.0);
+    assert_eq!(w.normal(), [1, 0]);
 }
 
 #[test]
