@@ -145,24 +145,24 @@ impl Network {
         network
     }
 
-    /// Takes on what is due and returns the packets that leave the network, with the time at which they should.
+    /// Takes on what is due, in the order of its times, and returns the packets that leave the network with theirs: late as
+    /// we may be, packets of different paths meet in a link's queue as they would have.
     fn due(&mut self, now: Nanos, out: &mut Vec<(Nanos, Travelling)>) {
-        // Paths come before links, so that one round moves a packet all the way.
-        for i in 0..self.pipes.len() {
-            while self.pipes[i].next().is_some_and(|t| t <= now) {
-                let Some((at, packet)) = self.pipes[i].pop(now) else {
-                    continue;
-                };
-                match self.next[i] {
-                    Next::Pipe(link) => self.pipes[link].push(at, packet),
-                    Next::Port => out.push((at, packet)),
-                }
+        while let Some((time, i)) = self.next().filter(|(time, _)| *time <= now) {
+            let Some((at, packet)) = self.pipes[i].pop(time) else {
+                continue;
+            };
+            match self.next[i] {
+                Next::Pipe(link) => self.pipes[link].push(at, packet),
+                Next::Port => out.push((at, packet)),
             }
         }
     }
 
-    fn next(&self) -> Option<Nanos> {
-        self.pipes.iter().filter_map(Pipe::next).min()
+    /// What is due next, and in which pipe.
+    fn next(&self) -> Option<(Nanos, usize)> {
+        let times = self.pipes.iter().enumerate();
+        times.filter_map(|(i, pipe)| Some((pipe.next()?, i))).min()
     }
 }
 
@@ -272,7 +272,7 @@ impl Loop {
             .position(|p| p.role == Role::Server)
             .expect("there is a server");
         let (mut sent, mut late) = (0u64, 0u64);
-        let (mut frames, mut out) = (Vec::new(), Vec::new());
+        let (mut frames, mut arrived, mut out) = (Vec::new(), Vec::new(), Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait()?;
             for i in 0..self.ports.len() {
@@ -294,17 +294,19 @@ impl Loop {
                             frame.strip_mptcp();
                         }
                         let came = now.saturating_sub(nanos(age));
-                        self.network.pipes[pipe].push(came, Travelling { frame, port });
+                        arrived.push((came, pipe, Travelling { frame, port }));
                     }
                     if !more {
                         break;
                     }
                 }
             }
+            arrived.sort_by_key(|(came, ..)| *came);
+            for (came, pipe, packet) in arrived.drain(..) {
+                self.network.pipes[pipe].push(came, packet);
+            }
             let now = self.now();
             self.network.due(now, &mut out);
-            // Packets of different paths in the order of their times.
-            out.sort_by_key(|(at, _)| *at);
             for (at, Travelling { mut frame, port }) in out.drain(..) {
                 self.count(&frame, port);
                 let port = &self.ports[port];
@@ -358,7 +360,10 @@ impl Loop {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let until = self.network.next().map(Duration::from_nanos);
+        let until = self
+            .network
+            .next()
+            .map(|(time, _)| Duration::from_nanos(time));
         let wait = until.map_or(LONGEST_WAIT, |t| {
             t.saturating_sub(self.epoch.elapsed()).min(LONGEST_WAIT)
         });
