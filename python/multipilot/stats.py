@@ -56,6 +56,7 @@ def difference(a: Mean, b: Mean) -> Mean:
     va, vb = a.std**2 / a.n, b.std**2 / b.n
     if va + vb == 0:
         return Mean(a.mean - b.mean, 0.0, n, 0.0)
-    freedom = (va + vb) ** 2 / (va**2 / (a.n - 1) + vb**2 / (b.n - 1))
+    share = va / (va + vb)
+    freedom = 1 / (share**2 / (a.n - 1) + (1 - share) ** 2 / (b.n - 1))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * math.sqrt(va + vb)
     return Mean(a.mean - b.mean, half, n, math.sqrt(va + vb))
