@@ -13,7 +13,7 @@ from multipilot.papers.charts import NAMES
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf.claims import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
-from multipilot.stats import Mean
+from multipilot.stats import Mean, difference
 from multipilot.theory.fluid import Network, WindowFluid
 from multipilot.theory.rules import RULES
 
@@ -143,9 +143,10 @@ def show_deep(results: Results) -> Section:
         if _winner(numbers) != _winner(shallow):
             changed.append(f"row {row.id} ({_winner(shallow)} → {_winner(numbers)})")
     verdict = (
-        "The best of LIA, OLIA, BALIA and RSF changes with the buffer in " + ", ".join(changed) + "."
+        "The clear winner among LIA, OLIA, BALIA and RSF changes with the buffer in " + ", ".join(changed) + "."
         if changed
-        else "The best of LIA, OLIA, BALIA and RSF is the same with both buffers in every row."
+        else "The clear winner among LIA, OLIA, BALIA and RSF, or that there is none, is the same with both buffers "
+        "in every row."
     )
     head = ["", "", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best", "the same,<br>1 BDP"]
     return Section(
@@ -161,9 +162,13 @@ def show_deep(results: Results) -> Section:
 
 
 def _winner(numbers: Numbers) -> str:
-    means = {v: numbers.mean(v).mean for v in (*RIVALS, numbers.row.rsf)}
-    known = {v: m for v, m in means.items() if not math.isnan(m)}
-    return NAMES[max(known, key=lambda v: known[v])] if known else "?"
+    """The best of the three and RSF, where its lead is more than chance."""
+    means = {v: m for v in (*RIVALS, numbers.row.rsf) if (m := numbers.mean(v)).n}
+    if len(means) < 2:
+        return "?"
+    first, second = sorted(means, key=lambda v: -means[v].mean)[:2]
+    lead = difference(means[first], means[second])
+    return NAMES[first] if lead.low > 0 else "none"
 
 
 def rows(results: Results) -> list[dict[str, Any]]:
