@@ -123,8 +123,8 @@ impl Config {
         }
     }
 
-    /// MPTCP-LA with the contribution rule. The thresholds are where stock MPTCP's aggregation benefit crosses zero in
-    /// the simulator with Reno-like controllers.
+    /// MPTCP-LA with the contribution rule. The values were chosen by the aggregation benefit over grids of rates, losses
+    /// and buffers in the simulator (docs/path-awareness.md); one threshold served both classes of RTT.
     pub fn loss_aware() -> Config {
         Config {
             loss: Some(Loss {

@@ -5,10 +5,10 @@
 //! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out on trial, and stays out
 //! if the goodput without it is no lower.
 //!
-//! A path in backup is *parked*. One that carries too little data to be judged cannot clear itself, so parking ends
-//! by time, longer at each repetition ([`Config::parking`]); a stalled one returns as soon as its own retransmissions
-//! get through, one with a bad signal when the signal is back. The path of the largest share is never parked for loss
-//! or contribution, and the last normal subflow never at all.
+//! A path in backup is *parked*. One that carries no data cannot clear itself, so parking ends by time, longer at each
+//! repetition ([`Config::parking`]); a stalled one returns as soon as something gets through, one with a bad signal when
+//! the signal is back. The last normal subflow is never parked. `docs/path-awareness.md` has the rules with what was
+//! measured.
 
 mod config;
 mod judge;
@@ -227,7 +227,6 @@ impl Awareness {
 
     /// Whether a lossy path is better left out: another one alone is better than it, and
     ///
-
     /// - the other one alone would do better than all together have done for a while, or
     /// - the controller couples the paths, so that losses here also slow down the other one.
     fn harms(&self, path: usize, normal: &[usize], view: &View<'_>) -> bool {
