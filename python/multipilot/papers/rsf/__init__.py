@@ -13,7 +13,7 @@ from functools import partial
 
 from multipilot.papers.paper import Experiment, Item, Paper, Point
 from multipilot.papers.results import KERNEL, Results
-from multipilot.papers.rsf import fairness, figures, table, theory
+from multipilot.papers.rsf import fairness, figures, sweeps, table, theory
 from multipilot.papers.rsf.claims import BDP, SHARED_BDP, TABLE, Numbers
 
 _QUICK = {"grid.paths.*.queue": "1bdp"}
@@ -90,30 +90,30 @@ PAPER = Paper(
             "fig3",
             "Figure 3",
             ("2-loss-2-percent",),
-            partial(figures.show_sweep, figures.SWEEPS[0]),
-            partial(figures.sweep_rows, figures.SWEEPS[0]),
+            partial(sweeps.show_sweep, sweeps.SWEEPS[0]),
+            partial(sweeps.sweep_rows, sweeps.SWEEPS[0]),
         ),
         Item("fig4", "Figure 4", ("2-loss-2-percent",), figures.show_jain, figures.jain_rows),
         Item(
             "fig5",
             "Figure 5",
             ("4-bandwidth",),
-            partial(figures.show_sweep, figures.SWEEPS[1]),
-            partial(figures.sweep_rows, figures.SWEEPS[1]),
+            partial(sweeps.show_sweep, sweeps.SWEEPS[1]),
+            partial(sweeps.sweep_rows, sweeps.SWEEPS[1]),
         ),
         Item(
             "fig6",
             "Figure 6",
             ("5-delay",),
-            partial(figures.show_sweep, figures.SWEEPS[2]),
-            partial(figures.sweep_rows, figures.SWEEPS[2]),
+            partial(sweeps.show_sweep, sweeps.SWEEPS[2]),
+            partial(sweeps.sweep_rows, sweeps.SWEEPS[2]),
         ),
         Item(
             "fig7",
             "Figure 7",
             ("6-loss",),
-            partial(figures.show_sweep, figures.SWEEPS[3]),
-            partial(figures.sweep_rows, figures.SWEEPS[3]),
+            partial(sweeps.show_sweep, sweeps.SWEEPS[3]),
+            partial(sweeps.sweep_rows, sweeps.SWEEPS[3]),
         ),
         Item("fig8", "Figure 8", ("7-short-flows",), figures.show_short, figures.short_rows),
         Item("fig9", "Figure 9", ("8-path-failure",), figures.show_failure, figures.failure_rows),
