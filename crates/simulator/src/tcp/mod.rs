@@ -7,7 +7,8 @@
 //!
 //! - Sequence numbers count segments. Every segment is full but the last one of a transfer, so there is no Nagle, no
 //!   silly-window avoidance and no resegmentation; MTU probing is absent.
-//! - Virtual time has no jiffies: timers expire exactly. (Linux rounds the delayed ACK and the RTO up to its tick.)
+//! - Virtual time has no jiffies: timers expire exactly, but for backed-off timeouts, which are rounded up as by a timer
+//!   wheel of 4 ms ticks (HZ = 250).
 //! - Segmentation offload is absent except that paced senders release bursts of its size (`tcp_tso_autosize`);
 //!   `tcp_tso_should_defer` and the small-queue limit (TSQ) do not hold packets back.
 //! - The minimum RTT is the lifetime minimum, where Linux keeps that of the last 300 s.

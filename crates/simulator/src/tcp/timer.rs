@@ -51,6 +51,17 @@ impl Timer {
     }
 }
 
+/// Linux's timer wheel (kernel/time/timer.c) rounds up, the coarser the further away: by up to an eighth. A row of
+/// backed-off timeouts adds up to as much.
+fn wheel(now: u64, at: u64) -> u64 {
+    const SLOTS: u64 = 64;
+    let mut granule = 4 * MILLISECOND;
+    while at - now >= SLOTS * granule {
+        granule *= 8;
+    }
+    (at / granule + 1) * granule
+}
+
 impl Sender {
     /// When [`Sender::on_timer`] wants to be called next.
     #[inline]
@@ -216,7 +227,7 @@ impl Sender {
             self.resend(cx, head);
         }
         self.timer.backoff += 1;
-        let at = now + self.rto();
+        let at = wheel(now, now + self.rto());
         self.timer.set(Kind::Retransmit, at);
     }
 
