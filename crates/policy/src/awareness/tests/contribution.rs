@@ -1,0 +1,64 @@
+//! Slow paths that hold up the stream.
+
+use super::*;
+
+const SLOW: Model = Model {
+    rate: 100,
+    loss: 0.0,
+    rtt_us: 900_000,
+};
+
+/// A fast path that a slow one keeps waiting: it delivers `together` while both are normal, else `alone`.
+fn obstructive(w: &mut World, seconds: f64, together: u64, alone: u64) {
+    for _ in 0..(seconds * 20.0) as u64 {
+        let both = w.normal().len() == 2;
+        w.models[0].rate = if both { together } else { alone };
+        w.held += if both { 25_000 } else { 0 };
+        w.run(0.05);
+    }
+}
+
+#[test]
+fn a_path_that_the_receive_buffer_cannot_afford_is_parked() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.window_limit = 1_000_000; // 1,000 packets/s · 0.9 s are 1.3 MB
+    w.run(3.0);
+    obstructive(&mut w, 4.0, 700, 1_000);
+    assert_eq!(w.normal(), [0]);
+    assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
+    obstructive(&mut w, 55.0, 700, 1_000);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+}
+
+#[test]
+fn a_path_that_holds_up_the_stream_is_left_out_on_trial() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.run(3.0);
+    obstructive(&mut w, 5.0, 700, 1_000); // 700 + 100 against 1,000 alone
+    assert_eq!(w.normal(), [0, 1], "buffers take time to grow");
+    obstructive(&mut w, 25.0, 700, 1_000);
+    assert_eq!(w.normal(), [0]);
+}
+
+#[test]
+fn a_path_that_is_worth_its_delay_is_acquitted_and_left_in_peace() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
+    w.run(3.0);
+    obstructive(&mut w, 120.0, 500, 450); // the fast path has become slower by itself
+    let out: u64 = w
+        .changes
+        .chunks(2)
+        .map(|c| c.get(1).map_or(w.now, |back| back.0) - c[0].0)
+        .sum();
+    assert!((2..=6).contains(&w.changes.len()), "{:?}", w.changes);
+    assert!(out < 12 * SECOND, "{out} us of 120 s");
+}
+
+#[test]
+fn a_slow_path_that_holds_up_nobody_is_kept() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.window_limit = 1_000_000;
+    w.run(3.0);
+    obstructive(&mut w, 60.0, 950, 1_000); // 950 + 100: a gain
+    assert_eq!(w.changes, []);
+}

@@ -1,0 +1,301 @@
+mod contribution;
+mod loss;
+mod paths;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::path_manager::{Path, Subflow};
+
+const SECOND: u64 = 1_000_000;
+const PACKET: u64 = 1_448;
+
+/// What a path does while its subflow is normal.
+#[derive(Debug, Clone, Copy)]
+struct Model {
+    /// packets/s
+    rate: u64,
+    loss: f64,
+    rtt_us: u32,
+}
+
+const CLEAN: Model = Model {
+    rate: 1_000,
+    loss: 0.0,
+    rtt_us: 10_000,
+};
+
+/// A connection whose subflows deliver as their models say, and whose manager is asked when it wants to be.
+struct World {
+    manager: Awareness,
+    now: u64,
+    paths: Vec<Path>,
+    models: Vec<Model>,
+    subflows: Vec<Subflow>,
+    bytes: u64,
+    held: u64,
+    /// Losses not yet whole packets, by path.
+    owed: Vec<f64>,
+    wake: u64,
+    /// Times, slots and new values of MP_PRIO.
+    changes: Vec<(u64, usize, bool)>,
+    opened: Vec<(u64, usize, bool)>,
+    refuse: bool,
+    coupled: bool,
+    window_limit: u64,
+}
+
+impl World {
+    fn new(config: Config, models: &[Model]) -> World {
+        let path = |i: usize| Path {
+            local: i as u8,
+            remote: i as u8,
+            up: true,
+            primary: i == 0,
+            ..Path::default()
+        };
+        World {
+            manager: Awareness::new(config),
+            now: 0,
+            paths: (0..models.len()).map(path).collect(),
+            models: models.to_vec(),
+            subflows: vec![Subflow {
+                state: State::Established,
+                ..Subflow::default()
+            }],
+            bytes: 0,
+            held: 0,
+            owed: vec![0.0; models.len()],
+            wake: u64::MAX,
+            changes: Vec::new(),
+            opened: Vec::new(),
+            refuse: false,
+            coupled: true,
+            window_limit: u64::MAX,
+        }
+    }
+
+    /// Established, with every path's subflow.
+    fn started(config: Config, models: &[Model]) -> World {
+        let mut world = World::new(config, models);
+        world.on(Event::Established);
+        world
+    }
+
+    fn on(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let mut actions = Vec::new();
+            let view = View {
+                now_us: self.now,
+                paths: &self.paths,
+                subflows: &self.subflows,
+                bytes: self.bytes,
+                held_us: self.held,
+                coupled: self.coupled,
+                window_limit: self.window_limit,
+                client: true,
+            };
+            self.manager.observe(event, &view, &mut actions);
+            for action in actions {
+                match action {
+                    Action::Open { path, backup } => {
+                        self.opened.push((self.now, path, backup));
+                        let slot = self.subflows.len();
+                        if self.refuse {
+                            events.push(Event::SubflowClosed {
+                                slot,
+                                path,
+                                error: true,
+                            });
+                        } else {
+                            // Over a dead path no handshake gets through.
+                            let dead = self.models[path].loss >= 1.0;
+                            let state = if dead {
+                                State::Opening
+                            } else {
+                                State::Established
+                            };
+                            self.subflows.push(Subflow {
+                                state,
+                                path,
+                                backup,
+                                ..Subflow::default()
+                            });
+                            if !dead {
+                                events.push(Event::SubflowEstablished(slot));
+                            }
+                        }
+                    }
+                    Action::Close { slot } => {
+                        self.subflows[slot].state = State::Closed;
+                        let path = self.subflows[slot].path;
+                        events.push(Event::SubflowClosed {
+                            slot,
+                            path,
+                            error: false,
+                        });
+                    }
+                    Action::SetBackup { slot, backup } => {
+                        self.changes.push((self.now, slot, backup));
+                        self.subflows[slot].backup = backup;
+                    }
+                    Action::Wake { at_us } => self.wake = at_us,
+                    Action::Announce { .. } => {}
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, seconds: f64) {
+        let step = 10_000;
+        let end = self.now + (seconds * 1e6) as u64;
+        while self.now < end {
+            self.now += step;
+            for s in self
+                .subflows
+                .iter_mut()
+                .filter(|s| s.state == State::Established && !s.backup)
+            {
+                let model = self.models[s.path];
+                let sent = model.rate * step / SECOND;
+                self.owed[s.path] += sent as f64 * model.loss;
+                let lost = self.owed[s.path] as u64;
+                self.owed[s.path] -= lost as f64;
+                s.stats.sent += sent;
+                s.stats.lost += lost;
+                s.stats.delivered += (sent - lost.min(sent)) * PACKET;
+                s.stats.srtt_us = model.rtt_us;
+                let lowest = s.stats.min_rtt_us;
+                s.stats.min_rtt_us = if lowest == 0 {
+                    model.rtt_us
+                } else {
+                    lowest.min(model.rtt_us)
+                };
+                self.bytes += (sent - lost.min(sent)) * PACKET;
+            }
+            if self.now >= self.wake {
+                self.on(Event::Timer);
+            }
+        }
+    }
+
+    fn normal(&self) -> Vec<usize> {
+        let on = |s: &&Subflow| s.state == State::Established && !s.backup;
+        self.subflows.iter().filter(on).map(|s| s.path).collect()
+    }
+
+    fn reasons(&self) -> Vec<Option<Reason>> {
+        self.manager.reasons(&View {
+            now_us: self.now,
+            paths: &self.paths,
+            subflows: &self.subflows,
+            bytes: self.bytes,
+            held_us: self.held,
+            coupled: self.coupled,
+            window_limit: self.window_limit,
+            client: true,
+        })
+    }
+}
+
+fn lossy(loss: f64) -> Model {
+    Model {
+        loss,
+        rate: 300,
+        ..CLEAN
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Run {
+        ms: u64,
+    },
+    Model {
+        path: usize,
+        rate: u64,
+        loss: f64,
+        rtt_us: u32,
+    },
+    Up {
+        path: usize,
+        up: bool,
+    },
+    Signal {
+        path: usize,
+        dbm: i32,
+    },
+    Rule {
+        path: usize,
+        rule: Rule,
+    },
+    Hold {
+        us: u64,
+    },
+    Refuse(bool),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let rule = prop_oneof![
+        Just(Rule::None),
+        Just(Rule::Preferred),
+        Just(Rule::Metered),
+        Just(Rule::Untrusted)
+    ];
+    prop_oneof![
+        3 => (1u64..5_000).prop_map(|ms| Step::Run { ms }),
+        2 => (0usize..4, 0u64..5_000, 0.0f64..1.0, 0u32..2_000_000)
+            .prop_map(|(path, rate, loss, rtt_us)| Step::Model { path, rate, loss: loss * loss, rtt_us }),
+        2 => (0usize..4, any::<bool>()).prop_map(|(path, up)| Step::Up { path, up }),
+        1 => (0usize..4, -100i32..-30).prop_map(|(path, dbm)| Step::Signal { path, dbm }),
+        1 => (0usize..4, rule).prop_map(|(path, rule)| Step::Rule { path, rule }),
+        1 => (0u64..1_000_000).prop_map(|us| Step::Hold { us }),
+        1 => any::<bool>().prop_map(Step::Refuse),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever happens: while any subflow lives on a path that is up, one of them is normal; a metered one is normal
+    /// only where it alone is; an untrusted path is never opened, nor one that is down; and nothing is set twice.
+    #[test]
+    fn invariants(paths in 1usize..5, signal in any::<bool>(), steps in prop::collection::vec(any_step(), 0..40)) {
+        let both = Config { signal: Config::signal_aware().signal, ..Config::loss_aware() };
+        let config = if signal { both } else { Config::loss_aware() };
+        let mut w = World::started(config, &vec![CLEAN; paths]);
+        for step in steps {
+            let opened = w.opened.len();
+            match step {
+                Step::Run { ms } => w.run(ms as f64 / 1e3),
+                Step::Model { path, rate, loss, rtt_us } => w.models[path % paths] = Model { rate, loss, rtt_us },
+                Step::Up { path, up } => {
+                    let path = path % paths;
+                    if w.paths[path].up != up {
+                        w.paths[path].up = up;
+                        w.on(if up { Event::PathUp(path) } else { Event::PathDown(path) });
+                    }
+                }
+                Step::Signal { path, dbm } => w.paths[path % paths].signal_dbm = Some(dbm),
+                Step::Rule { path, rule } => w.paths[path % paths].rule = rule,
+                Step::Hold { us } => w.held += us,
+                Step::Refuse(refuse) => w.refuse = refuse,
+            }
+            for &(_, path, _) in &w.opened[opened..] {
+                prop_assert!(w.paths[path].up && w.paths[path].rule != Rule::Untrusted);
+            }
+            let live = |s: &&Subflow| s.state == State::Established && w.paths[s.path].up;
+            let normal = w.normal();
+            prop_assert!(!normal.is_empty() || w.subflows.iter().filter(live).count() == 0, "{:?}", w.subflows);
+            for path in 0..paths {
+                let n = w.subflows.iter().filter(live).filter(|s| s.path == path).count();
+                prop_assert!(n <= 1, "{n} subflows on path {path}");
+            }
+        }
+        w.run(0.2); // rules take hold at the next judgement
+        let normal = w.normal();
+        let metered = normal.iter().filter(|&&p| w.paths[p].rule == Rule::Metered).count();
+        prop_assert!(metered == 0 || normal.len() == 1, "{normal:?}");
+    }
+}

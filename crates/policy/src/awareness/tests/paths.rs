@@ -1,0 +1,124 @@
+//! Stalls, rules, signals, and paths that come and go.
+
+use super::*;
+
+#[test]
+fn a_stalled_path_is_left_and_taken_up_when_its_retransmission_gets_through() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    let dead = w.now;
+    w.models[0].loss = 1.0;
+    w.run(2.0);
+    assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
+    assert!(
+        w.changes[0].0 - dead < 700_000,
+        "{} us",
+        w.changes[0].0 - dead
+    );
+    w.subflows[0].stats.sent += 1;
+    w.subflows[0].stats.delivered += PACKET;
+    w.models[0].loss = 0.0;
+    w.run(0.1);
+    assert_eq!(w.normal(), [0, 1]);
+}
+
+#[test]
+fn a_path_that_was_dead_for_long_is_in_use_two_seconds_after_its_return() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    w.models[0].loss = 1.0;
+    w.run(60.0);
+    assert_eq!(w.normal(), [1]);
+    assert!(w.opened.len() < 45, "a SYN each 1.5 s: {}", w.opened.len());
+    w.models[0].loss = 0.0;
+    w.run(2.0);
+    assert_eq!(w.normal(), [1, 0]);
+}
+
+#[test]
+fn a_quiet_subflow_is_not_stalled() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 0, ..CLEAN }]);
+    w.run(60.0);
+    assert_eq!(w.changes, []);
+}
+
+#[test]
+fn a_metered_path_carries_data_only_while_no_other_does() {
+    let mut w = World::new(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.paths[1].rule = Rule::Metered;
+    w.on(Event::Established);
+    assert_eq!(w.opened, [(0, 1, true)]);
+    w.run(5.0);
+    assert_eq!(w.reasons(), [None, Some(Reason::Metered)]);
+    w.paths[0].up = false;
+    w.on(Event::PathDown(0));
+    assert_eq!(w.normal(), [1]);
+    w.paths[0].up = true;
+    w.on(Event::PathUp(0));
+    assert_eq!(w.normal(), [0]);
+}
+
+#[test]
+fn a_metered_path_rests_while_the_other_merely_loses() {
+    let mut w = World::new(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.paths[1].rule = Rule::Metered;
+    w.on(Event::Established);
+    w.run(30.0);
+    assert_eq!(w.normal(), [0]);
+}
+
+#[test]
+fn an_untrusted_path_is_never_opened() {
+    let mut w = World::new(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.paths[1].rule = Rule::Untrusted;
+    w.on(Event::Established);
+    w.on(Event::PathUp(1));
+    w.run(10.0);
+    assert_eq!(w.opened, []);
+}
+
+#[test]
+fn signal_has_hysteresis() {
+    let mut w = World::started(Config::signal_aware(), &[CLEAN, CLEAN]);
+    let at = |dbm: i32, w: &mut World| {
+        w.paths[0].signal_dbm = Some(dbm);
+        w.run(3.0);
+        w.normal().len()
+    };
+    assert_eq!(
+        [-60, -74, -76, -72, -71, -70, -74].map(|dbm| at(dbm, &mut w)),
+        [2, 2, 1, 1, 1, 2, 2]
+    );
+    w.models[0].loss = 0.2; // this policy does not judge loss
+    w.run(10.0);
+    assert_eq!(w.normal().len(), 2);
+}
+
+#[test]
+fn a_subflow_that_fails_is_opened_again_with_growing_patience() {
+    let mut w = World::new(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.refuse = true;
+    w.on(Event::Established);
+    w.run(40.0);
+    let times: Vec<u64> = w
+        .opened
+        .iter()
+        .map(|o| (o.0 + SECOND / 2) / SECOND)
+        .collect();
+    assert_eq!(times, [0, 1, 3, 7, 15, 31]);
+    w.refuse = false;
+    w.run(40.0);
+    assert_eq!(w.normal(), [0, 1]);
+}
+
+#[test]
+fn a_path_that_goes_closes_its_subflow_and_returns_with_a_new_one() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(1.0);
+    w.paths[0].up = false;
+    w.on(Event::PathDown(0));
+    assert_eq!(w.normal(), [1]);
+    w.paths[0].up = true;
+    w.on(Event::PathUp(0));
+    assert_eq!(w.normal(), [1, 0]);
+}
