@@ -9,6 +9,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 BIN := target/release/multipilot
+EXTRAS := test
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/target/release:$(PATH)
 
 .PHONY: help setup setup-extras build python demo test lint test-rust test-python test-extras test-kernels fuzz bench clean
@@ -33,7 +34,7 @@ $(VENV)/.stamp: python/pyproject.toml
 	touch $@
 
 python: setup $(VENV)/.stamp ## the Python package, in .venv
-	cd python && ../$(VENV)/bin/maturin develop --release --quiet --extras test
+	cd python && ../$(VENV)/bin/maturin develop --release --quiet --extras $(EXTRAS)
 
 demo: build python ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
 	$(BIN) demo
@@ -60,7 +61,8 @@ test-kernels: setup-extras build ## boot Debian 12's stock kernel under QEMU and
 fuzz: setup ## a minute of fuzzing of each parser
 	fuzz/run 60
 
-test-extras: setup-extras test-kernels fuzz test-python ## what needs heavy packages or minutes
+test-extras: EXTRAS := test,extras
+test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes
 	cd python && ../$(PY) -m pytest -m extras
 
 bench: build python ## the figures in the README
