@@ -21,6 +21,8 @@ pub struct Loss {
     pub long: Threshold<f64>,
     /// µs
     pub long_rtt_us: u32,
+    /// Bound from which loss alone is enough where the controller couples the windows.
+    pub coupled: f64,
     /// A loss while the RTT is above this many times its minimum is put down to a full queue, not to the path.
     pub queue: f64,
 }
@@ -139,6 +141,7 @@ impl Config {
                     back: 0.00015,
                 },
                 long_rtt_us: 40_000,
+                coupled: 0.003,
                 queue: 1.5,
             }),
             contribution: Some(Contribution {

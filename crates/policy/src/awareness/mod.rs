@@ -205,7 +205,7 @@ impl Awareness {
                 .grounds(now, view.paths[p].signal_dbm, &self.config)
                 .or_else(|| {
                     let loss = judge.lossy(now, &self.config)?;
-                    self.harms(p, &normal, view)
+                    self.harms(p, loss, &normal, view)
                         .then_some((Reason::Loss, 1.0 + loss))
                 })
         };
@@ -228,8 +228,8 @@ impl Awareness {
     /// Whether a lossy path is better left out: another one alone is better than it, and
     ///
     /// - the other one alone would do better than all together have done for a while, or
-    /// - the controller couples the paths, so that losses here also slow down the other one.
-    fn harms(&self, path: usize, normal: &[usize], view: &View<'_>) -> bool {
+    /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one.
+    fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
         let others = normal
             .iter()
             .filter(|&&p| p != path)
@@ -242,7 +242,8 @@ impl Awareness {
             self.config.settle_us
         };
         let slower = self.slower_for(view.now_us) >= grace;
-        self.paths[path].potential() < other && (view.coupled || slower)
+        let coupled = view.coupled && self.config.loss.is_some_and(|rule| loss > rule.coupled);
+        self.paths[path].potential() < other && (slower || coupled)
     }
 
     fn slower_for(&self, now_us: u64) -> u64 {
