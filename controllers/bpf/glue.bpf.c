@@ -386,6 +386,21 @@ __u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
 	return result;
 }
 
+/* Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
+ * count in their coupling for good. */
+SEC("struct_ops")
+void BPF_PROG(glue_set_state, struct sock *sk, __u8 new_state)
+{
+	struct mp_entry *entry;
+	__u32 slot;
+
+	if (new_state != TCP_CA_Loss)
+		return;
+	entry = glue_find(sk, &slot);
+	if (entry)
+		glue_facts((struct tcp_sock *)sk, &entry->connection.subflows[slot]);
+}
+
 /* Also called for the MPTCP socket itself, which is no tcp_sock and never saw .init: touch nothing then. */
 SEC("struct_ops")
 void BPF_PROG(glue_release, struct sock *sk)
@@ -418,6 +433,7 @@ struct tcp_congestion_ops mp_ops = {
 	.ssthresh = (void *)glue_ssthresh,
 	.pkts_acked = (void *)glue_pkts_acked,
 	.undo_cwnd = (void *)glue_undo_cwnd,
+	.set_state = (void *)glue_set_state,
 #ifdef MP_RATE_BASED
 	.cong_control = (void *)glue_cong_control,
 #else

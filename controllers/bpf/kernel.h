@@ -132,6 +132,7 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
 };
 
@@ -172,6 +173,7 @@ enum {
 
 enum {
 	TCP_CONG_NON_RESTRICTED = 1, /* else the sysctl of a network namespace answers EPERM */
+	TCP_CA_Loss = 4,
 	SK_PACING_NONE = 0,
 	SK_PACING_NEEDED = 1,
 	AF_INET = 2,

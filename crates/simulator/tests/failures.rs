@@ -83,6 +83,25 @@ fn a_path_that_returns_is_used_again() {
 }
 
 #[test]
+fn a_dead_path_no_longer_holds_back_its_coupled_sibling() {
+    let lossy = || path(mbit(10), ms(75), 200, 0.02);
+    let mut s = scenario(vec![lossy(), lossy()], ms(300_000));
+    s.sample_interval = ms(1000);
+    s.events = vec![event(50_000, "a", Change::Down)];
+    for controller in ["lia", "olia", "balia"] {
+        let rates: Vec<f64> = [controller, "reno"]
+            .iter()
+            .map(|c| {
+                let runs = (1..=6).map(|seed| simulate(&s, &variant(c), seed));
+                runs.map(|run| rate(&run, "b", 80.0, 300.0)).sum::<f64>() / 6.0
+            })
+            .collect();
+        // One packet of the dead path still counts beside these seven or so; its old window would cost half.
+        assert!(rates[0] > 0.7 * rates[1], "{controller}: {rates:?}");
+    }
+}
+
+#[test]
 fn a_backup_path_waits_until_it_is_needed() {
     let mut v = variant("reno");
     v.path_manager = "backup".into();

@@ -208,6 +208,17 @@ impl Congestion {
         }
     }
 
+    /// Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
+    /// count in their coupling for good.
+    pub fn on_timeout(&self, flow: &Flow, shared: &mut Connection) {
+        if let Congestion::Shared {
+            slot, queue_owd_us, ..
+        } = self
+        {
+            store(flow, *queue_owd_us, shared, *slot);
+        }
+    }
+
     pub fn on_event(&mut self, flow: &mut Flow, event: Event) {
         match self {
             Congestion::Shared { .. } => {}

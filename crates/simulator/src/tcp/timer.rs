@@ -251,6 +251,7 @@ impl Sender {
             self.reordering = self.reordering.min(3);
         }
         self.set_state(State::Loss);
+        self.congestion.on_timeout(&self.flow, cx.shared);
         self.high_seq = self.flow.snd_nxt;
         self.tlp_high_seq = 0;
         self.send_cwr = self.profile.ecn;
