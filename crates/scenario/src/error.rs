@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A text that values come from: the scenario file, or one `--set`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Source {
+pub struct Source {
     /// As the user named it.
     pub name: String,
     pub text: String,
@@ -15,7 +15,7 @@ pub(crate) struct Source {
 
 /// Where in which text a value stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Place {
+pub struct Place {
     pub source: Arc<Source>,
     pub offset: usize,
 }

@@ -8,7 +8,7 @@ use crate::units::{self, Problem};
 
 /// A table whose keys are all known.
 #[derive(Clone)]
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
     pub table: &'a Table,
     pub path: String,
     pub at: &'a Place,
@@ -16,7 +16,7 @@ pub(crate) struct Section<'a> {
 
 /// One value and the dotted key that leads to it.
 #[derive(Clone)]
-pub(crate) struct Field<'a> {
+pub struct Field<'a> {
     pub node: &'a Node,
     pub path: String,
 }

@@ -16,6 +16,7 @@ mod units;
 mod variants;
 
 pub mod defaults;
+pub mod document;
 pub mod model;
 pub mod trace;
 

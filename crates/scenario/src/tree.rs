@@ -9,10 +9,10 @@ use toml::Spanned;
 
 use crate::error::{did_you_mean, Error, Place, Source};
 
-pub(crate) type Table = IndexMap<String, Node>;
+pub type Table = IndexMap<String, Node>;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
     pub value: Value,
     pub at: Place,
     /// Where its key stands.
@@ -20,7 +20,7 @@ pub(crate) struct Node {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     String(String),
     Integer(i64),
     Float(f64),
@@ -216,9 +216,7 @@ fn value(source: &Arc<Source>, from: &Spanned<DeValue<'_>>) -> Result<Value, Err
                 .map_err(|_| Error::new(&at, "", "is no number", ""))?;
             Value::Float(parsed)
         }
-        DeValue::Datetime(_) => {
-            return Err(Error::new(&at, "", "a date has no place in a scenario", ""))
-        }
+        DeValue::Datetime(_) => return Err(Error::new(&at, "", "a date has no place here", "")),
         DeValue::Array(items) => {
             let node = |item| {
                 let at = Place {

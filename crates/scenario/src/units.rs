@@ -140,7 +140,7 @@ pub(crate) fn frequency(text: &str) -> Result<f64, Problem> {
 
 /// How long a queue may grow: as told, or in bandwidth-delay products of its path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum QueueSize {
+pub enum QueueSize {
     Limit(QueueLimit),
     Bdp(f64),
 }

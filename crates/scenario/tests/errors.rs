@@ -41,7 +41,7 @@ fn syntax() {
     assert_eq!(message("a = 1\na = 2"), "bad.toml:2:1: duplicate key");
     assert_eq!(
         message("x = 1979-05-27"),
-        "bad.toml:1:5: a date has no place in a scenario"
+        "bad.toml:1:5: a date has no place here"
     );
     assert_eq!(
         message("seed = 99999999999999999999"),
