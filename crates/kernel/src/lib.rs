@@ -1,10 +1,11 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]),
-//! who uses them ([`choose`], [`preload`]), what subflows do ([`telemetry`], [`mptcp_info`]) and which exist ([`pm`]).
+//! who uses them ([`choose`], [`preload`]), what subflows do ([`telemetry`], [`mptcp_info`], [`diag`]) and which exist ([`pm`]).
 
 pub mod check;
 pub mod child;
 pub mod choose;
 pub mod controller;
+pub mod diag;
 pub mod host;
 pub mod mptcp_info;
 pub mod pm;
