@@ -148,6 +148,16 @@ impl Controller {
     }
 }
 
+impl Controller {
+    /// Undoes [`Controller::keep`], whoever called it, and gives the controller back.
+    pub fn unkeep(self) -> Result<u64, Error> {
+        if let Some((folder, _)) = &self.held {
+            let _ = fs::remove_file(folder.join("kept"));
+        }
+        self.release()
+    }
+}
+
 impl Drop for Controller {
     fn drop(&mut self) {
         let _ = self.leave();
