@@ -3,6 +3,7 @@
 
 mod bundled;
 mod compare;
+mod daemon;
 mod demo;
 mod external;
 mod list;
@@ -48,6 +49,16 @@ enum Command {
     Run(run::Run),
     /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
     Demo(demo::Demo),
+    /// Spare this host's bad paths, for every connection: in the foreground, as a service manager wants it
+    Daemon(daemon::Daemon),
+    /// Start the daemon in the background
+    Up(daemon::Up),
+    /// End the daemon and put endpoints, limits and controller back as they were
+    Down(daemon::Down),
+    /// The daemon's paths: what they carry, and why one is spared
+    Status(daemon::Status),
+    /// The same, live and with every subflow
+    Top(daemon::Top),
     /// Completions for a shell, to be sourced
     Completions { shell: clap_complete::Shell },
     #[command(external_subcommand)]
@@ -59,7 +70,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    signals::catch();
+    // The daemon has signals of its own.
+    if !matches!(cli.command, Command::Daemon(_)) {
+        signals::catch();
+    }
     match dispatch(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -78,6 +92,11 @@ fn dispatch(command: Command) -> Outcome {
         Command::Compare(args) => compare::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Demo(args) => demo::main(&args),
+        Command::Daemon(args) => daemon::run(&args),
+        Command::Up(args) => daemon::up(&args),
+        Command::Down(args) => daemon::down(&args),
+        Command::Status(args) => daemon::status(&args),
+        Command::Top(args) => daemon::top(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "multipilot", &mut script);

@@ -1,0 +1,253 @@
+//! The daemon on the real kernel, over emulated Wi-Fi and LTE. These tests need root and MPTCP; with CI=true they fail
+//! where there is neither.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
+
+use mp_scenario::Overrides;
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_multipilot");
+
+/// What every script begins with: the daemon is not to have its own sockets turned to MPTCP.
+const PRELUDE: &str = "cd $(dirname $0)
+unset_preload() { env -u LD_PRELOAD \"$@\"; }
+mp() { unset_preload $BINARY \"$@\" --socket $PWD/control.sock; }
+daemon() { unset_preload $BINARY daemon --config $PWD/daemon.toml --socket $PWD/$1.sock; }
+ip mptcp endpoint flush
+ip mptcp limits set subflow 2 add_addr_accepted 0
+";
+
+/// One emulation at a time. `None` where this machine cannot run any.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let Err(lack) = mp_kernel::check::check() else {
+        return Some(TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    };
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{lack}");
+    // Not eprintln: the harness would hide it.
+    let _ = writeln!(std::io::stderr(), "SKIPPED a test of the daemon: {lack}");
+    None
+}
+
+/// Runs a script on the client's host of a scenario whose one connection it makes; what it leaves lies in the folder.
+fn emulate(folder: &Path, config: &str, scenario: &str, script: &str) {
+    let at = |name: &str| folder.join(name);
+    fs::write(at("daemon.toml"), config).unwrap();
+    fs::write(
+        at("script.sh"),
+        format!("BINARY={BINARY}\n{PRELUDE}{script}"),
+    )
+    .unwrap();
+    let command = format!("sh {}", at("script.sh").display());
+    let read = |file: &Path| fs::read(file);
+    let text = scenario.replace("COMMAND", &command);
+    let experiment = mp_scenario::parse("t.toml", &text, folder, &read, &Overrides::default());
+    let scenario = experiment
+        .expect("the test's scenario is right")
+        .cells
+        .remove(0)
+        .scenario;
+    let (variant, stop) = (&scenario.variants[0], AtomicBool::new(false));
+    mp_testbed::run(&scenario, variant, 1, &mut |_| (), &stop).expect("the run succeeds");
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn text(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn path(folder: &Path, name: &str, interface: &str) -> Value {
+    let said = text(folder, name);
+    let status: Value =
+        serde_json::from_str(&said).unwrap_or_else(|e| panic!("{name}: {e}: {said}"));
+    let paths = status["paths"].as_array().unwrap();
+    let found = paths.iter().find(|p| p["interface"] == interface);
+    found
+        .unwrap_or_else(|| panic!("{interface} is in {status}"))
+        .clone()
+}
+
+#[test]
+fn a_lossy_path_goes_to_backup_and_comes_back() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+daemon control 2> log & sleep 0.5
+head -c 60000000 /dev/zero > body
+curl -s -T body ${MULTIPILOT_URL}0 & upload=$!
+sleep 5; mp status --json > lossy
+sleep 6; mp status --json > clean
+kill $upload; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
+";
+    let scenario = "duration = \"16s\"
+paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }
+paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"400p\" }
+connections = [{ direction = \"upload\", bytes = \"60MB\", command = \"COMMAND\" }]
+variants = [{ controller = \"lia\" }]
+events = [{ at = \"3s\", path = \"wifi\", loss = 0.1 }, { at = \"6s\", path = \"wifi\", loss = 0 }]
+";
+    let config = "controller = \"lia\"\nawareness.parking = \"3s\"\n";
+    emulate(folder.path(), config, scenario, script);
+    let log = text(folder.path(), "log");
+    let lossy = path(folder.path(), "lossy", "wifi");
+    assert_eq!(lossy["priority"], "backup", "{log}");
+    assert!(
+        lossy["why"].as_str().unwrap().contains("loses packets"),
+        "{lossy}"
+    );
+    assert_eq!(path(folder.path(), "lossy", "lte")["priority"], "normal");
+    assert_eq!(
+        path(folder.path(), "clean", "wifi")["priority"],
+        "normal",
+        "{log}"
+    );
+    assert_eq!(
+        text(folder.path(), "after").trim(),
+        "add_addr_accepted 0 subflows 2"
+    );
+}
+
+#[test]
+fn a_download_outlives_the_daemon_and_the_next_one_takes_over() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+echo wifi -50 > signals
+daemon control 2> log & sleep 0.5
+daemon second 2> second; echo $? >> second
+curl -s $MULTIPILOT_URL | sha256sum > first-hash & download=$!
+sleep 1.5; echo wifi -85 > signals
+sleep 1; mp status --json > weak
+kill -9 $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
+sleep 0.3; ip mptcp endpoint show > killed
+daemon control 2> log2 & sleep 0.8
+mp status --json > restarted
+chmod 755 .
+unset_preload setpriv --reuid 65534 --regid 65534 --clear-groups $BINARY status --socket $PWD/control.sock 2> stranger; echo $? >> stranger
+cp daemon.toml good; echo 'awareness.parkin = \"3s\"' > daemon.toml
+kill -HUP $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
+sleep 0.3; cp good daemon.toml
+echo wifi -50 > signals; sleep 1.5; mp status --json > strong
+wait $download
+curl -s $MULTIPILOT_URL | sha256sum > second-hash
+mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
+";
+    let scenario = "duration = \"25s\"
+paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }
+paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"200p\" }
+connections = [{ bytes = \"20MB\", command = \"COMMAND\" }]
+variants = [{ controller = \"linux-reno\" }]
+";
+    let folder = folder.path();
+    let signals = folder.join("signals");
+    let config = format!(
+        "awareness.policy = \"signal-aware\"\nradio.file = \"{}\"\n",
+        signals.display()
+    );
+    emulate(folder, &config, scenario, script);
+    let log2 = text(folder, "log2");
+
+    let second = text(folder, "second");
+    assert!(
+        second.contains("another multipilot daemon (process "),
+        "{second}"
+    );
+    assert!(second.ends_with("\n1\n"), "{second}");
+
+    let weak = path(folder, "weak", "wifi");
+    assert_eq!(
+        (&weak["priority"], &weak["signal_dbm"]),
+        (&"backup".into(), &(-85).into())
+    );
+    assert!(weak["why"].as_str().unwrap().contains("signal"), "{weak}");
+
+    let killed = text(folder, "killed");
+    assert!(killed.contains("subflow backup dev wifi"), "{killed}");
+    assert!(killed.contains("subflow dev lte"), "{killed}");
+
+    // What had moved on each path since the restart: the parked one rests.
+    let (wifi, lte) = (
+        path(folder, "restarted", "wifi"),
+        path(folder, "restarted", "lte"),
+    );
+    assert_eq!(wifi["priority"], "backup");
+    assert_eq!(
+        (&wifi["subflows"], &lte["subflows"]),
+        (&1.into(), &1.into())
+    );
+    let received = |path: &Value| path["received_bytes"].as_u64().unwrap();
+    assert!(received(&lte) > 500_000, "{lte}");
+    assert!(received(&wifi) * 10 < received(&lte), "{wifi} {lte}");
+
+    let stranger = text(folder, "stranger");
+    assert!(stranger.contains("only root and the group"), "{stranger}");
+    assert!(stranger.ends_with("\n2\n"), "{stranger}");
+
+    assert!(log2.contains("the old configuration stays"), "{log2}");
+    assert!(
+        log2.contains("daemon.toml:1:11: awareness.parkin: unknown key"),
+        "{log2}"
+    );
+    assert_eq!(
+        path(folder, "strong", "wifi")["priority"],
+        "normal",
+        "{log2}"
+    );
+
+    let hash = text(folder, "first-hash");
+    assert!(hash.len() > 64, "{hash}");
+    assert_eq!(hash, text(folder, "second-hash"), "the transfer is whole");
+    assert_eq!(
+        text(folder, "after").trim(),
+        "add_addr_accepted 0 subflows 2"
+    );
+}
+
+#[test]
+fn a_configuration_can_be_checked_without_any_privilege() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("daemon.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(BINARY);
+        let output = command
+            .args(["daemon", "--check"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        (output.status.code(), complaint(&output))
+    };
+    assert_eq!(check("controller = \"lia\"\n").0, Some(0));
+    let (code, line) = check("[limits]\nsubflows = 9\n");
+    assert_eq!(code, Some(2));
+    assert!(
+        line.contains("daemon.toml:2:12: limits.subflows: 9 is out of range"),
+        "{line}"
+    );
+    assert_eq!(line.lines().count(), 1, "{line}");
+}
+
+#[test]
+fn without_a_daemon_a_command_says_how_to_start_one() {
+    for command in ["status", "down"] {
+        let mut call = Command::new(BINARY);
+        let output = call
+            .args([command, "--socket", "/nonexistent/control.sock"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            complaint(&output).contains("multipilot up starts one"),
+            "{}",
+            complaint(&output)
+        );
+    }
+}

@@ -1,0 +1,400 @@
+//! The loop.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mp_kernel::diag::Diag;
+use mp_kernel::pm::{EventKind, Events};
+use serde_json::{json, Value};
+use tokio::signal::unix::{signal, SignalKind};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use crate::config::Config;
+use crate::control::{Call, Control, Request};
+use crate::endpoints::{check_alone, Endpoints};
+use crate::links::Links;
+use crate::log::{self, Priority};
+use crate::metrics::Metrics;
+use crate::pilot::Pilot;
+use crate::radio::{FileRadio, Radio};
+use crate::status::{self, Status};
+use crate::Error;
+
+/// While little moves, it looks so often.
+const REST: Duration = Duration::from_secs(1);
+/// How long after the last data it goes on at the policy's pace.
+const LINGER: Duration = Duration::from_secs(3);
+/// Interfaces change in bursts.
+const BURST: Duration = Duration::from_millis(20);
+/// A look may take no more than this share of a core, as one of so many, at work and at rest.
+const WORK_SHARE: u32 = 20;
+const REST_SHARE: u32 = 300;
+/// Between two comparisons of the kernel's endpoints with what they should be: others may change them.
+const REVIEW: Duration = Duration::from_secs(5);
+
+/// Runs in the network namespace of the calling thread until it is told to end. `file` is read again on SIGHUP.
+pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> {
+    let config = load(file.as_deref(), socket.as_deref())?;
+    mp_kernel::check::mptcp().map_err(|lack| {
+        Error::Missing(format!("this machine lacks {} ({})", lack.what, lack.mend))
+    })?;
+    check_alone()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Failed(format!("cannot start a runtime: {e}")))?;
+    let ended = runtime.block_on(async {
+        let mut daemon = Daemon::start(config, file, socket).await?;
+        daemon.work().await.map(|end| (end, daemon))
+    });
+    let (end, daemon) = ended?;
+    let Daemon {
+        endpoints, config, ..
+    } = daemon;
+    match end {
+        End::Leave => {
+            log::line(
+                Priority::Notice,
+                "ending; endpoints and connections stay as they are",
+                &[("socket", &config.socket.display())],
+            );
+            Ok(())
+        }
+        End::Restore(answer) => {
+            let restored = endpoints.restore();
+            let _ = answer.send(match &restored {
+                Ok(()) => json!({"down": true}),
+                Err(e) => json!({"error": e.to_string()}),
+            });
+            // The answer is on its way when the runtime ends.
+            runtime.block_on(tokio::time::sleep(Duration::from_millis(50)));
+            log::line(Priority::Notice, "ending; all is as it was before", &[]);
+            restored
+        }
+    }
+}
+
+enum End {
+    /// SIGTERM: all stays in force, for the next daemon to take over.
+    Leave,
+    /// `down`
+    Restore(tokio::sync::oneshot::Sender<Value>),
+}
+
+struct Daemon {
+    file: Option<PathBuf>,
+    socket: Option<PathBuf>,
+    config: Config,
+    started: Instant,
+    endpoints: Endpoints,
+    links: Links,
+    news: mpsc::Receiver<()>,
+    diag: Diag,
+    pilot: Pilot,
+    radio: Option<FileRadio>,
+    calls: mpsc::Receiver<Call>,
+    sender: mpsc::Sender<Call>,
+    _control: Control,
+    _metrics: Option<Metrics>,
+    looks: u64,
+    look: Duration,
+    busy_until: Instant,
+    review_at: Instant,
+    troubled: Option<String>,
+}
+
+fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
+    let default = Path::new(crate::config::DEFAULT_FILE);
+    let file = file.or(default.exists().then_some(default));
+    let mut config = file.map_or(Ok(Config::default()), Config::load)?;
+    if let Some(socket) = socket {
+        config.socket = socket.to_owned();
+    }
+    Ok(config)
+}
+
+/// Word of new and closing connections. It only hastens the looks, which see all: what is lost of it does no harm.
+fn watch() -> Result<mpsc::Receiver<()>, Error> {
+    let mut events = Events::new()?;
+    let (sender, news) = mpsc::channel(1);
+    let listen = move || {
+        while !sender.is_closed() {
+            match events.next(REST) {
+                Ok(Some(event)) => {
+                    let telling = [EventKind::Established, EventKind::SubflowClosed];
+                    if telling.contains(&event.kind) {
+                        let _ = sender.try_send(());
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    std::thread::sleep(REST);
+                    if let Ok(fresh) = Events::new() {
+                        events = fresh;
+                    }
+                }
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("events".into())
+        .spawn(listen)
+        .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
+    Ok(news)
+}
+
+impl Daemon {
+    async fn start(
+        config: Config,
+        file: Option<PathBuf>,
+        socket: Option<PathBuf>,
+    ) -> Result<Daemon, Error> {
+        let mut endpoints = Endpoints::open()?;
+        let (sender, calls) = mpsc::channel(16);
+        let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
+        let metrics = match config.metrics {
+            Some(address) => Some(Metrics::listen(address, sender.clone()).await?),
+            None => None,
+        };
+        endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
+        endpoints.choose(config.controller.as_deref())?;
+        let links = Links::new()?;
+        let (started, now) = (Instant::now(), 0);
+        let mut pilot = Pilot::new(&config);
+        pilot.links(now, links.list().await?, &config);
+        for endpoint in endpoints.list()? {
+            pilot.take_over(endpoint.address, endpoint.flags.backup);
+        }
+        let mut radio = config.radio_file.clone().map(FileRadio::new);
+        pilot.hear(now, radio.as_mut().map(|r| r as &mut dyn Radio));
+        pilot.start(now);
+        pilot.again();
+        let mut daemon = Daemon {
+            radio,
+            file,
+            socket,
+            started,
+            endpoints,
+            links,
+            news: watch()?,
+            diag: Diag::new()?,
+            pilot,
+            calls,
+            sender,
+            _control: control,
+            _metrics: metrics,
+            looks: 0,
+            look: Duration::ZERO,
+            // What is there may be at work already.
+            busy_until: started + LINGER,
+            review_at: started + REVIEW,
+            troubled: None,
+            config,
+        };
+        log::line(
+            Priority::Notice,
+            "at work",
+            &[
+                ("socket", &daemon.config.socket.display()),
+                ("policy", &daemon.config.policy),
+                ("paths", &daemon.pilot.paths.len()),
+            ],
+        );
+        daemon.apply();
+        Ok(daemon)
+    }
+
+    async fn work(&mut self) -> Result<End, Error> {
+        let failed = |e: std::io::Error| Error::Failed(format!("cannot catch signals: {e}"));
+        let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
+        let mut look_at = Instant::now();
+        loop {
+            tokio::select! {
+                _ = term.recv() => return Ok(End::Leave),
+                _ = int.recv() => return Ok(End::Leave),
+                _ = hup.recv() => { self.reload().await; }
+                call = self.calls.recv() => match call {
+                    Some((Request::Status, answer)) => {
+                        let _ = answer.send(json!(self.status()));
+                    }
+                    Some((Request::Reload, answer)) => {
+                        let _ = answer.send(self.reload().await);
+                    }
+                    Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
+                    None => unreachable!("the daemon has a sender itself"),
+                },
+                whole = self.links.changed() => self.links_changed(whole).await?,
+                // A new connection will soon move data.
+                Some(()) = self.news.recv() => {
+                    if self.busy_until <= Instant::now() {
+                        self.busy_until = Instant::now() + LINGER;
+                        look_at = look_at.min(Instant::now() + BURST);
+                    }
+                }
+                () = sleep_until(look_at.into()) => {
+                    self.look();
+                    look_at = Instant::now() + self.pause();
+                }
+            }
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn pause(&self) -> Duration {
+        match self.busy_until > Instant::now() {
+            true => {
+                Duration::from_micros(self.config.awareness.interval_us).max(self.look * WORK_SHARE)
+            }
+            false => REST.max(self.look * REST_SHARE),
+        }
+    }
+
+    fn look(&mut self) {
+        let began = Instant::now();
+        match self.diag.subflows() {
+            Ok(subflows) => {
+                let now = self.now_us();
+                let radio = self.radio.as_mut().map(|r| r as &mut dyn Radio);
+                if self.pilot.look(now, subflows, radio) {
+                    self.busy_until = began + LINGER;
+                }
+                self.trouble(None);
+            }
+            Err(e) => self.trouble(Some(e.to_string())),
+        }
+        self.apply();
+        self.looks += 1;
+        self.look = (self.look * 7 + began.elapsed()) / 8;
+    }
+
+    /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
+    fn apply(&mut self) {
+        let (wanted, again) = (self.pilot.wanted(), self.pilot.again());
+        let due = Instant::now() >= self.review_at;
+        if !due && again.is_empty() && !self.endpoints.differ(&wanted) {
+            return;
+        }
+        self.review_at = Instant::now() + REVIEW;
+        match self.endpoints.apply(&wanted, &again) {
+            Ok(done) => {
+                for what in done {
+                    let (address, change) = what.split_once(' ').unwrap_or((&what, ""));
+                    let paths = status::paths(&self.pilot, self.now_us());
+                    let path = paths
+                        .iter()
+                        .find(|p| p.addresses.iter().any(|a| a == address));
+                    log::line(
+                        Priority::Info,
+                        change,
+                        &[
+                            ("address", &address),
+                            ("interface", &path.map_or("", |p| &p.interface)),
+                            ("why", &path.map_or("", |p| &p.why)),
+                        ],
+                    );
+                }
+            }
+            Err(e) => self.trouble(Some(e.to_string())),
+        }
+    }
+
+    /// Says what goes wrong once, not at every look.
+    fn trouble(&mut self, what: Option<String>) {
+        if what != self.troubled {
+            if let Some(what) = &what {
+                log::line(Priority::Error, what, &[]);
+                self.troubled = Some(what.clone());
+            }
+        }
+    }
+
+    async fn links_changed(&mut self, whole: bool) -> Result<(), Error> {
+        tokio::time::sleep(BURST).await;
+        if !whole {
+            log::line(
+                Priority::Warning,
+                "lost word of the interfaces; reading all of them again",
+                &[],
+            );
+            self.links = Links::new()?;
+        }
+        let interfaces = self.links.list().await?;
+        // A short burst is one change: what came in meanwhile is in the list.
+        let now = self.now_us();
+        self.pilot.links(now, interfaces, &self.config);
+        self.apply();
+        Ok(())
+    }
+
+    /// A wrong file leaves all as it is.
+    async fn reload(&mut self) -> Value {
+        match self.reconfigure().await {
+            Ok(()) => {
+                log::line(
+                    Priority::Notice,
+                    "configuration read again",
+                    &[("policy", &self.config.policy)],
+                );
+                json!({"reloaded": true})
+            }
+            Err(e) => {
+                log::line(
+                    Priority::Error,
+                    "the old configuration stays",
+                    &[("error", &e)],
+                );
+                json!({"error": format!("the old configuration stays: {e}")})
+            }
+        }
+    }
+
+    async fn reconfigure(&mut self) -> Result<(), Error> {
+        let new = load(self.file.as_deref(), self.socket.as_deref())?;
+        if new.socket != self.config.socket || new.group != self.config.group {
+            return Err(Error::Usage(
+                "the control socket cannot move while the daemon is at work: start it again".into(),
+            ));
+        }
+        if new.metrics != self.config.metrics {
+            self._metrics = match new.metrics {
+                Some(address) => Some(Metrics::listen(address, self.sender.clone()).await?),
+                None => None,
+            };
+        }
+        if new.controller != self.config.controller {
+            self.endpoints.choose(new.controller.as_deref())?;
+        }
+        self.endpoints
+            .set_limits(new.subflows, new.add_addr_accepted)?;
+        self.radio = new.radio_file.clone().map(FileRadio::new);
+        let old = std::mem::replace(&mut self.config, new);
+        let interfaces = self.links.list().await?;
+        let now = self.now_us();
+        self.pilot.reconfigure(now, &old, &self.config);
+        self.pilot.links(now, interfaces, &self.config);
+        self.apply();
+        Ok(())
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            schema: 1,
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            policy: self.config.policy.clone(),
+            controller: self.endpoints.controller().map(str::to_owned),
+            connections: self.pilot.traffic.connections.len(),
+            looks: self.looks,
+            look_ms: self.look.as_secs_f64() * 1e3,
+            paths: status::paths(&self.pilot, self.now_us()),
+            subflows: status::subflows(&self.pilot),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The in-kernel path manager's endpoints and limits, and the way back to how they were.
+//!
+//! What was changed stands in a file beside a lock that says who is at work; the next daemon goes on from there, however
+//! the last one ended, and `down` goes the way back.
+
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use mp_kernel::controller::{self, Controller};
+use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+use crate::pilot::Wanted;
+use crate::Error;
+
+pub const FOLDER: &str = "/run/multipilot";
+const CONTROLLER: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// How things were.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Before {
+    subflows: u32,
+    add_addr_accepted: u32,
+    /// Endpoints of ours.
+    added: Vec<IpAddr>,
+    /// Endpoints of others, each with its backup flag.
+    adopted: Vec<(IpAddr, bool)>,
+    /// Default congestion controller, where we have set another one.
+    controller: Option<String>,
+    /// Kernel name of that other one.
+    ours: Option<String>,
+}
+
+pub struct Endpoints {
+    manager: PathManager,
+    before: Before,
+    file: PathBuf,
+    controller: Option<Controller>,
+    /// What was asked for last.
+    applied: Vec<Wanted>,
+    lock: Flock<File>,
+}
+
+impl Endpoints {
+    /// For the network namespace of the calling thread.
+    pub fn open() -> Result<Endpoints, Error> {
+        let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{FOLDER}: {e}"));
+        fs::create_dir_all(FOLDER).map_err(|e| failed(&e))?;
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(|e| failed(&e))?;
+        let cookie = mp_kernel::choose::namespace_cookie(namespace.as_fd())?;
+        let lock = lock(&Path::new(FOLDER).join(format!("daemon-{cookie:x}.lock")))?;
+        let manager = PathManager::new()?;
+        let file = Path::new(FOLDER).join(format!("daemon-{cookie:x}.json"));
+        let saved = fs::read_to_string(&file)
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok());
+        let before = match saved {
+            Some(before) => before,
+            None => {
+                let limits = manager.limits()?;
+                Before {
+                    subflows: limits.subflows,
+                    add_addr_accepted: limits.add_addr_accepted,
+                    ..Before::default()
+                }
+            }
+        };
+        let endpoints = Endpoints {
+            manager,
+            before,
+            file,
+            controller: None,
+            applied: Vec::new(),
+            lock,
+        };
+        endpoints.save()?;
+        Ok(endpoints)
+    }
+
+    /// Those that are there now.
+    pub fn list(&self) -> Result<Vec<Endpoint>, Error> {
+        let all = self.manager.endpoints()?;
+        Ok(all.into_iter().filter(|e| !e.flags.implicit).collect())
+    }
+
+    pub fn set_limits(&self, subflows: u32, add_addr_accepted: u32) -> Result<(), Error> {
+        let limits = Limits {
+            subflows,
+            add_addr_accepted,
+        };
+        Ok(self.manager.set_limits(limits)?)
+    }
+
+    /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew. Returns what it did.
+    /// Endpoints of others are changed in nothing but their backup flag, and never deleted for good.
+    pub fn apply(&mut self, wanted: &[Wanted], again: &[IpAddr]) -> Result<Vec<String>, Error> {
+        let there = self.list()?;
+        let at = |address: IpAddr| there.iter().find(|e| e.address == address);
+        let mut done = Vec::new();
+        for endpoint in &there {
+            let ours = self.before.added.contains(&endpoint.address);
+            if ours && !wanted.iter().any(|w| w.address == endpoint.address) {
+                self.manager.delete_endpoint(endpoint)?;
+                self.before.added.retain(|a| *a != endpoint.address);
+                done.push(format!("{} no longer used", endpoint.address));
+            }
+        }
+        for w in wanted {
+            let known = self.before.adopted.iter().any(|(a, _)| *a == w.address);
+            match at(w.address) {
+                Some(e) if !known && !self.before.added.contains(&w.address) => {
+                    self.before.adopted.push((w.address, e.flags.backup));
+                }
+                None if !self.before.added.contains(&w.address) => {
+                    self.before.added.push(w.address);
+                }
+                _ => {}
+            }
+        }
+        // First the way back, then the changes.
+        self.save()?;
+        for w in wanted {
+            let fresh = Endpoint {
+                interface: Some(w.interface),
+                ..Endpoint::new(
+                    w.address,
+                    Flags {
+                        backup: w.backup,
+                        ..Flags::SUBFLOW
+                    },
+                )
+            };
+            match at(w.address) {
+                Some(old) if again.contains(&w.address) => {
+                    let mut anew = old.clone();
+                    anew.flags.backup = w.backup;
+                    self.manager.delete_endpoint(old)?;
+                    self.manager.add_endpoint(&anew)?;
+                    done.push(format!("{} opened again", w.address));
+                }
+                Some(_) => {}
+                None => {
+                    self.manager.add_endpoint(&fresh)?;
+                    done.push(format!("{} used", w.address));
+                }
+            }
+        }
+        // First the promotions: never a moment without a normal endpoint.
+        for backup in [false, true] {
+            for w in wanted.iter().filter(|w| w.backup == backup) {
+                let Some(old) = at(w.address).filter(|e| e.flags.backup != backup) else {
+                    continue;
+                };
+                if !again.contains(&w.address) {
+                    let mut changed = old.clone();
+                    changed.flags.backup = backup;
+                    self.manager.set_endpoint_flags(&changed)?;
+                    let to = if backup { "backup" } else { "normal" };
+                    done.push(format!("{} set to {to}", w.address));
+                }
+            }
+        }
+        self.applied = wanted.to_vec();
+        Ok(done)
+    }
+
+    /// From what was asked for last.
+    pub fn differ(&self, wanted: &[Wanted]) -> bool {
+        self.applied != wanted
+    }
+
+    /// The congestion controller of new sockets; `None` goes back to the one from before.
+    pub fn choose(&mut self, name: Option<&str>) -> Result<(), Error> {
+        let failed = |e: std::io::Error| Error::Failed(format!("{CONTROLLER}: {e}"));
+        let Some(name) = name else {
+            if let Some(before) = self.before.controller.take() {
+                fs::write(CONTROLLER, &before).map_err(failed)?;
+            }
+            self.before.ours = None;
+            if let Some(controller) = self.controller.take() {
+                controller.unkeep()?;
+            }
+            return self.save();
+        };
+        let controller = controller::acquire(name, &[])?;
+        // It outlives the daemon, as the endpoints do.
+        controller.keep()?;
+        let now = fs::read_to_string(CONTROLLER).map_err(failed)?;
+        if self.before.controller.is_none() && now.trim() != controller.kernel_name() {
+            self.before.controller = Some(now.trim().to_owned());
+        }
+        self.before.ours = Some(controller.kernel_name().to_owned());
+        self.save()?;
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        mp_kernel::choose::for_namespace(namespace.as_fd(), controller.kernel_name())?;
+        if let Some(old) = self.controller.replace(controller) {
+            if self.controller.as_ref().map(|c| c.kernel_name()) != Some(old.kernel_name()) {
+                old.unkeep()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The name by which the kernel knows the controller that was chosen.
+    pub fn controller(&self) -> Option<&str> {
+        self.controller.as_ref().map(|c| c.kernel_name())
+    }
+
+    /// Goes the way back to how it was before the first daemon.
+    pub fn restore(mut self) -> Result<(), Error> {
+        self.choose(None)?;
+        for endpoint in self.list()? {
+            if self.before.added.contains(&endpoint.address) {
+                self.manager.delete_endpoint(&endpoint)?;
+            }
+            let mut adopted = self.before.adopted.iter();
+            if let Some((_, backup)) = adopted.find(|(a, _)| *a == endpoint.address) {
+                let mut as_before = endpoint.clone();
+                as_before.flags.backup = *backup;
+                self.manager.set_endpoint_flags(&as_before)?;
+            }
+        }
+        self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
+        let _ = fs::remove_file(&self.file);
+        let _ = fs::remove_file(self.file.with_extension("lock"));
+        drop(self.lock);
+        Ok(())
+    }
+
+    /// As a whole or not at all.
+    fn save(&self) -> Result<(), Error> {
+        let text = serde_json::to_string(&self.before).expect("plain data");
+        let fresh = self.file.with_extension("new");
+        fs::write(&fresh, text)
+            .and_then(|()| fs::rename(&fresh, &self.file))
+            .map_err(|e| Error::Failed(format!("{}: {e}", self.file.display())))
+    }
+}
+
+fn lock(path: &Path) -> Result<Flock<File>, Error> {
+    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{}: {e}", path.display()));
+    let open = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    match Flock::lock(
+        open.map_err(|e| failed(&e))?,
+        FlockArg::LockExclusiveNonblock,
+    ) {
+        Ok(lock) => {
+            // For the message below.
+            fs::write(path, std::process::id().to_string()).map_err(|e| failed(&e))?;
+            Ok(lock)
+        }
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
+            let pid = fs::read_to_string(path).unwrap_or_default();
+            Err(Error::Busy(format!(
+                "another multipilot daemon (process {pid}) is at work in this network namespace: multipilot down ends it"
+            )))
+        }
+        Err((_, e)) => Err(failed(&e)),
+    }
+}
+
+/// Refuses to work where somebody else manages the paths.
+pub fn check_alone() -> Result<(), Error> {
+    let kind = fs::read_to_string("/proc/sys/net/mptcp/pm_type").unwrap_or_default();
+    if kind.trim() == "1" {
+        return Err(Error::Busy(
+            "net.mptcp.pm_type is 1 (userspace): some program manages each connection itself; end it, and sysctl -w net.mptcp.pm_type=0".into(),
+        ));
+    }
+    let own = fs::read_link("/proc/thread-self/ns/net").ok();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let process = entry.path();
+        let comm = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        if comm.trim() == "mptcpd" && fs::read_link(process.join("ns/net")).ok() == own {
+            let pid = entry.file_name();
+            return Err(Error::Busy(format!(
+                "mptcpd (process {}) manages the paths of this network namespace: systemctl disable --now mptcp, or leave multipilot's daemon off",
+                pid.to_string_lossy()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+#![forbid(unsafe_code)]
+//! The daemon: path awareness for every connection of this host, or of one network namespace.
+//!
+//! It watches interfaces ([`links`]), keeps the in-kernel path manager's endpoints ([`endpoints`]), looks at what the
+//! connections do ([`traffic`]) and asks the policy ([`pilot`]). `docs/daemon.md` is the user's side.
+
+pub mod config;
+pub mod control;
+pub mod endpoints;
+pub mod links;
+pub mod pilot;
+pub mod radio;
+pub mod status;
+pub mod traffic;
+
+mod daemon;
+mod log;
+mod metrics;
+
+pub use config::Config;
+pub use daemon::run;
+
+/// Each one line: what, where, how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The call or the configuration is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Somebody else is at work.
+    #[error("{0}")]
+    Busy(String),
+    /// This user may not.
+    #[error("{0}")]
+    Denied(String),
+    /// There is no daemon to talk to.
+    #[error("{0}")]
+    Down(String),
+    /// This machine cannot do it.
+    #[error("{0}")]
+    Missing(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<mp_kernel::Error> for Error {
+    fn from(error: mp_kernel::Error) -> Error {
+        match error.exit_code() {
+            2 => Error::Usage(error.to_string()),
+            3 => Error::Missing(error.to_string()),
+            _ => Error::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<mp_kernel::pm::Error> for Error {
+    fn from(error: mp_kernel::pm::Error) -> Error {
+        match error.errno() {
+            Some(nix::libc::EPERM) => Error::Missing(format!(
+                "{error}: it needs CAP_NET_ADMIN (run it with sudo)"
+            )),
+            _ => Error::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<mp_scenario::Error> for Error {
+    fn from(error: mp_scenario::Error) -> Error {
+        Error::Usage(error.to_string())
+    }
+}

@@ -1,0 +1,150 @@
+//! Prometheus' text format over HTTP, on loopback.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::control::{self, Call, Request};
+use crate::status::{PathStatus, Status};
+use crate::Error;
+
+/// Ends when dropped.
+pub struct Metrics(tokio::task::JoinHandle<()>);
+
+impl Metrics {
+    pub async fn listen(address: SocketAddr, calls: mpsc::Sender<Call>) -> Result<Metrics, Error> {
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|e| Error::Failed(format!("metrics.listen: {address}: {e}")))?;
+        Ok(Metrics(tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let calls = calls.clone();
+                let answer = service_fn(move |request: hyper::Request<_>| {
+                    let calls = calls.clone();
+                    async move { Ok::<_, Infallible>(answer(request.uri().path(), &calls).await) }
+                });
+                let http = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
+            }
+        })))
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn answer(path: &str, calls: &mpsc::Sender<Call>) -> Response<Full<Bytes>> {
+    let status = match path {
+        "/metrics" => serde_json::from_value(control::ask(Request::Status, calls).await).ok(),
+        _ => None,
+    };
+    let mut response = Response::new(Full::new(
+        status.as_ref().map(render).unwrap_or_default().into(),
+    ));
+    let kind = "text/plain; version=0.0.4".parse().expect("a header value");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    if status.is_none() {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    response
+}
+
+type Value = fn(&PathStatus) -> f64;
+
+/// Name, type, help and value of what there is of each path.
+const OF_PATHS: &[(&str, &str, &str, Value)] = &[
+    ("path_up", "gauge", "Whether the path can be used", |p| {
+        f64::from(u8::from(p.up))
+    }),
+    ("path_backup", "gauge", "Whether it is in backup", |p| {
+        f64::from(u8::from(p.priority == "backup"))
+    }),
+    ("path_subflows", "gauge", "Established subflows", |p| {
+        p.subflows as f64
+    }),
+    (
+        "path_srtt_seconds",
+        "gauge",
+        "Smoothed round-trip time",
+        |p| p.srtt_ms / 1e3,
+    ),
+    (
+        "path_loss_ratio",
+        "gauge",
+        "Packets lost of late, of those sent or received",
+        |p| p.loss,
+    ),
+    (
+        "path_switches_total",
+        "counter",
+        "Changes between normal and backup",
+        |p| p.switches as f64,
+    ),
+    (
+        "path_sent_bytes_total",
+        "counter",
+        "Payload acknowledged",
+        |p| p.sent_bytes as f64,
+    ),
+    (
+        "path_received_bytes_total",
+        "counter",
+        "Payload received",
+        |p| p.received_bytes as f64,
+    ),
+];
+
+fn render(status: &Status) -> String {
+    let mut out = String::new();
+    let mut plain = |name: &str, kind: &str, help: &str, value: f64| {
+        let _ = writeln!(
+            out,
+            "# HELP multipilot_{name} {help}\n# TYPE multipilot_{name} {kind}\nmultipilot_{name} {value}"
+        );
+    };
+    plain(
+        "connections",
+        "gauge",
+        "MPTCP connections",
+        status.connections as f64,
+    );
+    plain(
+        "looks_total",
+        "counter",
+        "Looks at the connections",
+        status.looks as f64,
+    );
+    plain(
+        "uptime_seconds",
+        "counter",
+        "Since the daemon's start",
+        status.uptime_s,
+    );
+    for (name, kind, help, value) in OF_PATHS {
+        let _ = writeln!(
+            out,
+            "# HELP multipilot_{name} {help}\n# TYPE multipilot_{name} {kind}"
+        );
+        for path in &status.paths {
+            let interface = path.interface.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(
+                out,
+                "multipilot_{name}{{interface=\"{interface}\"}} {}",
+                value(path)
+            );
+        }
+    }
+    out
+}

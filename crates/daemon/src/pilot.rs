@@ -1,0 +1,488 @@
+//! Around the policy: this host's interfaces are its paths, what all connections together do on one is its subflow, and
+//! what it asks for becomes the endpoints that the kernel should have. Time is passed in, as µs from any fixed origin.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mp_kernel::diag::Subflow;
+use mp_policy::awareness::{Awareness, Reason};
+use mp_policy::path_manager::{Action, Event, Manage, Path, Rule, State, Subflow as Slot, View};
+
+use crate::config::Config;
+use crate::links::Interface;
+use crate::radio::Radio;
+use crate::traffic::Traffic;
+
+/// A connection of this age has had the time to open its subflows.
+const GROWN_US: u64 = 3_000_000;
+
+/// An endpoint that the kernel should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    pub address: IpAddr,
+    pub interface: i32,
+    pub backup: bool,
+}
+
+/// One interface.
+#[derive(Debug, Clone)]
+pub struct PathState {
+    pub interface: Interface,
+    pub rule: Rule,
+    pub signal_dbm: Option<i32>,
+    /// Usable, and allowed.
+    pub up: bool,
+    /// Endpoints are there.
+    pub open: bool,
+    pub backup: bool,
+    /// Changes between normal and backup so far.
+    pub switches: u64,
+    /// Since when no connection has a subflow here although some are old enough for it, or since the last try.
+    missing: bool,
+    tried_us: u64,
+}
+
+pub struct Pilot {
+    awareness: Awareness,
+    coupled: bool,
+    pub paths: Vec<PathState>,
+    pub traffic: Traffic,
+    looked_us: u64,
+    /// Paths whose endpoints are to be made anew, so that the kernel opens subflows on them again.
+    again: Vec<usize>,
+    started: bool,
+}
+
+impl Pilot {
+    pub fn new(config: &Config) -> Pilot {
+        Pilot {
+            awareness: Awareness::new(config.awareness),
+            coupled: coupled(config),
+            paths: Vec::new(),
+            traffic: Traffic::default(),
+            looked_us: 0,
+            again: Vec::new(),
+            started: false,
+        }
+    }
+
+    /// A new configuration; what the policy knows of the paths stays unless it is to judge by other thresholds.
+    pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
+        self.coupled = coupled(new);
+        if old.awareness != new.awareness {
+            self.awareness = Awareness::new(new.awareness);
+        }
+        let interfaces = self.paths.iter().map(|p| p.interface.clone()).collect();
+        self.links(now_us, interfaces, new);
+        if old.awareness != new.awareness {
+            self.tell(now_us, Event::Established);
+        }
+    }
+
+    /// Endpoints that are there when the daemon begins: taken over.
+    pub fn take_over(&mut self, address: IpAddr, backup: bool) {
+        let mut paths = self.paths.iter_mut();
+        if let Some(path) = paths.find(|p| p.interface.addresses.contains(&address)) {
+            path.open = true;
+            path.backup = backup;
+        }
+    }
+
+    /// All interfaces as they are now.
+    pub fn links(&mut self, now_us: u64, interfaces: Vec<Interface>, config: &Config) {
+        for path in &mut self.paths {
+            let same = |i: &&Interface| i.index == path.interface.index;
+            if !interfaces.iter().any(|i| same(&i)) {
+                (path.interface.up, path.interface.addresses) = (false, Vec::new());
+            }
+        }
+        for interface in interfaces {
+            if config.ignores(&interface.name) {
+                continue;
+            }
+            let by_index = |p: &PathState| p.interface.index == interface.index;
+            // A modem that is plugged in again comes under its old name, or may.
+            let by_name = |p: &PathState| p.interface.name == interface.name && !p.interface.up;
+            let known = self
+                .paths
+                .iter()
+                .position(by_index)
+                .or_else(|| self.paths.iter().position(by_name));
+            match known {
+                Some(at) => self.paths[at].interface = interface,
+                None if interface.addresses.is_empty() => {}
+                None => self.paths.push(PathState {
+                    interface,
+                    rule: Rule::None,
+                    signal_dbm: None,
+                    up: false,
+                    open: false,
+                    backup: false,
+                    switches: 0,
+                    missing: false,
+                    tried_us: 0,
+                }),
+            }
+        }
+        for at in 0..self.paths.len() {
+            let path = &mut self.paths[at];
+            path.rule = config.rule(&path.interface.name);
+            let ignored = config.ignores(&path.interface.name);
+            let up = path.interface.up
+                && !path.interface.addresses.is_empty()
+                && path.rule != Rule::Untrusted
+                && !ignored;
+            if up == std::mem::replace(&mut path.up, up) || !self.started {
+                continue;
+            }
+            self.tell(
+                now_us,
+                if up {
+                    Event::PathUp(at)
+                } else {
+                    Event::PathDown(at)
+                },
+            );
+        }
+    }
+
+    /// The interfaces and what is to be taken over are known: from now on the policy is asked.
+    pub fn start(&mut self, now_us: u64) {
+        self.started = true;
+        self.looked_us = now_us;
+        self.tell(now_us, Event::Established);
+    }
+
+    /// What the connections do now; and whether much has moved since the last look.
+    pub fn look(
+        &mut self,
+        now_us: u64,
+        subflows: Vec<Subflow>,
+        radio: Option<&mut (dyn Radio + 'static)>,
+    ) -> bool {
+        let elapsed = now_us - std::mem::replace(&mut self.looked_us, now_us);
+        let before = self.traffic.bytes;
+        let paths = &self.paths;
+        let path_of = |ip: IpAddr| {
+            paths
+                .iter()
+                .position(|p| p.interface.addresses.contains(&ip))
+        };
+        self.traffic
+            .look(now_us, elapsed, subflows, paths.len(), path_of);
+        self.hear(now_us, radio);
+        for at in 0..self.paths.len() {
+            self.revive(now_us, at);
+        }
+        self.tell(now_us, Event::Timer);
+        self.traffic.bytes - before > 10_000
+    }
+
+    /// Takes in the interfaces' signals; before [`Pilot::start`] too, so that a weak path taken over stays in backup.
+    pub fn hear(&mut self, now_us: u64, radio: Option<&mut (dyn Radio + 'static)>) {
+        let Some(radio) = radio else { return };
+        for path in &mut self.paths {
+            let since = Duration::from_micros(now_us);
+            path.signal_dbm = radio.signal_dbm(&path.interface.name, since);
+        }
+    }
+
+    /// Tells the policy of paths on which no connection has a subflow any more, and of those that have one again.
+    fn revive(&mut self, now_us: u64, at: usize) {
+        let path = &mut self.paths[at];
+        let live = self.traffic.paths[at].subflows > 0;
+        if path.missing && live {
+            path.missing = false;
+            self.tell(now_us, Event::SubflowEstablished(at));
+        } else if path.open
+            && path.up
+            && now_us >= path.tried_us + GROWN_US
+            && self.traffic.missing_on(at, now_us, GROWN_US)
+        {
+            (path.missing, path.open) = (true, false);
+            let (slot, error) = (at, true);
+            self.tell(
+                now_us,
+                Event::SubflowClosed {
+                    slot,
+                    path: at,
+                    error,
+                },
+            );
+        }
+    }
+
+    fn tell(&mut self, now_us: u64, event: Event) {
+        let mut actions = Vec::new();
+        let (paths, slots) = (self.path_views(), self.slots());
+        let view = self.view(now_us, &paths, &slots);
+        self.awareness.observe(event, &view, &mut actions);
+        for action in actions {
+            match action {
+                Action::Open { path, backup } => {
+                    let state = &mut self.paths[path];
+                    (state.open, state.backup, state.tried_us) = (true, backup, now_us);
+                    self.again.push(path);
+                }
+                Action::Close { slot } => self.paths[slot].open = false,
+                Action::SetBackup { slot, backup } => {
+                    let state = &mut self.paths[slot];
+                    state.switches += u64::from(state.backup != backup);
+                    state.backup = backup;
+                }
+                // The first is for servers; when to look again is the daemon's own affair.
+                Action::Announce { .. } | Action::Wake { .. } => {}
+            }
+        }
+    }
+
+    fn path_views(&self) -> Vec<Path> {
+        let path = |(i, p): (usize, &PathState)| Path {
+            local: i as u8,
+            remote: 0,
+            up: p.up,
+            primary: false,
+            rule: p.rule,
+            signal_dbm: p.signal_dbm,
+        };
+        self.paths.iter().enumerate().map(path).collect()
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        let slot = |(i, p): (usize, &PathState)| Slot {
+            state: match p.open {
+                true => State::Established,
+                false => State::Closed,
+            },
+            path: i,
+            backup: p.backup,
+            stats: self
+                .traffic
+                .paths
+                .get(i)
+                .map_or(Default::default(), |t| t.stats),
+        };
+        self.paths.iter().enumerate().map(slot).collect()
+    }
+
+    fn view<'a>(&self, now_us: u64, paths: &'a [Path], subflows: &'a [Slot]) -> View<'a> {
+        View {
+            now_us,
+            paths,
+            subflows,
+            bytes: self.traffic.bytes,
+            held_us: self.traffic.held_us,
+            window_limit: u64::MAX,
+            // Ours; of the peer's controller nothing is known.
+            coupled: self.coupled && self.traffic.mostly_sends(),
+            client: true,
+        }
+    }
+
+    /// Why each path is in backup.
+    pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
+        let (paths, slots) = (self.path_views(), self.slots());
+        self.awareness.reasons(&self.view(now_us, &paths, &slots))
+    }
+
+    /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel
+    /// takes eight in all.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let open = self.paths.iter().filter(|p| p.open && p.up);
+        open.flat_map(|path| {
+            let addresses = &path.interface.addresses;
+            let first = |v4: bool| addresses.iter().find(move |a| a.is_ipv4() == v4);
+            first(true)
+                .into_iter()
+                .chain(first(false))
+                .map(|&address| Wanted {
+                    address,
+                    interface: path.interface.index,
+                    backup: path.backup,
+                })
+        })
+        .collect()
+    }
+
+    /// Addresses whose endpoints are to be made anew, once.
+    pub fn again(&mut self) -> Vec<IpAddr> {
+        let again = std::mem::take(&mut self.again);
+        let addresses = again.iter().map(|&at| &self.paths[at].interface.addresses);
+        addresses.flatten().copied().collect()
+    }
+}
+
+fn coupled(config: &Config) -> bool {
+    config
+        .controller
+        .as_deref()
+        .and_then(mp_controllers::find)
+        .is_some_and(|c| c.name != "reno" && c.kind == mp_controllers::Kind::Window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mp_kernel::mptcp_info::TcpInfo;
+
+    fn interface(index: i32, name: &str, up: bool) -> Interface {
+        Interface {
+            index,
+            name: name.into(),
+            up,
+            addresses: vec![[10, 0, 0, index as u8].into()],
+        }
+    }
+
+    fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
+        Subflow {
+            token: 7,
+            cookie: host.into(),
+            local: ([10, 0, 0, host], 1000).into(),
+            remote: ([10, 9, 9, 9], 80).into(),
+            backup: false,
+            tcp: TcpInfo {
+                bytes_acked: u64::from(packets) * 1448,
+                data_segs_out: packets,
+                total_retrans: losses,
+                rtt: 10_000,
+                min_rtt: 10_000,
+                ..TcpInfo::default()
+            },
+        }
+    }
+
+    fn started(config: &Config) -> Pilot {
+        let mut pilot = Pilot::new(config);
+        pilot.links(
+            0,
+            vec![interface(1, "wlan0", true), interface(2, "wwan0", true)],
+            config,
+        );
+        pilot.start(0);
+        pilot
+    }
+
+    fn backups(pilot: &Pilot) -> Vec<(i32, bool)> {
+        pilot
+            .wanted()
+            .iter()
+            .map(|w| (w.interface, w.backup))
+            .collect()
+    }
+
+    /// Looks every 50 ms for so many seconds; the first path loses every `nth` packet.
+    fn transfer(pilot: &mut Pilot, from_us: u64, seconds: u64, nth: u32) -> u64 {
+        let mut now = from_us;
+        for step in 1..=seconds * 20 {
+            now += 50_000;
+            let n = (from_us / 50_000 + step) as u32 * 50;
+            let normal = !pilot.paths[0].backup;
+            let sent = if normal { n } else { 0 };
+            pilot.look(
+                now,
+                vec![subflow(1, sent, sent / nth), subflow(2, n * 2, 0)],
+                None,
+            );
+        }
+        now
+    }
+
+    #[test]
+    fn every_interface_becomes_an_endpoint_and_goes_with_its_link() {
+        let config = Config::default();
+        let mut pilot = started(&config);
+        assert_eq!(backups(&pilot), [(1, false), (2, false)]);
+        pilot.links(
+            1,
+            vec![interface(1, "wlan0", false), interface(2, "wwan0", true)],
+            &config,
+        );
+        assert_eq!(backups(&pilot), [(2, false)]);
+        pilot.links(2, vec![interface(2, "wwan0", true)], &config);
+        pilot.links(
+            3,
+            vec![interface(5, "wlan0", true), interface(2, "wwan0", true)],
+            &config,
+        );
+        assert_eq!(
+            backups(&pilot),
+            [(5, false), (2, false)],
+            "unplugged and back under its name"
+        );
+    }
+
+    #[test]
+    fn a_renamed_interface_and_a_new_address_are_followed() {
+        let config = Config::parse("t", "interfaces.lan9.rule = \"metered\"").unwrap();
+        let mut pilot = started(&config);
+        let mut renamed = interface(1, "lan9", true);
+        renamed.addresses = vec![[10, 0, 0, 77].into()];
+        pilot.links(1, vec![renamed, interface(2, "wwan0", true)], &config);
+        pilot.look(50_000, vec![], None);
+        let wanted = pilot.wanted();
+        assert_eq!(wanted[0].address, IpAddr::from([10, 0, 0, 77]));
+        assert!(wanted[0].backup, "the rule of its new name holds");
+    }
+
+    #[test]
+    fn rules_hold_and_ignored_interfaces_are_no_paths() {
+        let text = "interfaces.wwan0.rule = \"metered\"\ninterfaces.wlan1.rule = \"untrusted\"";
+        let config = Config::parse("t", text).unwrap();
+        let mut pilot = Pilot::new(&config);
+        let all = ["wlan0", "wwan0", "wlan1", "docker0"];
+        let interfaces = |up: bool| {
+            let of = |(i, name): (usize, &&str)| interface(i as i32 + 1, name, up || i > 0);
+            all.iter().enumerate().map(of).collect()
+        };
+        pilot.links(0, interfaces(true), &config);
+        pilot.start(0);
+        assert_eq!(backups(&pilot), [(1, false), (2, true)]);
+        pilot.links(1, interfaces(false), &config);
+        assert_eq!(backups(&pilot), [(2, false)], "the metered one stands in");
+    }
+
+    #[test]
+    fn a_lossy_path_goes_to_backup_with_its_reason_and_returns() {
+        // Coupled windows let one path's losses slow down the others, so that no proof of harm is waited for.
+        let text = "controller = \"lia\"\nawareness.parking = \"2s\"";
+        let config = Config::parse("t", text).unwrap();
+        let mut pilot = started(&config);
+        let now = transfer(&mut pilot, 0, 1, 20);
+        assert_eq!(backups(&pilot), [(1, true), (2, false)]);
+        assert_eq!(pilot.reasons(now), [Some(Reason::Loss), None]);
+        transfer(&mut pilot, now, 2, u32::MAX);
+        assert_eq!(backups(&pilot), [(1, false), (2, false)]);
+        assert_eq!(pilot.paths[0].switches, 2);
+    }
+
+    #[test]
+    fn a_path_that_all_connections_have_lost_is_opened_again() {
+        let config = Config::default();
+        let mut pilot = started(&config);
+        pilot.again();
+        let mut now = 0;
+        let mut reopened = Vec::new();
+        for _ in 0..400 {
+            now += 50_000;
+            pilot.look(now, vec![subflow(2, 1, 0)], None);
+            if !pilot.again().is_empty() {
+                reopened.push(now / 1_000_000);
+            }
+        }
+        assert_eq!(reopened, [4, 9, 16], "with growing patience");
+        pilot.look(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
+        assert!(!pilot.paths[0].missing);
+    }
+
+    #[test]
+    fn what_is_there_is_taken_over() {
+        let config = Config::default();
+        let mut pilot = Pilot::new(&config);
+        pilot.links(0, vec![interface(1, "wlan0", true)], &config);
+        pilot.take_over([10, 0, 0, 1].into(), false);
+        pilot.start(0);
+        assert_eq!(backups(&pilot), [(1, false)]);
+        assert!(pilot.again().is_empty(), "no subflow is disturbed");
+    }
+}

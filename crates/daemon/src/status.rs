@@ -1,0 +1,133 @@
+//! What the daemon tells of itself; see `docs/daemon.md` for the fields.
+
+use mp_policy::awareness::Reason;
+use mp_policy::path_manager::Rule;
+use serde::{Deserialize, Serialize};
+
+use crate::pilot::{PathState, Pilot};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub schema: u32,
+    pub version: String,
+    pub pid: u32,
+    pub uptime_s: f64,
+    pub policy: String,
+    /// As the kernel calls it; `None` where the system's is left.
+    pub controller: Option<String>,
+    pub connections: usize,
+    /// Looks at the connections so far, and how long one took of late.
+    pub looks: u64,
+    pub look_ms: f64,
+    pub paths: Vec<PathStatus>,
+    pub subflows: Vec<SubflowStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    pub interface: String,
+    pub addresses: Vec<String>,
+    pub up: bool,
+    pub rule: String,
+    /// `normal`, `backup` or `off`.
+    pub priority: String,
+    /// Why it is not normal; empty where it is.
+    pub why: String,
+    pub subflows: usize,
+    pub rate_mbps: f64,
+    pub srtt_ms: f64,
+    pub min_rtt_ms: f64,
+    pub loss: f64,
+    pub signal_dbm: Option<i32>,
+    pub switches: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubflowStatus {
+    pub token: u32,
+    pub interface: Option<String>,
+    pub local: String,
+    pub remote: String,
+    pub backup: bool,
+    pub rate_mbps: f64,
+    pub rtt_ms: f64,
+}
+
+pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
+    let reasons = pilot.reasons(now_us);
+    let of = |(i, p): (usize, &PathState)| {
+        let traffic = pilot.traffic.paths.get(i).cloned().unwrap_or_default();
+        let (priority, why) = match () {
+            () if !p.interface.up => ("off", "no link"),
+            () if p.interface.addresses.is_empty() => ("off", "no address"),
+            () if p.rule == Rule::Untrusted => ("off", "untrusted, as its rule says"),
+            () if !p.up => ("off", "ignored, as the configuration says"),
+            () if !p.open => (
+                "off",
+                "no connection could open a subflow; tried again later",
+            ),
+            () if p.backup => ("backup", reasons[i].map_or("being changed", why)),
+            () => ("normal", ""),
+        };
+        PathStatus {
+            interface: p.interface.name.clone(),
+            addresses: p
+                .interface
+                .addresses
+                .iter()
+                .map(|a| a.to_string())
+                .collect(),
+            up: p.up,
+            rule: rule(p.rule).into(),
+            priority: priority.into(),
+            why: why.into(),
+            subflows: traffic.subflows,
+            rate_mbps: traffic.rate * 8e-6,
+            srtt_ms: f64::from(traffic.stats.srtt_us) / 1e3,
+            min_rtt_ms: f64::from(traffic.stats.min_rtt_us) / 1e3,
+            loss: traffic.loss,
+            signal_dbm: p.signal_dbm,
+            switches: p.switches,
+            sent_bytes: traffic.sent_bytes,
+            received_bytes: traffic.received_bytes,
+        }
+    };
+    pilot.paths.iter().enumerate().map(of).collect()
+}
+
+pub fn subflows(pilot: &Pilot) -> Vec<SubflowStatus> {
+    let name = |path: usize| pilot.paths.get(path).map(|p| p.interface.name.clone());
+    let of = |s: &crate::traffic::Seen| SubflowStatus {
+        token: s.subflow.token,
+        interface: s.path.and_then(name),
+        local: s.subflow.local.to_string(),
+        remote: s.subflow.remote.to_string(),
+        backup: s.subflow.backup,
+        rate_mbps: s.rate * 8e-6,
+        rtt_ms: f64::from(s.subflow.tcp.rtt) / 1e3,
+    };
+    pilot.traffic.subflows.iter().map(of).collect()
+}
+
+/// A reason, for people.
+fn why(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Loss => "it loses packets, and the others do better without it",
+        Reason::Contribution => "it held up the stream and gave less than it cost",
+        Reason::Signal => "its radio signal is weak",
+        Reason::Rtt => "its round trips are long",
+        Reason::Stalled => "nothing gets through",
+        Reason::Metered => "metered, as its rule says, and another path works",
+    }
+}
+
+fn rule(rule: Rule) -> &'static str {
+    match rule {
+        Rule::None => "none",
+        Rule::Preferred => "preferred",
+        Rule::Metered => "metered",
+        Rule::Untrusted => "untrusted",
+    }
+}

@@ -1,0 +1,39 @@
+//! The reference and the unit file keep up with the code.
+
+use mp_daemon::config::known_keys;
+use mp_daemon::Config;
+
+const REFERENCE: &str = include_str!("../../../docs/daemon.md");
+
+#[test]
+fn every_key_is_in_the_reference() {
+    for (section, keys) in known_keys() {
+        for key in keys {
+            let prefix = match section {
+                "top level" | "thresholds" => "",
+                "interfaces" => "interfaces.NAME.",
+                section => &format!("{section}."),
+            };
+            let named = [
+                format!("`{prefix}{key}"),
+                format!("{{ {key}"),
+                format!(", {key} }}"),
+            ];
+            assert!(
+                named.iter().any(|n| REFERENCE.contains(n)),
+                "docs/daemon.md does not mention {prefix}{key}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_example_is_right() {
+    let example = REFERENCE
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("an example");
+    let config = Config::parse("docs/daemon.md", example).expect("it parses");
+    assert_eq!(config.group.as_deref(), Some("multipilot"));
+}
