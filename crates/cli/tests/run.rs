@@ -137,9 +137,15 @@ fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
         return;
     }
     let host = Namespace::new();
-    sh(&format!("ip -n {} link add d1 type veth peer name d2", host.0));
+    sh(&format!(
+        "ip -n {} link add d1 type veth peer name d2",
+        host.0
+    ));
     sh(&format!("ip -n {} addr add 10.78.1.1/24 dev d1", host.0));
-    sh(&format!("ip -n {0} link set d1 up && ip -n {0} link set d2 up", host.0));
+    sh(&format!(
+        "ip -n {0} link set d1 up && ip -n {0} link set d2 up",
+        host.0
+    ));
     let endpoints = || sh(&format!("ip -n {} mptcp endpoint", host.0));
     let limits = || sh(&format!("ip -n {} mptcp limits", host.0));
     let before = limits();
