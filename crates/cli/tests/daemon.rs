@@ -18,6 +18,7 @@ const PRELUDE: &str = "cd $(dirname $0)
 unset_preload() { env -u LD_PRELOAD \"$@\"; }
 mp() { unset_preload $BINARY \"$@\" --socket $PWD/control.sock; }
 daemon() { unset_preload $BINARY daemon --config $PWD/daemon.toml --socket $PWD/$1.sock; }
+calm() { while mp status --json | grep -q '\"connections\": [1-9]'; do sleep 0.2; done; }
 ip mptcp endpoint flush
 ip mptcp limits set subflow 2 add_addr_accepted 0
 ";
@@ -85,9 +86,9 @@ head -c 60000000 /dev/zero > body
 curl -s -T body ${MULTIPILOT_URL}0 & upload=$!
 sleep 5; mp status --json > lossy
 sleep 6; mp status --json > clean
-kill $upload; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
+kill $upload; calm; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
 ";
-    let scenario = "duration = \"16s\"
+    let scenario = "duration = \"18s\"
 paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }
 paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"400p\" }
 connections = [{ direction = \"upload\", bytes = \"60MB\", command = \"COMMAND\" }]
@@ -138,7 +139,7 @@ sleep 0.3; cp good daemon.toml
 echo wifi -50 > signals; sleep 1.5; mp status --json > strong
 wait $download
 curl -s $MULTIPILOT_URL | sha256sum > second-hash
-mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
+calm; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
 ";
     let scenario = "duration = \"25s\"
 paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }

@@ -50,7 +50,10 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     });
     let (end, daemon) = ended?;
     let Daemon {
-        endpoints, config, ..
+        endpoints,
+        config,
+        mut diag,
+        ..
     } = daemon;
     match end {
         End::Leave => {
@@ -62,15 +65,31 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
             Ok(())
         }
         End::Restore(answer) => {
-            let restored = endpoints.restore();
-            let _ = answer.send(match &restored {
-                Ok(()) => json!({"down": true}),
+            let restored = diag
+                .subflows()
+                .map_err(Error::from)
+                .and_then(|subflows| endpoints.restore(&subflows));
+            let answered = match &restored {
+                Ok(stay) => json!({"down": true, "endpoints_in_use": stay}),
                 Err(e) => json!({"error": e.to_string()}),
-            });
+            };
+            let _ = answer.send(answered);
             // The answer is on its way when the runtime ends.
-            runtime.block_on(tokio::time::sleep(Duration::from_millis(50)));
-            log::line(Priority::Notice, "ending; all is as it was before", &[]);
-            restored
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+            let stay = restored?;
+            for address in &stay {
+                log::line(
+                    Priority::Warning,
+                    "endpoint stays: a connection has no other subflow",
+                    &[("address", address)],
+                );
+            }
+            log::line(
+                Priority::Notice,
+                "ending",
+                &[("endpoints_left", &stay.len())],
+            );
+            Ok(())
         }
     }
 }
@@ -281,7 +300,12 @@ impl Daemon {
             return;
         }
         self.review_at = Instant::now() + REVIEW;
-        match self.endpoints.apply(&wanted, &again) {
+        let applied = self
+            .diag
+            .subflows()
+            .map_err(Error::from)
+            .and_then(|subflows| self.endpoints.apply(&wanted, &again, &subflows));
+        match applied {
             Ok(done) => {
                 for what in done {
                     let (address, change) = what.split_once(' ').unwrap_or((&what, ""));

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use mp_kernel::controller::{self, Controller};
+use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -96,14 +97,26 @@ impl Endpoints {
 
     /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew. Returns what it did.
     /// Endpoints of others are changed in nothing but their backup flag, and never deleted for good.
-    pub fn apply(&mut self, wanted: &[Wanted], again: &[IpAddr]) -> Result<Vec<String>, Error> {
+    /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
+    pub fn apply(
+        &mut self,
+        wanted: &[Wanted],
+        again: &[IpAddr],
+        subflows: &[Subflow],
+    ) -> Result<Vec<String>, Error> {
         let there = self.list()?;
+        // Those in use need no second opening.
+        let used = |a: &IpAddr| subflows.iter().any(|s| s.local.ip() == *a);
+        let again: Vec<IpAddr> = again.iter().filter(|a| !used(a)).copied().collect();
+        let mut gone = Vec::new();
         let at = |address: IpAddr| there.iter().find(|e| e.address == address);
         let mut done = Vec::new();
         for endpoint in &there {
             let ours = self.before.added.contains(&endpoint.address);
-            if ours && !wanted.iter().any(|w| w.address == endpoint.address) {
+            let unwanted = ours && !wanted.iter().any(|w| w.address == endpoint.address);
+            if unwanted && !indispensable(endpoint.address, &gone, subflows) {
                 self.manager.delete_endpoint(endpoint)?;
+                gone.push(endpoint.address);
                 self.before.added.retain(|a| *a != endpoint.address);
                 done.push(format!("{} no longer used", endpoint.address));
             }
@@ -209,25 +222,42 @@ impl Endpoints {
         self.controller.as_ref().map(|c| c.kernel_name())
     }
 
-    /// Goes the way back to how it was before the first daemon.
-    pub fn restore(mut self) -> Result<(), Error> {
+    /// Goes the way back to how it was before the first daemon. Returns the endpoints that had to stay, because some
+    /// connection has no subflow but theirs; the next daemon knows them for its own.
+    pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
         self.choose(None)?;
-        for endpoint in self.list()? {
-            if self.before.added.contains(&endpoint.address) {
-                self.manager.delete_endpoint(&endpoint)?;
-            }
-            let mut adopted = self.before.adopted.iter();
-            if let Some((_, backup)) = adopted.find(|(a, _)| *a == endpoint.address) {
-                let mut as_before = endpoint.clone();
+        let mut gone = Vec::new();
+        let (mut there, mut stay) = (self.list()?, Vec::new());
+        // Those that rest go first.
+        there.sort_by_key(|e| !e.flags.backup);
+        for endpoint in there {
+            let address = endpoint.address;
+            let mut as_before = endpoint.clone();
+            if self.before.added.contains(&address) {
+                if !indispensable(address, &gone, subflows) {
+                    self.manager.delete_endpoint(&endpoint)?;
+                    gone.push(address);
+                    continue;
+                }
+                stay.push(address);
+                as_before.flags.backup = false;
+            } else if let Some((_, backup)) = self.before.adopted.iter().find(|a| a.0 == address) {
                 as_before.flags.backup = *backup;
+            }
+            if as_before != endpoint {
                 self.manager.set_endpoint_flags(&as_before)?;
             }
         }
         self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
-        let _ = fs::remove_file(&self.file);
-        let _ = fs::remove_file(self.file.with_extension("lock"));
+        if stay.is_empty() {
+            let _ = fs::remove_file(&self.file);
+            let _ = fs::remove_file(self.file.with_extension("lock"));
+        } else {
+            self.before.added.clone_from(&stay);
+            self.save()?;
+        }
         drop(self.lock);
-        Ok(())
+        Ok(stay)
     }
 
     /// As a whole or not at all.
@@ -238,6 +268,18 @@ impl Endpoints {
             .and_then(|()| fs::rename(&fresh, &self.file))
             .map_err(|e| Error::Failed(format!("{}: {e}", self.file.display())))
     }
+}
+
+/// Whether a connection has no subflow but at this address and at those that are gone.
+fn indispensable(address: IpAddr, gone: &[IpAddr], subflows: &[Subflow]) -> bool {
+    let elsewhere = |token: u32| {
+        subflows.iter().any(|s| {
+            let local = s.local.ip();
+            s.token == token && local != address && !gone.contains(&local)
+        })
+    };
+    let mut here = subflows.iter().filter(|s| s.local.ip() == address);
+    here.any(|s| !elsewhere(s.token))
 }
 
 fn lock(path: &Path) -> Result<Flock<File>, Error> {
@@ -288,4 +330,28 @@ pub fn check_alone() -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_stays_while_a_connection_has_no_other() {
+        let subflow = |token, host: u8| Subflow {
+            token,
+            cookie: 0,
+            local: ([10, 0, 0, host], 1).into(),
+            remote: ([10, 9, 9, 9], 80).into(),
+            backup: false,
+            tcp: Default::default(),
+        };
+        let address = |host: u8| IpAddr::from([10, 0, 0, host]);
+        let both = [subflow(7, 1), subflow(7, 2)];
+        assert!(!indispensable(address(1), &[], &both));
+        assert!(indispensable(address(1), &[address(2)], &both));
+        let another = [subflow(7, 1), subflow(7, 2), subflow(8, 1)];
+        assert!(indispensable(address(1), &[], &another));
+        assert!(!indispensable(address(3), &[], &another));
+    }
 }

@@ -128,7 +128,15 @@ pub fn up(args: &Up) -> Outcome {
 }
 
 pub fn down(args: &Down) -> Outcome {
-    ask(&args.socket.path, Request::Down).map(drop)
+    let answer = ask(&args.socket.path, Request::Down)?;
+    for address in answer["endpoints_in_use"].as_array().into_iter().flatten() {
+        let address = address.as_str().unwrap_or_default();
+        let _ = writeln!(
+            std::io::stderr(),
+            "multipilot: the endpoint {address} stays: a connection has no other subflow (later: up and down again)"
+        );
+    }
+    Ok(())
 }
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
