@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,12 @@ impl Folder {
                     let (scenario, world) = (found.scenario, found.world);
                     return Err(foreign(format!(
                         "holds another comparison ({scenario}, {world} world)"
+                    )));
+                }
+                let cut = (0..found.rows.len()).find(|&index| !is_whole(path, index));
+                if let Some(index) = cut {
+                    return Err(foreign(format!(
+                        "runs/{index:04}: a table of this run is missing or cut short"
                     )));
                 }
                 // What failed gets another chance.
@@ -234,6 +240,21 @@ fn readable(path: &Path) -> io::Result<()> {
 
 fn run_folder(path: &Path, index: usize) -> PathBuf {
     path.join("runs").join(format!("{index:04}"))
+}
+
+/// Whether both tables of a row end as Arrow files do. Reading them all would make going on from thousands of runs slow.
+fn is_whole(path: &Path, index: usize) -> bool {
+    const END: &[u8; 6] = b"ARROW1";
+    let ends = |name: &str| -> io::Result<bool> {
+        let mut file = File::open(run_folder(path, index).join(name))?;
+        file.seek(SeekFrom::End(-(END.len() as i64)))?;
+        let mut last = [0; END.len()];
+        file.read_exact(&mut last)?;
+        Ok(&last == END)
+    };
+    ["transfers.arrow", "samples.arrow"]
+        .iter()
+        .all(|name| ends(name).unwrap_or(false))
 }
 
 fn read_document(text: &str) -> Result<Document, String> {

@@ -228,3 +228,28 @@ fn the_document_has_the_columns_that_outsiders_use() {
     }
     assert!(value["rows"][0]["ben"].is_null());
 }
+
+#[test]
+fn a_record_with_damaged_tables_is_not_continued() {
+    type Damage = fn(&Path);
+    let damages: [Damage; 2] = [
+        |table| fs::remove_file(table).unwrap(),
+        |table| fs::write(table, &fs::read(table).unwrap()[..10]).unwrap(),
+    ];
+    for damage in damages {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Folder::open(dir.path(), Document::new("s", "S", "sim"), "x = 1\n");
+        let mut folder = open().unwrap();
+        folder.append(row(1), &run()).unwrap();
+        folder.append(row(2), &run()).unwrap();
+        folder.flush().unwrap();
+        drop(folder);
+        drop(open().expect("a whole record is continued"));
+        damage(&dir.path().join("runs/0001/samples.arrow"));
+        let line = open().unwrap_err().to_string();
+        assert!(
+            line.contains("runs/0001: a table of this run is missing or cut short"),
+            "{line}"
+        );
+    }
+}
