@@ -9,7 +9,7 @@ use clap::Args;
 use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
 use mp_scenario::{Experiment, Overrides};
 
-use crate::outcome::{print, usage, Failure, Outcome};
+use crate::outcome::{print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
@@ -112,10 +112,10 @@ fn capture(experiment: &Experiment, world: World, file: &Path) -> Outcome {
         BufWriter::new(out),
     )
     .map_err(|e| Failure::Run(format!("{name}: {e}")))?;
-    eprintln!(
+    say(&format!(
         "packets of {} with seed {} in {name}",
         scenario.variants[0].name, scenario.seed
-    );
+    ));
     Ok(())
 }
 
@@ -165,7 +165,10 @@ fn run_missing(
     let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));
     let jobs: Vec<Job> = all.into_iter().filter(missing).collect();
     if jobs.len() < total {
-        eprintln!("resuming: {} of {total} runs are done", total - jobs.len());
+        say(&format!(
+            "resuming: {} of {total} runs are done",
+            total - jobs.len()
+        ));
     }
     let longest = experiment
         .cells
@@ -173,7 +176,10 @@ fn run_missing(
         .map(|c| c.scenario.duration.as_secs_f64())
         .fold(0.0, f64::max);
     if world == World::Kernel && !jobs.is_empty() {
-        eprintln!("{} runs in real time, at most {longest} s each", jobs.len());
+        say(&format!(
+            "{} runs in real time, at most {longest} s each",
+            jobs.len()
+        ));
     }
     let mut progress = Progress::new(jobs.len(), longest);
     runner::run(world, &jobs, &mut progress, &mut |job, result, progress| {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::compare::{self, Compare};
-use crate::outcome::Outcome;
+use crate::outcome::{print, say, Outcome};
 use crate::world::{kernel_lacks, World};
 use crate::{bundled, external, names};
 
@@ -25,7 +25,7 @@ pub struct Demo {
 pub fn main(args: &Demo) -> Outcome {
     let world = match (args.world, kernel_lacks()) {
         (None, Some(what)) => {
-            eprintln!("{what}: so this demo runs in the simulator.");
+            say(&format!("{what}: so this demo runs in the simulator."));
             World::Sim
         }
         (asked, _) => World::choose(asked)?,
@@ -45,11 +45,11 @@ pub fn main(args: &Demo) -> Outcome {
         json: false,
     };
     let experiment = bundled::builtin(SCENARIO, &compare.overrides())?;
-    eprintln!(
+    say(&format!(
         "{}: {}",
         experiment.title,
         experiment.cells[0].scenario.description.trim()
-    );
+    ));
     if let Some(folder) = compare::compare(&experiment, world, &compare)? {
         report(&folder);
     }
@@ -66,7 +66,7 @@ fn available(world: World) -> Vec<String> {
         let mut one = scenario.clone();
         one.variants.retain(|v| v.controller == *name);
         names::check(&one, world)
-            .map_err(|e| eprintln!("left out: {e}"))
+            .map_err(|e| say(&format!("left out: {e}")))
             .is_ok()
     };
     scenario
@@ -80,7 +80,7 @@ fn available(world: World) -> Vec<String> {
 fn report(folder: &std::path::Path) {
     let page = folder.join("report.html");
     let Some(program) = external::find("report") else {
-        println!("report: there is no multipilot-report on the PATH; make python builds it, then multipilot report {}", folder.display());
+        print(&format!("report: there is no multipilot-report on the PATH; make python builds it, then multipilot report {}\n", folder.display()));
         return;
     };
     let done = Command::new(program)
@@ -89,10 +89,12 @@ fn report(folder: &std::path::Path) {
         .stdout(Stdio::null())
         .status();
     match done {
-        Ok(status) if status.success() && page.is_file() => println!("report: {}", page.display()),
-        _ => println!(
-            "report: multipilot report {} did not work; the record is complete without it",
+        Ok(status) if status.success() && page.is_file() => {
+            print(&format!("report: {}\n", page.display()))
+        }
+        _ => print(&format!(
+            "report: multipilot report {} did not work; the record is complete without it\n",
             folder.display()
-        ),
+        )),
     }
 }

@@ -75,11 +75,12 @@ fn main() -> ExitCode {
         signals::catch();
     }
     match dispatch(cli.command) {
+        Ok(()) if outcome::lost_output() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let line = failure.to_string();
             if !line.is_empty() {
-                eprintln!("multipilot: {line}");
+                outcome::say(&format!("multipilot: {line}"));
             }
             ExitCode::from(failure.code())
         }
@@ -138,6 +139,6 @@ fn refuse(error: &clap::Error) -> ExitCode {
             format!("{line}; see multipilot --help")
         },
     );
-    eprintln!("multipilot: {failure}");
+    outcome::say(&format!("multipilot: {failure}"));
     ExitCode::from(failure.code())
 }

@@ -1,7 +1,8 @@
 //! How a command ends: the exit codes, each with its one line.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a command did not end well.
 #[derive(Debug)]
@@ -48,8 +49,26 @@ pub fn usage(error: impl fmt::Display) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-/// Puts a whole text on stdout. A reader that has seen enough (`| head`) is no error.
+/// Whether text for stdout was lost.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Puts a whole text on stdout. A reader that has seen enough (`| head`) is no error; a full disk is, and `main` ends so.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            say(&format!("multipilot: cannot write to stdout: {error}"));
+            LOST.store(true, Ordering::Relaxed);
+        }
+        _ => {}
+    }
+}
+
+pub fn lost_output() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Puts a line on stderr. Unlike `eprintln!`, a reader that is gone does not end the work with a panic.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

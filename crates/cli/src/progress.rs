@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::outcome::say;
+
 pub struct Progress {
     bar: Option<ProgressBar>,
     total: usize,
@@ -77,7 +79,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_position((self.done as f64 * STEPS) as u64);
         } else if self.is_due() {
-            eprintln!("[{}/{}] {line}", self.done, self.total);
+            say(&format!("[{}/{}] {line}", self.done, self.total));
         }
     }
 
@@ -97,8 +99,8 @@ impl Progress {
     /// A line that must not be overwritten by the bar.
     pub fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
         }
     }
 }

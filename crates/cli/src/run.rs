@@ -9,7 +9,7 @@ use mp_kernel::host::{self, Paths};
 use mp_kernel::{check, child, controller, preload};
 
 use crate::external;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
 A statically linked program asks the kernel for its sockets without libc and stays with TCP; so does one with the
@@ -106,7 +106,7 @@ fn locate(program: &OsString) -> Option<PathBuf> {
 }
 
 fn say(code: u8, line: &str) -> u8 {
-    eprintln!("multipilot: {line}");
+    outcome::say(&format!("multipilot: {line}"));
     code
 }
 

@@ -325,3 +325,36 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let reply = Reply::from(child.wait_with_output().unwrap());
     assert_eq!(reply.err, "0\n");
 }
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = || fs::File::create("/dev/full").expect("Linux has it");
+    let reply = Reply::from(multipilot().arg("list").stdout(full()).output().unwrap());
+    assert_eq!(reply.code, 1);
+    assert!(
+        reply
+            .err
+            .starts_with("multipilot: cannot write to stdout: "),
+        "{}",
+        reply.err
+    );
+    assert_eq!(reply.err.lines().count(), 1);
+}
+
+#[test]
+fn messages_that_nobody_can_read_do_not_end_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("record");
+    let full = fs::File::create("/dev/full").expect("Linux has it");
+    let reply = Reply::from(
+        multipilot()
+            .args(["compare", "wifi-lte", "--world", "sim", "--duration", "1s"])
+            .args(["--controllers", "lia", "--out"])
+            .arg(&out)
+            .stderr(full)
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(reply.code, 0);
+    assert!(out.join("result.json").is_file());
+}
