@@ -138,7 +138,9 @@ kill -HUP $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
 sleep 0.3; cp good daemon.toml
 echo wifi -50 > signals; sleep 1.5; mp status --json > strong
 wait $download
-curl -s $MULTIPILOT_URL | sha256sum > second-hash
+curl -s $MULTIPILOT_URL | sha256sum > second-hash & download=$!
+sleep 1.5; mp down 2> down; ip mptcp endpoint show > used; wait $download
+daemon control & sleep 0.5
 calm; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
 ";
     let scenario = "duration = \"25s\"
@@ -205,11 +207,16 @@ variants = [{ controller = \"linux-reno\" }]
 
     let hash = text(folder, "first-hash");
     assert!(hash.len() > 64, "{hash}");
-    assert_eq!(hash, text(folder, "second-hash"), "the transfer is whole");
-    assert_eq!(
-        text(folder, "after").trim(),
-        "add_addr_accepted 0 subflows 2"
-    );
+    let again = text(folder, "second-hash");
+    assert_eq!(hash, again, "both transfers are whole");
+
+    // Put back in mid-transfer, with the one endpoint left that the transfer cannot do without; later that one too.
+    let down = text(folder, "down");
+    assert!(down.contains("stays: a connection has no other subflow"));
+    let used = text(folder, "used");
+    assert_eq!(used.matches(" id ").count(), 1, "{used}");
+    let after = text(folder, "after");
+    assert_eq!(after.trim(), "add_addr_accepted 0 subflows 2");
 }
 
 #[test]
