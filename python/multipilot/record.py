@@ -156,12 +156,12 @@ def _read_document(folder: Path) -> dict[str, Any]:
             f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote"
         ) from None
     except (OSError, json.JSONDecodeError) as error:
-        raise RecordError(f"{file}: {error}; run the comparison again with the same --out to complete it") from None
+        raise RecordError(f"{file}: {error}; run the comparison again with another --out") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         found = document.get("schema") if isinstance(document, dict) else None
         raise RecordError(f"{file}: schema {found!r}, this version reads {SCHEMA_VERSION}; update multipilot")
     if not isinstance(document.get("rows"), list):
-        raise RecordError(f"{file}: no rows; run the comparison again with the same --out to complete it")
+        raise RecordError(f"{file}: no rows; run the comparison again with another --out")
     return document
 
 
@@ -171,7 +171,7 @@ def _read_arrow(file: Path) -> pa.Table:
             table = ipc.open_file(source).read_all()
     except (pa.ArrowInvalid, OSError) as error:
         raise RecordError(
-            f"{file}: not an Arrow IPC file ({error}); delete the folder of this run and compare again"
+            f"{file}: not an Arrow IPC file ({error}); run the comparison again with another --out"
         ) from None
     return _plain_text(table)
 

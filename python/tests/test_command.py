@@ -57,3 +57,11 @@ def test_agree_of_no_cell_is_a_wrong_call() -> None:
     assert done.returncode == 2
     assert "no such cell" in done.stderr
     assert command("agree", "--budget", "60").returncode == 2
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = command("agree", "--quick", "--out", str(tmp_path / "file" / "out"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "choose a folder that can be written with --out" in done.stderr

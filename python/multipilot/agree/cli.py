@@ -49,6 +49,8 @@ def agree(
         console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in grid.cells()[:3])}, …")
     kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs or 1))
     try:
+        # Before minutes of simulation, not after.
+        out.mkdir(parents=True, exist_ok=True)
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
         wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
         if jobs is None and not quick and kernel.missing(wanted):
@@ -64,6 +66,8 @@ def agree(
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:
         console.fail(str(error), console.CANNOT_HERE)
+    except OSError as error:
+        console.fail(f"{error}; choose a folder that can be written with --out")
     except KeyboardInterrupt:
         console.say(f"stopped; the same call with --out {out} goes on from here")
         raise typer.Exit(130) from None
