@@ -232,6 +232,29 @@ static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow 
 
 static const struct mp_ack NO_ACK = {};
 
+/*
+ * Linux 6.18 was seen, about once a minute on a loaded machine, not to run a hook and to take a stale word of its stack
+ * (the address of kernel code) for what it returned. No window is above TCP_INFINITE_SSTHRESH, but such an address is.
+ * Left alone, a window would follow it to a billion packets at the end of recovery; the next ACK makes up for the hook.
+ */
+static __always_inline void glue_mend(struct sock *sk, struct mp_connection *c, __u32 slot, __u64 now_us)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 result = 0;
+
+	if (tp->snd_ssthresh > MP_INFINITE_SSTHRESH) {
+		__sync_fetch_and_add(&mp_counters.hooks_skipped, 1);
+		c->subflows[slot].cwnd = tp->prior_cwnd;
+		LOGGED(MP_HOOK_LOSS, &NO_ACK, now_us, result, result = CONTROLLER(on_loss)(c, slot, now_us));
+		tp->snd_ssthresh = result;
+	}
+	if (tp->snd_cwnd > MP_INFINITE_SSTHRESH) {
+		__sync_fetch_and_add(&mp_counters.hooks_skipped, 1);
+		LOGGED(MP_HOOK_UNDO, &NO_ACK, now_us, result, result = CONTROLLER(on_undo)(c, slot));
+		tp->snd_cwnd = result;
+	}
+}
+
 /* Gives the socket its place and the controller its first call. Memory can be short for a moment: then the next ACK
  * tries again, and until then the window rests. */
 static __noinline int glue_begin(struct sock *sk)
@@ -301,6 +324,7 @@ void BPF_PROG(glue_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!entry)
 		return;
 	c = &entry->connection;
+	glue_mend(sk, c, slot, now_us);
 	glue_facts(tp, &c->subflows[slot]);
 	glue_rtt_facts(sk, &c->subflows[slot], rtt_us ?: 1);
 	LOGGED(MP_HOOK_RTT, &NO_ACK, now_us, 0, CONTROLLER(on_rtt)(c, slot, now_us));

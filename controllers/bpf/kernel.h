@@ -96,7 +96,8 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
 	__u32 snd_ssthresh;
-	__u32 srtt_us; /* 8 times the smoothed RTT */
+	__u32 prior_cwnd; /* window before the reduction under way */
+	__u32 srtt_us;    /* 8 times the smoothed RTT */
 	__u32 mss_cache;
 	__u32 delivered;
 	__u32 lost;

@@ -42,6 +42,8 @@ pub struct Counters {
     pub entries_full: u64,
     pub without_slot: u64,
     pub calls_dropped: u64,
+    /// Times that the kernel did not run a hook and took a stale word for its answer.
+    pub hooks_skipped: u64,
 }
 
 /// struct mp_call: the moment just before a hook call in the kernel, or just after.
@@ -159,6 +161,7 @@ pub(crate) fn counters(pin: &Path) -> Result<Counters, Error> {
         entries_full: words[3],
         without_slot: words[4],
         calls_dropped: words[5],
+        hooks_skipped: words[6],
     })
 }
 
