@@ -42,10 +42,10 @@ demo: build python ## emulated Wi-Fi and LTE, one file, every controller: which 
 lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	clang-format --dry-run --Werror $$(git ls-files 'controllers/*.h' 'controllers/*.c' 'crates/*.c' 'crates/*.h')
-	$(VENV)/bin/ruff check --config python/pyproject.toml python benches benches/run
-	$(VENV)/bin/ruff format --config python/pyproject.toml --check python benches benches/run
-	cd python && ../$(VENV)/bin/mypy
+	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+	$(VENV)/bin/ruff check --config python/pyproject.toml benches benches/run
+	$(VENV)/bin/ruff format --config python/pyproject.toml --check benches benches/run
+	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
 
 test-rust: setup
 	cargo test --workspace --locked

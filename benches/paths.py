@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What controllers make of two paths on the running kernel: aggregation, coupling, scenario 2 of the rent-seeking paper.
+"""Controllers on two paths of the running kernel: aggregation, coupling, scenario 2 of the rent-seeking paper.
 
 Prints one JSON document; each figure is a mean with half its 95 % interval over the seeds. Every ratio is taken within
 one seed, so that both of its sides met the same losses. Needs root, for the emulated paths.
