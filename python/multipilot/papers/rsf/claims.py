@@ -249,8 +249,7 @@ TABLE: tuple[TableRow, ...] = (
         {"tcp": 2.21, "lia": 3.88, "olia": 3.97, "balia": 4.19, "rsf": 5.71},
         lambda n: (
             f"Totals over five connections. RSF-LB has {n.say('rsf-lb')} over the 100 s, {n.say_gain()} times the "
-            "best rival (paper: 1.36), and so has uncoupled Reno. Figure 9 shows the rate over time, and why the "
-            "coupled rules stay behind after the failure too."
+            "best rival (paper: 1.36), and so has uncoupled Reno. Figure 9 shows the rate over time."
         ),
     ),
     TableRow(
