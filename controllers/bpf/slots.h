@@ -70,8 +70,12 @@ static __always_inline void entry_put(struct mp_entry *entry)
 		return;
 	/* Only now is the key sure to be there: its creator may have written it after we came and before it left. */
 	key = entry->key;
-	if (bpf_map_delete_elem(&mp_connections, &key))
+	/* Memory that is being filled anew for another entry must not pass for this one to who still points at it. */
+	*(volatile __u64 *)&entry->key.token = MP_UNKNOWN;
+	if (bpf_map_delete_elem(&mp_connections, &key)) {
+		*(volatile __u64 *)&entry->key.token = key.token;
 		__sync_lock_test_and_set(&entry->references, MP_ABANDONED);
+	}
 }
 
 /* The entry of `key` with a reference on it, created if need be; or none, and why in `error`. */

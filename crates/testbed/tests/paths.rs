@@ -162,8 +162,8 @@ fn jitter_spreads_the_delay_and_keeps_the_order() {
     );
     let last = run.samples.last().unwrap();
     assert_eq!(only(&run).intact, Some(true));
-    // A reordered packet would have been retransmitted.
-    assert_eq!(last.lost, 0);
+    // Reordered, most of the 700 packets would have been retransmitted; a tail-loss probe on a busy machine is one.
+    assert!(last.lost <= 2, "{}", last.lost);
     assert!(
         (20_000..40_000).contains(&last.min_rtt_us),
         "{}",
