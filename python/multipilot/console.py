@@ -28,7 +28,7 @@ def say(message: str) -> None:
 
 def fail(message: str, code: int = WRONG_CALL) -> NoReturn:
     """One line to stderr and the exit code of the contract."""
-    stderr.print(f"error: {message}", markup=False)
+    stderr.print(f"multipilot: {message}", markup=False)
     raise typer.Exit(code)
 
 

@@ -6,6 +6,7 @@ import pytest
 import records
 from typer.testing import CliRunner
 
+from multipilot.record import Record
 from multipilot.report import render, summary
 from multipilot.report.cli import app
 from multipilot.report.series import edges, subflows, throughput
@@ -138,6 +139,12 @@ def test_a_record_without_telemetry_still_gets_a_page() -> None:
     page = render(bare)
     check(page)
     assert "no telemetry" in page
+
+
+def test_runs_whose_telemetry_is_lost_are_counted(tmp_path: Path) -> None:
+    folder = records.write(tmp_path, variants={"lia": 0.6}, seeds=3, seconds=1)
+    (folder / "runs/0001/samples.arrow").unlink()
+    assert "1 of 3 runs left no telemetry" in render(Record.load(folder))
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -170,6 +170,9 @@ def warnings(record: Record, found: list[Variant]) -> list[str]:
     unfinished = sum(int(row.get("unfinished") or 0) for row in rows)
     if unfinished:
         lines.append(f"{unfinished} transfer(s) did not end within their run and have no completion time.")
+    silent = len(rows) - len(record.samples["row"].unique())
+    if silent:
+        lines.append(f"{silent} of {len(rows)} runs left no telemetry: the curves over time show the others.")
     dropped = sum(int(row.get("samples_dropped") or 0) for row in rows)
     if dropped:
         lines.append(f"{dropped} telemetry samples were lost on the way: the curves over time have gaps.")
