@@ -144,6 +144,16 @@ impl<'a> Field<'a> {
         }
     }
 
+    pub fn dbm(&self) -> Result<i32, Error> {
+        const EXPECTED: &str = "a received power from \"-150dBm\" to \"0dBm\"";
+        let text = self.string()?;
+        let number = text.strip_suffix("dBm").and_then(|n| n.trim().parse().ok());
+        match number.filter(|dbm| (-150..=0).contains(dbm)) {
+            Some(dbm) => Ok(dbm),
+            None => Err(self.error(format!("\"{text}\" is none"), EXPECTED)),
+        }
+    }
+
     pub fn duration(&self) -> Result<Duration, Error> {
         self.quantity(units::duration, units::DURATION)
     }

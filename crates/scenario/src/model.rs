@@ -208,6 +208,8 @@ pub enum Change {
     Loss(Loss),
     /// MP_PRIO by the client on this path's subflows.
     Backup(bool),
+    /// What the client's radio receives on this path from now on, dBm: path managers see it, packets do not.
+    Signal(i32),
 }
 
 /// One column of a comparison.

@@ -148,6 +148,7 @@ impl Lines {
             Change::Delay(delay) => self.text("delay", &show_duration(*delay)),
             Change::Loss(loss) => self.raw("loss", show_loss(loss)),
             Change::Backup(on) => self.raw("backup", on),
+            Change::Signal(dbm) => self.text("signal", &format!("{dbm}dBm")),
         }
     }
 

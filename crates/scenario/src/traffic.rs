@@ -25,7 +25,9 @@ pub const CONNECTION_KEYS: &[&str] = &[
     "path_manager",
     "scheduler",
 ];
-pub const EVENT_KEYS: &[&str] = &["at", "path", "down", "rate", "delay", "loss", "backup"];
+pub const EVENT_KEYS: &[&str] = &[
+    "at", "path", "down", "rate", "delay", "loss", "backup", "signal",
+];
 
 const LASTING: &str = "a duration or a range, such as \"5s\" or \"1s..30s\"";
 
@@ -243,6 +245,15 @@ pub(crate) fn events(
             }
             push(Change::Backup(f.boolean()?));
         }
+        if let Some(f) = section.get("signal") {
+            if !paths.contains(&path) {
+                return Err(f.error(
+                    format!("\"{path}\" is a link"),
+                    "a path: a radio receives on an interface",
+                ));
+            }
+            push(Change::Signal(f.dbm()?));
+        }
         if let Some(f) = section.get("down") {
             push(if f.boolean()? {
                 Change::Down
@@ -251,7 +262,10 @@ pub(crate) fn events(
             });
         }
         if all.len() == before {
-            return Err(section.error("changes nothing", "down, rate, delay, loss or backup"));
+            return Err(section.error(
+                "changes nothing",
+                "down, rate, delay, loss, backup or signal",
+            ));
         }
     }
     all.sort_by_key(|e| e.at);

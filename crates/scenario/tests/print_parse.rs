@@ -191,6 +191,7 @@ fn event(paths: Vec<String>) -> impl Strategy<Value = Event> {
         delay().prop_map(Change::Delay),
         loss().prop_map(Change::Loss),
         any::<bool>().prop_map(Change::Backup),
+        (-150..=0).prop_map(Change::Signal),
     ];
     (delay(), sample::select(paths), change).prop_map(|(at, path, change)| Event {
         at,

@@ -4,7 +4,7 @@ mod common;
 use common::*;
 
 use mp_record::Run;
-use mp_scenario::{Change, Event, Scenario};
+use mp_scenario::{Change, Event, Scenario, Variant};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
     Event {
@@ -173,4 +173,27 @@ fn a_small_receive_window_blocks_the_head_of_the_line() {
         goodput(&simulate(&narrow, &variant("reno"), 1)),
     );
     assert!(wide > 18.0 && narrow < 12.0, "{wide:.1} {narrow:.1}");
+}
+
+#[test]
+fn a_weak_signal_parks_its_path_until_it_is_back() {
+    let mut s = two(0);
+    s.duration = ms(30_000);
+    s.events = vec![
+        event(0, "a", Change::Signal(-60)),
+        event(10_000, "a", Change::Signal(-80)),
+        event(20_000, "a", Change::Signal(-60)),
+    ];
+    let by = |manager: &str| {
+        let v = Variant {
+            path_manager: manager.into(),
+            ..variant("reno")
+        };
+        let run = simulate(&s, &v, 1);
+        [(3.0, 10.0), (12.0, 20.0), (23.0, 29.0)].map(|(from, to)| rate(&run, "a", from, to))
+    };
+    let [before, during, after] = by("signal-aware");
+    assert!(before > 8.0 && after > 8.0, "{before} and {after}");
+    assert!(during < 0.1, "{during} while the signal is weak");
+    assert!(by("fullmesh")[1] > 8.0, "no packet is lost by it");
 }

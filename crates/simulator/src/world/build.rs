@@ -1,6 +1,6 @@
 //! From a scenario to links and plans.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use mp_record::Run;
 use mp_scenario::{Protocol, Scenario, TransferDirection, Variant};
@@ -63,6 +63,7 @@ impl<'a> World<'a> {
             connections: Vec::new(),
             subflows: Vec::new(),
             path_links,
+            signals: HashMap::new(),
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,

@@ -105,6 +105,11 @@ impl World<'_> {
         let now = self.net.now;
         self.connections
             .push(Connection::new(&self.plans[plan], plan, index, source, now));
+        let paths = &self.plans[plan].paths;
+        for (own, path) in paths.iter().enumerate() {
+            self.connections[index as usize].paths[own].signal_dbm =
+                self.signals.get(path).copied();
+        }
         self.live[plan] += 1;
         if let Some((low, high)) = self.scenario.connections[plan].lasting {
             let lasts = self.uniform(nanos(low), nanos(high));
@@ -144,6 +149,12 @@ impl World<'_> {
             }
             return;
         }
+        if let Change::Signal(dbm) = event.change {
+            if let Some(path) = self.scenario.paths.get_index_of(&event.path) {
+                self.set_signal(path, dbm);
+            }
+            return;
+        }
         let now = self.net.now;
         for index in [links.0, links.1] {
             let carries_data = self.carries_data(index);
@@ -154,7 +165,7 @@ impl World<'_> {
                 Change::Rate(bits) => link.set_rate(now, *bits),
                 Change::Delay(delay) => link.set_delay(now, nanos(*delay)),
                 Change::Loss(loss) if carries_data => link.set_loss(loss),
-                Change::Loss(_) | Change::Backup(_) => {}
+                Change::Loss(_) | Change::Backup(_) | Change::Signal(_) => {}
             }
             self.net.rearm(index);
         }
@@ -169,6 +180,17 @@ impl World<'_> {
                 first == link || self.net.links[first as usize].next == Some(link)
             })
         })
+    }
+
+    /// What the clients' radios receive on a path; connections to come know it too.
+    fn set_signal(&mut self, path: usize, dbm: i32) {
+        self.signals.insert(path, dbm);
+        for connection in &mut self.connections {
+            let paths = &self.plans[connection.plan].paths;
+            if let Some(own) = paths.iter().position(|&p| p == path) {
+                connection.paths[own].signal_dbm = Some(dbm);
+            }
+        }
     }
 
     /// The clients set, or clear, backup on a path: at once for what they send, after MP_PRIO for what they get.

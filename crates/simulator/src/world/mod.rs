@@ -10,7 +10,7 @@ mod report;
 mod transfer;
 mod watch;
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use mp_record::Run;
 use mp_scenario::Scenario;
@@ -42,6 +42,8 @@ pub struct World<'a> {
     subflows: Vec<Subflow>,
     /// First links of each path: client to server, server to client.
     path_links: Vec<(u32, u32)>,
+    /// dBm on each path of the scenario whose signal an event has told.
+    signals: HashMap<usize, i32>,
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,
