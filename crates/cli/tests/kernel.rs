@@ -6,21 +6,20 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use common::*;
+use mp_testing::Turns;
 use rustix::process::{kill_process, Pid, Signal};
 
 const PATHS: &str = "duration = '20s'\n[paths.a]\nrate = '20Mbit'\ndelay = '5ms'\n[paths.b]\nrate = '10Mbit'\ndelay = '10ms'\n";
 
 /// One emulation at a time: two would take each other's CPU.
+#[track_caller]
 fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    if !rustix::process::geteuid().is_root() {
-        skip("the kernel world needs root");
-        return None;
-    }
-    Some(TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    static TURNS: Turns = Turns::new();
+    let root = rustix::process::geteuid().is_root();
+    TURNS.take((!root).then_some("the kernel world needs root"))
 }
 
 /// Calls `multipilot compare` on a scenario of this text.

@@ -110,10 +110,8 @@ fn pin_to(cpu: usize) {
     assert_eq!(failed, 0, "cannot run on CPU {cpu}");
 }
 
+#[track_caller]
 fn two_cpus() -> bool {
     let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);
-    if !enough {
-        eprintln!("SKIPPED: one CPU cannot contend with itself");
-    }
-    enough
+    mp_testing::runs((!enough).then_some("one CPU cannot contend with itself"))
 }

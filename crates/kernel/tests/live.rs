@@ -4,25 +4,16 @@ mod common;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
 
 use common::lab::{sh, Lab};
-use common::{call_natively, kernel_ready};
+use common::{call_natively, turn};
 use mp_controllers::MAX_SUBFLOWS;
 use mp_kernel::controller::{self, Controller, Options};
 use socket2::Protocol;
 
-/// One transfer at a time: the tests share two CPUs, and shares are measured.
-static ALONE: Mutex<()> = Mutex::new(());
-
 #[test]
 fn every_controller_drives_two_subflows_that_share_their_state() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     for ours in mp_controllers::all() {
         let loaded = private(ours.name, false);
@@ -69,12 +60,7 @@ fn every_controller_drives_two_subflows_that_share_their_state() {
 
 #[test]
 fn plain_tcp_runs_uncoupled() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let loaded = private("lia", false);
     let mut midway = (Vec::new(), 0);
@@ -95,12 +81,7 @@ fn plain_tcp_runs_uncoupled() {
 
 #[test]
 fn a_ninth_subflow_runs_uncoupled() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let a = lab.namespace('a');
     for host in 11..18 {
@@ -132,12 +113,7 @@ fn a_ninth_subflow_runs_uncoupled() {
 
 #[test]
 fn a_subflow_that_closes_leaves_its_slot_to_the_next() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let a = lab.namespace('a');
     let loaded = private("olia", false);
@@ -177,12 +153,7 @@ fn a_subflow_that_closes_leaves_its_slot_to_the_next() {
 
 #[test]
 fn a_backup_is_known_as_one_though_it_carries_nothing() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let a = lab.namespace('a');
     sh(&format!("ip -n {a} mptcp endpoint flush"));
@@ -226,12 +197,7 @@ fn a_backup_is_known_as_one_though_it_carries_nothing() {
 
 #[test]
 fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
-    if !kernel_ready() {
-        return;
-    }
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     for ours in mp_controllers::all() {
         let name = ours.name;

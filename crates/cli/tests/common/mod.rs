@@ -82,12 +82,3 @@ pub fn unprivileged(folder: &Path) -> Command {
     }
     command
 }
-
-/// Says so where a test cannot run here; on CI that is a failure.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "cannot be skipped on CI: {why}"
-    );
-    eprintln!("SKIPPED: {why}");
-}

@@ -3,23 +3,21 @@
 
 pub mod lab;
 
-use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::MutexGuard;
 
-/// Whether this machine can run kernel tests. If not, the test is skipped visibly; with CI=true it fails.
+use mp_testing::Turns;
+
+/// Whether this machine can run kernel tests.
+#[track_caller]
 pub fn kernel_ready() -> bool {
-    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
-    let Err(missing) = mp_kernel::check::check() else {
-        return true;
-    };
-    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{missing}");
-    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    // Not eprintln: the harness would hide it.
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED, the {count}. kernel test of this binary: {missing}"
-    );
-    false
+    mp_testing::runs(mp_kernel::check::check().err())
+}
+
+/// One transfer at a time: the tests share two CPUs, and shares are measured.
+#[track_caller]
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURNS: Turns = Turns::new();
+    TURNS.take(mp_kernel::check::check().err())
 }
 
 /// Runs a hook natively as `mp_hook` of controllers/bpf/settings.h numbers them; returns what it returns.

@@ -1,32 +1,21 @@
 //! Runs on the real kernel. Without root a test says so and does nothing, except under CI=true, where that is a failure.
 #![allow(dead_code)] // each test file uses its part
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use mp_record::{Run, Transfer};
 use mp_scenario::{Overrides, Scenario};
 use mp_testbed::{run_with, Error, Hardships, PathCounts};
+use mp_testing::Turns;
 
 /// One emulation at a time: two would take each other's CPU. `None` where this machine cannot run any.
+#[track_caller]
 pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    if !nix::unistd::geteuid().is_root() {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "CI must run these tests as root"
-        );
-        // Past the test harness, which would keep it to itself.
-        let name = std::thread::current().name().unwrap_or("a test").to_owned();
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {name}: emulated paths need root"
-        );
-        return None;
-    }
-    Some(TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    static TURNS: Turns = Turns::new();
+    let root = nix::unistd::geteuid().is_root();
+    TURNS.take((!root).then_some("emulated paths need root"))
 }
 
 pub fn scenario(text: &str) -> Scenario {
