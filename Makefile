@@ -10,6 +10,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 BIN := target/release/multipilot
 EXTRAS := test
+SKIPPED := $(CURDIR)/target/skipped
+export MULTIPILOT_SKIPPED := $(SKIPPED)
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/target/release:$(PATH)
 
 .PHONY: help setup setup-extras build python demo test lint test-rust test-python test-extras test-kernels fuzz bench clean
@@ -47,8 +49,11 @@ lint: setup python ## formatters and linters for Rust, C and Python
 	$(VENV)/bin/ruff format --config python/pyproject.toml --check benches benches/run
 	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
 
+# A test that cannot run here adds a line to the file, and the end says how many did.
 test-rust: setup
+	@mkdir -p target && rm -f $(SKIPPED)
 	cargo test --workspace --locked
+	@[ ! -s $(SKIPPED) ] || { echo "$$(wc -l < $(SKIPPED)) tests skipped:"; cat $(SKIPPED); }
 
 test-python: build python
 	cd python && ../$(PY) -m pytest -m 'not extras'
