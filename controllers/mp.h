@@ -28,7 +28,7 @@ typedef uint32_t mp_u32;
 
 #define MP_MAX_SUBFLOWS 8 /* coupled subflows of a connection; a further one runs uncoupled */
 #define MP_PARAMETERS 8
-#define MP_STATE_WORDS 32
+#define MP_STATE_WORDS 40
 #define MP_MIN_CWND 2 /* packets; the floor of every window rule */
 #define MP_FRACTION_BITS 40
 #define MP_UNKNOWN (~0ULL)

@@ -50,7 +50,7 @@
 #include "mp_window.h"
 #include "mpcc_utility.h"
 
-enum { MPCC_START, MPCC_PROBE, MPCC_MOVE };
+enum { MPCC_START, MPCC_PROBE, MPCC_MOVE, MPCC_FOLLOW /* ddpg_mpcc.h alone */ };
 enum { MPCC_NOWHERE, MPCC_UP, MPCC_DOWN };
 
 #define MPCC_INTERVALS 4 /* of a probe */
@@ -315,21 +315,37 @@ MP_INLINE struct mpcc_sample mpcc_sample(const struct mp_subflow *self, mp_u64 n
 	return sample;
 }
 
+/* More than 30 % lost: whatever steers, the rate is halved. */
+MP_INLINE int mpcc_brakes(const struct mpcc_sample *sample)
+{
+	return sample->lost * 10 > sample->packets * 3 && sample->packets > 100;
+}
+
+/* Payload bytes that an interval at `rate` should have carried. */
+MP_INLINE mp_u64 mpcc_expected(mp_u64 rate, const struct mpcc_sample *sample)
+{
+	return mp_fixed(mp_div(mp_mul(mp_real(rate), mp_real(sample->elapsed_us)), mp_real(1000000)), 0);
+}
+
+/* Whether an interval says something about the path; else the application was the limit. */
+MP_INLINE int mpcc_tells(const struct mp_subflow *self, mp_u64 rate, const struct mpcc_sample *sample)
+{
+	return sample->packets && (self->state[MPCC_PHASE] == MPCC_START || sample->lost ||
+				   sample->packets * self->mss >= mpcc_expected(rate, sample) / 2);
+}
+
 /* All of an interval is acknowledged: keep its utility, and decide after the last of the epoch. */
-MP_INLINE void mpcc_close(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+MP_INLINE void mpcc_close(struct mp_connection *c, mp_u32 i, mp_u64 now_us, struct mpcc_sample sample)
 {
 	struct mp_subflow *self = mp_self(c, i);
-	struct mpcc_sample sample = mpcc_sample(self, now_us);
 	mp_u64 interval = self->state[MPCC_RECEIVING] & (MPCC_INTERVALS - 1),
-	       rate = mpcc_interval_rate(c, self, interval);
-	mp_u64 sent = sample.packets * self->mss;
-	mp_u64 expected = mp_fixed(mp_div(mp_mul(mp_real(rate), mp_real(sample.elapsed_us)), mp_real(1000000)), 0);
-	int starting = self->state[MPCC_PHASE] == MPCC_START;
+	       rate = mpcc_interval_rate(c, self, interval), expected = mpcc_expected(rate, &sample);
 
-	if (sample.lost * 10 > sample.packets * 3 && sample.packets > 100) {
+	if (mpcc_brakes(&sample)) {
 		self->state[MPCC_PHASE] = MPCC_PROBE;
 		self->state[MPCC_RATE] /= 2;
-	} else if (sample.packets && (starting || sample.lost || sent >= expected / 2)) {
+	} else if (mpcc_tells(self, rate, &sample)) {
+		int starting = self->state[MPCC_PHASE] == MPCC_START;
 		mp_s64 utility;
 
 		if (starting && sample.lost * 100 < sample.packets * 15)
@@ -343,7 +359,7 @@ MP_INLINE void mpcc_close(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 			mpcc_open(self, now_us);
 			return;
 		}
-		mpcc_decide(c, i, utility, sent > expected - expected / 10);
+		mpcc_decide(c, i, utility, sample.packets * self->mss > expected - expected / 10);
 	}
 	mpcc_new_epoch(c, i, now_us);
 }
@@ -372,13 +388,12 @@ MP_INLINE void mpcc_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	self->state[late ? MPCC_LATE_SAMPLES : MPCC_EARLY_SAMPLES]++;
 }
 
-MP_INLINE void mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+/* Follows which interval is being sent and which acknowledged: whether all of one is acknowledged now. */
+MP_INLINE int mpcc_watch(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
 	struct mp_subflow *self = mp_self(c, i);
-	mp_u64 sending, receiving, acknowledged_us, cwnd;
+	mp_u64 sending, receiving, acknowledged_us;
 
-	if (!self->srtt_us)
-		return;
 	if (!self->state[MPCC_INTERVAL])
 		mpcc_new_epoch(c, i, now_us);
 
@@ -393,20 +408,35 @@ MP_INLINE void mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us
 	/* when the packet was sent that is acknowledged now */
 	acknowledged_us = now_us > self->rtt_us ? now_us - self->rtt_us : 0;
 	receiving = self->state[MPCC_RECEIVING] & (MPCC_INTERVALS - 1);
-	if (!self->state[MPCC_SINCE]) {
-		if (acknowledged_us >= self->state[MPCC_SENT_FROM])
-			mpcc_open(self, now_us);
-	} else if (sending > receiving && acknowledged_us >= self->state[MPCC_SENT_FROM + receiving + 1]) {
-		mpcc_close(c, i, now_us);
-	}
+	if (self->state[MPCC_SINCE])
+		return sending > receiving && acknowledged_us >= self->state[MPCC_SENT_FROM + receiving + 1];
+	if (acknowledged_us >= self->state[MPCC_SENT_FROM])
+		mpcc_open(self, now_us);
+	return 0;
+}
 
-	sending = self->state[MPCC_SENDING];
+/* Sends at the rate of the interval under way. */
+MP_INLINE void mpcc_pace(const struct mp_connection *c, struct mp_subflow *self)
+{
+	mp_u64 sending = self->state[MPCC_SENDING], cwnd;
+
 	self->pacing_rate =
 		mpcc_interval_rate(c, self, sending < mpcc_epoch_intervals(self) ? sending : MPCC_INTERVALS);
 	cwnd = mp_fixed(mp_div(mp_mul(mp_real(2 * self->pacing_rate), mp_real(self->srtt_us)),
 			       mp_mul(mp_real(1000000), mp_real(self->mss + !self->mss))),
 			0);
 	self->cwnd = cwnd > MPCC_LEAST_CWND ? cwnd : MPCC_LEAST_CWND;
+}
+
+MP_INLINE void mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
+{
+	struct mp_subflow *self = mp_self(c, i);
+
+	if (!self->srtt_us)
+		return;
+	if (mpcc_watch(c, i, now_us))
+		mpcc_close(c, i, now_us, mpcc_sample(self, now_us));
+	mpcc_pace(c, self);
 }
 
 /* A loss is part of the utility, and nothing more. */

@@ -2,7 +2,7 @@
 
 pub const MAX_SUBFLOWS: usize = 8;
 pub const PARAMETERS: usize = 8;
-pub const STATE_WORDS: usize = 32;
+pub const STATE_WORDS: usize = 40;
 /// Packets; the floor of every window rule.
 pub const MIN_CWND: u64 = 2;
 /// [`Subflow::cwnd_fraction`] counts 2^-40 packets.

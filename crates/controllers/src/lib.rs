@@ -12,6 +12,7 @@
 //! ```
 
 mod abi;
+pub mod learned;
 mod registry;
 
 pub use abi::{

@@ -5,6 +5,7 @@
 #include "mp.h"
 #include "balia.h"
 #include "dalia.h"
+#include "ddpg_mpcc.h"
 #include "ld_mpsp.h"
 #include "lia.h"
 #include "mpcc.h"
@@ -50,6 +51,7 @@ RATE_CONTROLLER(mpcc)
 RATE_CONTROLLER(mpcc_loss)
 RATE_CONTROLLER(mpcc_code)
 RATE_CONTROLLER(pcc)
+RATE_CONTROLLER(ddpg_mpcc)
 
 const size_t mp_layout[] = {
 	sizeof(struct mp_connection),
@@ -93,3 +95,6 @@ const mp_u64 mp_test_mpcc_words[] = { MPCC_PHASE,     MPCC_RATE,      MPCC_LAST_
 				      MPCC_OTHERS,    MPCC_PUBLISHED, MPCC_INTERVAL,     MPCC_ORDER,
 				      MPCC_SENDING,   MPCC_RECEIVING, MPCC_SENT_FROM,    MPCC_UTILITY,
 				      MPCC_SINCE };
+
+const mp_u64 mp_test_ddpg_words[] = { DDPG_SERIAL,    DDPG_ANSWER, DDPG_DEADLINE,   DDPG_MISSED, DDPG_RATE,
+				      DDPG_DELIVERED, DDPG_LOST,   DDPG_ELAPSED_US, DDPG_RTT_US };

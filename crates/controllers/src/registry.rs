@@ -84,7 +84,7 @@ const fn mpcc_parameters(
     ]
 }
 
-static CONTROLLERS: [Controller; 13] = [
+static CONTROLLERS: [Controller; 14] = [
     Controller {
         name: "reno",
         summary: "Reno on each subflow, uncoupled: the yardstick",
@@ -231,5 +231,13 @@ static CONTROLLERS: [Controller; 13] = [
         kind: Kind::Rate,
         parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 0),
         hooks: hooks!(mp_controller_pcc),
+    },
+    Controller {
+        name: "ddpg-mpcc",
+        summary: "MPCC whose steps a trained network takes; plain MPCC while it does not answer",
+        source: "Pokhrel et al., Future Internet 16(2), 37, 2024",
+        kind: Kind::Rate,
+        parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 1),
+        hooks: hooks!(mp_controller_ddpg_mpcc),
     },
 ];
