@@ -34,6 +34,8 @@ pub(super) struct Judge {
 
     /// Latest loss event.
     event_us: u64,
+    /// Nothing was delivered since.
+    event_open: bool,
     /// Payload of a packet, bytes.
     packet: f64,
     /// Delivery over about a fifth of a second, and its maxima in this and in the previous half of the memory.
@@ -45,9 +47,12 @@ pub(super) struct Judge {
     unanswered: u64,
     progress_us: u64,
     progressed: bool,
-    /// Latest change between parked and not; `None` before the first.
+    /// Latest change between parked and not, after which it stays as it is for a while; `None` where nothing is waited
+    /// for.
     changed_us: Option<u64>,
-    /// Times in a row that it was parked, or acquitted.
+    /// When it was parked or came back last; `None` once that is forgotten.
+    suspect_us: Option<u64>,
+    /// Parkings in a row that ended by time, and acquittals.
     parkings: u32,
     acquittals: u32,
     acquitted_us: u64,
@@ -81,6 +86,7 @@ impl Judge {
         if let Some(rule) = config.loss {
             let lost = stats.lost.saturating_sub(last.lost);
             let events = u64::from(self.loss_event(now_us, lost));
+            self.event_open &= delivered == 0;
 
             let congested = f64::from(self.srtt_us) > rule.queue * f64::from(self.min_rtt_us);
             self.window
@@ -102,11 +108,13 @@ impl Judge {
     }
 
     /// Losses within one round trip, or between two looks, are one event (RFC 5348 section 5.2): a full buffer drops
-    /// many packets at once, and slow start overshoots by hundreds, but that says nothing of the next thousand.
+    /// many packets at once, and slow start overshoots by hundreds, but that says nothing of the next thousand. So are
+    /// those between which nothing was delivered: retransmissions into an outage.
     fn loss_event(&mut self, now_us: u64, lost: u64) -> bool {
-        let event = lost > 0 && now_us >= self.event_us + u64::from(self.srtt_us);
+        let event =
+            lost > 0 && !self.event_open && now_us >= self.event_us + u64::from(self.srtt_us);
         if event {
-            self.event_us = now_us;
+            (self.event_us, self.event_open) = (now_us, true);
         }
         event
     }
@@ -154,20 +162,29 @@ impl Judge {
                 }
                 _ => now_us >= parked.until_us,
             };
-            if over {
+            if !over {
+                return;
+            }
+            // Heavy loss looks like a short stall, each time that a retransmission is lost too. What was counted of it
+            // holds, and may be judged at once; not so after an outage, which says nothing of what the path loses now.
+            let short = now_us < parked.since_us + config.give_up_us;
+            if parked.reason == Reason::Stalled && short {
+                self.parked = None;
+                (self.changed_us, self.suspect_us) = (None, Some(now_us));
+            } else {
                 self.release(now_us);
             }
         } else if self
-            .changed_us
+            .suspect_us
             .is_some_and(|t| now_us >= t + config.forget_us)
         {
-            self.parkings = 0;
+            (self.suspect_us, self.parkings) = (None, 0);
         }
     }
 
     fn release(&mut self, now_us: u64) {
         self.parked = None;
-        self.changed_us = Some(now_us);
+        (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         self.window = Window::default();
         self.unanswered = 0;
         self.progress_us = now_us;
@@ -208,7 +225,7 @@ impl Judge {
         } else {
             rule.long
         };
-        let (threshold, events) = if self.parkings > 0 {
+        let (threshold, events) = if self.was_parked() {
             (class.back, rule.events / 2)
         } else {
             (class.park, rule.events)
@@ -221,7 +238,7 @@ impl Judge {
 
     /// Of late.
     pub fn was_parked(&self) -> bool {
-        self.parkings > 0
+        self.suspect_us.is_some()
     }
 
     fn rested(&self, now_us: u64, config: &Config) -> bool {
@@ -236,8 +253,9 @@ impl Judge {
             since_us: now_us,
             until_us,
         });
-        self.changed_us = Some(now_us);
-        self.parkings += 1;
+        (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
+        let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
+        self.parkings += u32::from(timed);
     }
 
     /// Whether a trial without this path is due: not right after a change, nor soon after an acquittal.
@@ -251,6 +269,9 @@ impl Judge {
     pub fn acquit(&mut self, now_us: u64) {
         self.release(now_us);
         self.parkings = self.parkings.saturating_sub(1);
+        if self.parkings == 0 {
+            self.suspect_us = None;
+        }
         self.acquittals += 1;
         self.acquitted_us = now_us;
     }

@@ -161,3 +161,39 @@ fn moderate_loss_matters_where_the_other_path_alone_would_do_better() {
     w.run(5.0);
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
 }
+
+/// Heavy loss begins with a stall where a retransmission is lost too: once that is over, what was counted of the loss
+/// still holds, and no dwell time delays the judgement.
+#[test]
+fn a_stall_does_not_clear_a_lossy_path() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    w.models[0].loss = 0.1;
+    w.run(0.3);
+    w.models[0].loss = 1.0;
+    w.run(0.8);
+    assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
+    w.subflows[0].stats.sent += 1;
+    w.subflows[0].stats.delivered += PACKET;
+    w.models[0] = lossy(0.1);
+    w.run(0.7);
+    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
+    let back = w.now;
+    w.run(9.0);
+    assert_eq!(w.normal(), [1], "the stall does not end the parking");
+    assert!(w.changes.iter().all(|c| c.0 <= back), "{:?}", w.changes);
+}
+
+#[test]
+fn an_outage_is_not_taken_for_loss() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    w.models[0].loss = 1.0;
+    w.run(1.9);
+    w.models[0].loss = 0.0;
+    w.subflows[0].stats.sent += 1;
+    w.subflows[0].stats.delivered += PACKET;
+    w.run(60.0);
+    assert_eq!(w.normal(), [0, 1]);
+    assert_eq!(w.changes.len(), 2, "{:?}", w.changes);
+}
