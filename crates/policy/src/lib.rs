@@ -5,8 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod actor;
 pub mod awareness;
+pub mod bandit;
 pub mod path_manager;
 pub mod scheduler;
 

@@ -1,0 +1,101 @@
+//! Ridge regression of an arm's reward, with the inverse of its design matrix at hand: what LinUCB (Li et al. 2010, the
+//! disjoint model) and linear Thompson sampling (Agrawal and Goyal 2013) score by.
+
+use serde::{Deserialize, Serialize};
+
+use super::logistic::dot;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Linear {
+    /// A⁻¹, row by row, with A = ridge·I + Σ z zᵀ.
+    inverse: Vec<f64>,
+    /// b = Σ r z
+    sum: Vec<f64>,
+    /// θ = A⁻¹ b
+    theta: Vec<f64>,
+}
+
+impl Linear {
+    pub fn new(width: usize, ridge: f64) -> Linear {
+        let mut inverse = vec![0.0; width * width];
+        for i in 0..width {
+            inverse[i * width + i] = 1.0 / ridge.max(1e-6);
+        }
+        Linear {
+            inverse,
+            sum: vec![0.0; width],
+            theta: vec![0.0; width],
+        }
+    }
+
+    /// Of this width, and made of numbers.
+    pub fn shaped(&self, width: usize) -> bool {
+        let finite = |v: &[f64]| v.iter().all(|w| w.is_finite());
+        self.inverse.len() == width * width
+            && self.sum.len() == width
+            && self.theta.len() == width
+            && finite(&self.inverse)
+            && finite(&self.sum)
+            && finite(&self.theta)
+    }
+
+    fn times(&self, inputs: &[f64]) -> Vec<f64> {
+        let width = self.sum.len().max(1);
+        self.inverse
+            .chunks_exact(width)
+            .map(|row| dot(row, inputs))
+            .collect()
+    }
+
+    /// One row more (Sherman and Morrison 1950).
+    pub fn observe(&mut self, inputs: &[f64], reward: bool) {
+        let width = self.sum.len();
+        let image = self.times(inputs);
+        let scale = 1.0 / (1.0 + dot(&image, inputs));
+        for (i, a) in image.iter().enumerate() {
+            for (cell, b) in self.inverse[i * width..][..width].iter_mut().zip(&image) {
+                *cell -= scale * a * b;
+            }
+        }
+        if reward {
+            for (s, z) in self.sum.iter_mut().zip(inputs) {
+                *s += z;
+            }
+        }
+        self.theta = self.times(&self.sum);
+    }
+
+    /// Expected reward, and its standard deviation up to the noise's: θ·z and √(zᵀA⁻¹z).
+    pub fn predict(&self, inputs: &[f64]) -> (f64, f64) {
+        let spread = dot(&self.times(inputs), inputs).max(0.0);
+        (dot(&self.theta, inputs), libm::sqrt(spread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inverse_stays_one() {
+        let rows = [[1.0, 2.0, 1.0], [-1.0, 0.5, 1.0], [0.3, -2.0, 1.0]];
+        let mut linear = Linear::new(3, 1.0);
+        let mut a = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        for z in rows.iter().cycle().take(300) {
+            linear.observe(z, z[0] > 0.0);
+            for i in 0..3 {
+                for j in 0..3 {
+                    a[i][j] += z[i] * z[j];
+                }
+            }
+        }
+        for i in 0..3 {
+            for j in 0..3 {
+                let product: f64 = (0..3).map(|k| a[i][k] * linear.inverse[k * 3 + j]).sum();
+                assert!((product - f64::from(i == j)).abs() < 1e-9);
+            }
+        }
+        assert!(linear.predict(&rows[0]).0 > 0.9);
+        assert!(linear.predict(&rows[1]).0 < 0.1);
+    }
+}
