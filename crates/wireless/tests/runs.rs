@@ -1,0 +1,167 @@
+//! Whole runs: bound to their seed, with handoffs that cost what they should.
+
+use mp_wireless::allocation::Scheme;
+use mp_wireless::blockage::Blockage;
+use mp_wireless::csv;
+use mp_wireless::mcs::Phy;
+use mp_wireless::mobility::{Ellipse, Mobility};
+use mp_wireless::{Ap, Device, Links, Radio};
+
+fn ap(name: &str, x: f64, y: f64) -> Ap {
+    Ap {
+        name: name.into(),
+        at: [x, y, 5.0],
+    }
+}
+
+/// Five access points around an orbit of ten drones.
+fn orbit(devices: usize) -> Radio {
+    Radio {
+        chains: 4,
+        streams: 2,
+        blockage: Some(Blockage {
+            every: 5.0,
+            lasting: 0.5,
+            loss_db: 20.0,
+        }),
+        aps: (0..5)
+            .map(|k| {
+                let angle = std::f64::consts::TAU * f64::from(k) / 5.0;
+                ap(&format!("ap{k}"), 40.0 * angle.cos(), 25.0 * angle.sin())
+            })
+            .collect(),
+        devices: (0..devices)
+            .map(|d| Device {
+                name: format!("drone{d}"),
+                mobility: Mobility::Ellipse(Ellipse::new(
+                    [0.0, 0.0, 15.0],
+                    [35.0, 20.0],
+                    15.0,
+                    d as f64 / devices as f64,
+                )),
+            })
+            .collect(),
+        ..Radio::default()
+    }
+}
+
+/// One device that flies past two access points.
+fn pass_by(links: usize) -> Radio {
+    Radio {
+        links: Links::Roaming(links),
+        handoff: 0.5,
+        interval: 0.05,
+        aps: vec![ap("a", 0.0, 0.0), ap("b", 60.0, 0.0)],
+        devices: vec![Device {
+            name: "d".into(),
+            mobility: Mobility::Line {
+                from: [0.0, 3.0, 5.0],
+                to: [60.0, 3.0, 5.0],
+                speed: 10.0,
+                ahead: 0.0,
+            },
+        }],
+        ..Radio::default()
+    }
+}
+
+#[test]
+fn a_seed_makes_a_timeline() {
+    let radio = orbit(4);
+    let again = radio.run(20.0);
+    assert_eq!(radio.run(20.0), again);
+    let other = Radio { seed: 2, ..radio };
+    assert_ne!(other.run(20.0).samples, again.samples);
+}
+
+#[test]
+fn a_metre_from_the_access_point_all_four_channels_run_at_the_top_rate() {
+    for (phy, index, least) in [(Phy::EdmgSc, 21, 26_000.0), (Phy::EdmgOfdm, 20, 30_000.0)] {
+        let mut radio = pass_by(1);
+        radio.phy = phy;
+        radio.devices[0].mobility = Mobility::Fixed([1.0, 0.0, 5.0]);
+        let timeline = radio.run(1.0);
+        let sample = timeline.link(0, 0)[0];
+        assert_eq!(sample.mcs, index);
+        assert!(
+            sample.rate_mbps > least && sample.rate_mbps < 40_000.0,
+            "{}",
+            sample.rate_mbps
+        );
+        assert!(sample.delay > 0.006 && sample.delay < 0.008);
+    }
+}
+
+#[test]
+fn one_radio_stands_still_in_a_handoff_and_two_do_not() {
+    let dead = |links: usize| {
+        let timeline = pass_by(links).run(6.0);
+        let of = |step: usize| {
+            (0..links)
+                .map(|l| timeline.link(0, l)[step].rate_mbps)
+                .sum::<f64>()
+        };
+        (
+            (0..120).filter(|s| of(*s) == 0.0).count(),
+            timeline.handoffs[0],
+        )
+    };
+    let (steps, handoffs) = dead(1);
+    assert_eq!(handoffs, 1);
+    assert!(
+        (10..=12).contains(&steps),
+        "half a second and its training: {steps} steps of 50 ms"
+    );
+    assert_eq!(dead(2), (0, 0), "on both from the start");
+}
+
+#[test]
+fn users_of_one_access_point_share_its_airtime() {
+    let mut radio = pass_by(1);
+    radio.devices[0].mobility = Mobility::Fixed([2.0, 0.0, 5.0]);
+    let alone = radio.run(1.0).mean_rate(0, 0);
+    let mut more = radio.devices[0].clone();
+    more.name = "e".into();
+    radio.devices.push(more);
+    let timeline = radio.run(1.0);
+    let half = timeline.mean_rate(0, 0);
+    assert!((half / alone - 0.5).abs() < 0.01, "{half} of {alone}");
+    assert!(timeline.link(0, 0)[0].delay > 0.006);
+}
+
+#[test]
+fn measured_path_loss_takes_the_place_of_the_model() {
+    let mut radio = pass_by(1);
+    radio.channel = csv::channels("0,d,a,75\n1,d,a,200\n0,d,b,200\n").unwrap();
+    let timeline = radio.run(2.0);
+    assert!(timeline.link(0, 0)[0].rate_mbps > 20_000.0);
+    let last = timeline.link(0, 0).last().unwrap();
+    assert_eq!((last.rate_mbps, last.loss, last.ap), (0.0, 1.0, None));
+    let trace = timeline.trace(0, 0);
+    assert_eq!((trace[0].at, trace.last().unwrap().rate_mbps), (0.0, 0.0));
+}
+
+#[test]
+fn each_scheme_yields_other_rates_from_the_same_air() {
+    let total = |allocation: Scheme, phy: Phy| {
+        let radio = Radio {
+            allocation,
+            phy,
+            channels: phy.max_channels(),
+            ..orbit(10)
+        };
+        let timeline = radio.run(10.0);
+        assert!(timeline
+            .aps
+            .iter()
+            .all(|ap| ap.joules >= 0.0 && ap.bits >= 0.0));
+        timeline.aps.iter().map(|ap| ap.bits).sum::<f64>()
+    };
+    let greedy = total(Scheme::Greedy, Phy::EdmgSc);
+    for scheme in [Scheme::Hekaton, Scheme::Bush, Scheme::MuMimo] {
+        let other = total(scheme, Phy::EdmgSc);
+        assert!(other > 0.0 && other != greedy, "{scheme:?}");
+    }
+    let ad = total(Scheme::MuMimo, Phy::Dmg);
+    assert!(greedy > ad, "{greedy} {ad}");
+}
