@@ -9,6 +9,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod aware;
 mod emulator;
 mod error;
 mod network;

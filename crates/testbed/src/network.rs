@@ -172,7 +172,7 @@ pub fn inside<T: Send>(
 }
 
 /// A name that a program in the namespace can use: the path's own, as far as the kernel takes it (IFNAMSIZ).
-fn interface(scenario: &Scenario, path: usize) -> String {
+pub fn interface(scenario: &Scenario, path: usize) -> String {
     let (name, _) = scenario
         .paths
         .get_index(path)
@@ -308,7 +308,7 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
 
 fn endpoints(g: usize, group: &Group) -> Result<(), Error> {
     let flags = match group.management {
-        PathManagement::Fullmesh => Flags {
+        PathManagement::Fullmesh | PathManagement::Aware(_) => Flags {
             fullmesh: true,
             ..Flags::SUBFLOW
         },

@@ -19,8 +19,17 @@ pub enum PathManagement {
     Fullmesh,
     /// The same, all but the first being backup.
     Backup,
+    /// Endpoints for all paths, and a watch that sets some to backup.
+    Aware(Policy),
     /// The client opens the subflows itself, over the first path.
     Userspace,
+}
+
+/// What a watch goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    Loss,
+    Signal,
 }
 
 /// Clients that share a network namespace.
@@ -143,11 +152,13 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
     let (management, count) = match manager.as_str() {
         "fullmesh" => (PathManagement::Fullmesh, paths.len()),
         "backup" => (PathManagement::Backup, paths.len()),
+        "loss-aware" => (PathManagement::Aware(Policy::Loss), paths.len()),
+        "signal-aware" => (PathManagement::Aware(Policy::Signal), paths.len()),
         "ndiffports" => (PathManagement::Userspace, 1),
         "single" => (PathManagement::None, 1),
         other => {
             return Err(Error::Unsupported(format!(
-                "path manager {other}: the kernel world has fullmesh, ndiffports, backup and single"
+                "path manager {other}: the kernel world has fullmesh, loss-aware, signal-aware, ndiffports, backup and single"
             )))
         }
     };

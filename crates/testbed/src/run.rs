@@ -11,9 +11,10 @@ use mp_record::Run;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
+use crate::aware::{Aware, Signals};
 use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
-use crate::network::{address, inside, Network};
+use crate::network::{address, inside, interface, Network};
 use crate::plan::{Flow, PathManagement, Plan};
 use crate::traffic::{Body, Client, Recorder, Server, Service};
 use crate::Error;
@@ -111,6 +112,20 @@ pub fn run_with(
         .others
         .push(server.start(network.server.clone(), threads.stop.subscribe())?);
     for (number, group) in plan.groups.iter().enumerate() {
+        if let PathManagement::Aware(policy) = group.management {
+            let flows = plan.flows.iter().find(|f| f.group == number);
+            let aware = Aware {
+                number,
+                group: group.clone(),
+                policy,
+                controller: flows.map_or_else(String::new, |f| f.controller.clone()),
+                signals: Signals::of(scenario, |path| interface(scenario, path)),
+                recorder: recorder.clone(),
+            };
+            threads
+                .others
+                .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
+        }
         let client = Client {
             number,
             group: group.clone(),
@@ -271,7 +286,7 @@ fn mark_backups(plan: &Plan, recorder: &Recorder) {
 fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
     for (g, group) in plan.groups.iter().enumerate() {
         let fullmesh = match group.management {
-            PathManagement::Fullmesh => true,
+            PathManagement::Fullmesh | PathManagement::Aware(_) => true,
             PathManagement::Backup => false,
             // One path: there is nothing that it could be a backup of.
             PathManagement::None | PathManagement::Userspace => continue,

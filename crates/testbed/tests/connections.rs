@@ -76,6 +76,50 @@ fn a_backup_path_stays_idle_until_the_first_one_fails() {
 }
 
 #[test]
+fn a_lossy_path_is_spared_by_the_client_alone() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "6s"
+        sample_interval = "50ms"
+        paths.a = { rate = "20Mbit", delay = "5ms", loss = 0.05 }
+        paths.b = { rate = "20Mbit", delay = "10ms" }
+        connections = [{ direction = "upload" }]
+        variants = [{ controller = "lia", path_manager = "loss-aware" }]
+    "#;
+    let run = run(text);
+    let spared = |path: &str| run.samples.iter().any(|s| s.path == path && s.backup);
+    assert!(spared("a") && !spared("b"));
+}
+
+#[test]
+fn a_weak_signal_spares_its_path_until_it_is_back() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "5s"
+        sample_interval = "50ms"
+        paths.a = { rate = "20Mbit", delay = "5ms" }
+        paths.b = { rate = "20Mbit", delay = "10ms" }
+        connections = [{}]
+        events = [
+            { at = "1s", path = "a", signal = "-80dBm" },
+            { at = "3s", path = "a", signal = "-60dBm" },
+        ]
+        variants = [{ path_manager = "signal-aware" }]
+    "#;
+    let run = run(text);
+    let spared = |from: f64, to: f64| {
+        let mut of = run
+            .samples
+            .iter()
+            .filter(|s| s.path == "a" && (from..to).contains(&s.time_s));
+        (of.any(|s| s.backup), of.any(|s| !s.backup))
+    };
+    assert!(!spared(0.3, 0.9).0);
+    assert_eq!(spared(1.5, 2.9), (true, false));
+    assert!(!spared(3.5, 4.9).0);
+}
+
+#[test]
 fn a_backup_event_moves_the_traffic_away() {
     let Some(_turn) = turn() else { return };
     let text = TWO_PATHS.replace("6MB", "12MB");

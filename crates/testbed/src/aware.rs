@@ -1,0 +1,128 @@
+//! The path managers `loss-aware` and `signal-aware` on the kernel: the daemon's eyes and hands, in the client's
+//! namespace alone. The server knows nothing of them but MP_PRIO.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mp_daemon::endpoints::Endpoints;
+use mp_daemon::links::Links;
+use mp_daemon::pilot::Pilot;
+use mp_daemon::radio::Radio;
+use mp_daemon::Config;
+use mp_kernel::diag::Diag;
+use mp_policy::awareness;
+use mp_scenario::{Change, Scenario};
+use rattan_env::netns::NetNs;
+use tokio::sync::watch;
+
+use crate::error::Context;
+use crate::network::address;
+use crate::plan::{Group, Policy};
+use crate::traffic::Recorder;
+use crate::Error;
+
+/// Watches over the client host of one group.
+pub struct Aware {
+    pub number: usize,
+    pub group: Group,
+    pub policy: Policy,
+    /// Of the group's connections under the variant: whether their windows are coupled is known from it.
+    pub controller: String,
+    pub signals: Signals,
+    pub recorder: Arc<Recorder>,
+}
+
+/// What the scenario says of the radios: time, interface, dBm.
+#[derive(Debug, Clone, Default)]
+pub struct Signals(Vec<(Duration, String, i32)>);
+
+impl Signals {
+    pub fn of(scenario: &Scenario, interface: impl Fn(usize) -> String) -> Signals {
+        let told = scenario.events.iter().filter_map(|e| match e.change {
+            Change::Signal(dbm) => {
+                let path = scenario.paths.get_index_of(&e.path)?;
+                Some((e.at, interface(path), dbm))
+            }
+            _ => None,
+        });
+        Signals(told.collect())
+    }
+}
+
+impl Radio for Signals {
+    fn signal_dbm(&mut self, interface: &str, since_start: Duration) -> Option<i32> {
+        let known =
+            |(at, name, _): &&(Duration, String, i32)| name == interface && *at <= since_start;
+        self.0.iter().rev().find(known).map(|(_, _, dbm)| *dbm)
+    }
+}
+
+impl Aware {
+    /// Ends when `stop` turns true.
+    pub fn start(
+        self,
+        namespace: Arc<NetNs>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<std::thread::JoinHandle<Result<(), Error>>, Error> {
+        let work = move || {
+            namespace
+                .enter()
+                .map_err(|e| Error::Network(e.to_string()))?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime
+                .context("cannot start a runtime")?
+                .block_on(self.watch(stop))
+                .map_err(|e| Error::Network(format!("path awareness: {e}")))
+        };
+        std::thread::Builder::new()
+            .name("aware".into())
+            .spawn(work)
+            .context("cannot start a thread")
+    }
+
+    async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_daemon::Error> {
+        let awareness = match self.policy {
+            Policy::Loss => awareness::Config::loss_aware(),
+            Policy::Signal => awareness::Config::signal_aware(),
+        };
+        let config = Config {
+            controller: Some(self.controller.clone()),
+            ignore: Vec::new(),
+            awareness,
+            ..Config::default()
+        };
+        let (mut endpoints, mut diag) = (Endpoints::open()?, Diag::new()?);
+        let mut pilot = Pilot::new(&config);
+        pilot.links(0, Links::new()?.list().await?, &config);
+        for endpoint in endpoints.list()? {
+            pilot.take_over(endpoint.address, endpoint.flags.backup);
+        }
+        pilot.start(0);
+        pilot.again();
+        let mut tick = tokio::time::interval(Duration::from_micros(awareness.interval_us));
+        // Missed looks are not made up for: the next one sees all.
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                _ = stop.wait_for(|stop| *stop) => break,
+            }
+            let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
+            let subflows = diag.subflows()?;
+            pilot.look(now_us, subflows.clone(), Some(&mut self.signals));
+            let (wanted, again) = (pilot.wanted(), pilot.again());
+            if !again.is_empty() || endpoints.differ(&wanted) {
+                endpoints.apply(&wanted, &again, &subflows)?;
+                for &path in &self.group.paths {
+                    let own = address(self.number, path);
+                    let backup = wanted.iter().any(|w| w.address == own && w.backup);
+                    self.recorder.set_backup(path, backup);
+                }
+            }
+        }
+        // The files that lead back go with it; the namespace goes anyway.
+        endpoints.restore(&[]).map(|_| ())
+    }
+}
