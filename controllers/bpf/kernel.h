@@ -23,6 +23,7 @@ typedef __u32 __wsum;
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 
@@ -104,6 +105,7 @@ struct tcp_sock {
 	__u32 max_packets_out;
 	__u64 tcp_mstamp;
 	__u64 bytes_acked;
+	__u64 bytes_received;
 	struct minmax rtt_min; /* windowed: 300 s by default */
 	struct tcp_options_received rx_opt;
 	__u8 is_cwnd_limited : 1;
@@ -115,6 +117,7 @@ struct mptcp_subflow_context {
 	__u32 token;
 	__u32 backup : 1;
 	__u32 request_bkup : 1;
+	__u32 request_join : 1; /* we opened it by MP_JOIN */
 } RELOCATED;
 
 struct ack_sample {
@@ -137,7 +140,47 @@ struct tcp_congestion_ops {
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
 };
 
-struct bpf_sock;
+/* As far as it is read here. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+};
+
+struct bpf_sock_addr {
+	__u32 user_family;
+	__u32 user_ip4;
+	__u32 user_ip6[4];
+	__u32 user_port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 msg_src_ip4;
+	__u32 msg_src_ip6[4];
+	struct bpf_sock *sk;
+};
+
+struct sockaddr;
+
+struct sockaddr_in {
+	__u16 sin_family;
+	__u16 sin_port;
+	__u32 sin_addr;
+	__u8 sin_zero[8];
+};
+
+struct sockaddr_in6 {
+	__u16 sin6_family;
+	__u16 sin6_port;
+	__u32 sin6_flowinfo;
+	__u32 sin6_addr[4];
+	__u32 sin6_scope_id;
+};
 
 struct bpf_sock_ops {
 	__u32 op;
@@ -150,7 +193,8 @@ struct bpf_sock_ops {
 	__u32 remote_port;
 	__u32 local_port;
 	__u32 is_fullsock;
-	__u32 unused[3];
+	__u32 unused[2];
+	__u32 flags; /* bpf_sock_ops_cb_flags */
 	__u32 state;
 	__u32 unused_too[19];
 	__u64 bytes_received;
@@ -159,6 +203,7 @@ struct bpf_sock_ops {
 };
 
 enum {
+	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
 	BPF_SOCK_OPS_RTO_CB = 8,
@@ -179,6 +224,10 @@ enum {
 	SK_PACING_NEEDED = 1,
 	AF_INET = 2,
 	AF_INET6 = 10,
+	SOCK_STREAM = 1,
+	IPPROTO_TCP = 6,
+	SOL_SOCKET = 1,
+	SO_BINDTOIFINDEX = 62,
 };
 
 #endif

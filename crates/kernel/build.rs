@@ -43,7 +43,9 @@ fn main() {
             &out.join(format!("{object}.o")),
         ));
     }
-    jobs.push(bpf(&headers, "telemetry", &[], &out.join("telemetry.o")));
+    for source in ["telemetry", "primary"] {
+        jobs.push(bpf(&headers, source, &[], &out.join(format!("{source}.o"))));
+    }
     jobs.push(shim(&out.join("preload.so")));
     for (what, mut job) in jobs {
         if !job.wait().is_ok_and(|status| status.success()) {

@@ -1,6 +1,8 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]),
-//! who uses them ([`choose`], [`preload`]), what subflows do ([`telemetry`], [`mptcp_info`], [`diag`]) and which exist ([`pm`]).
+//! who uses them ([`choose`], [`preload`]), which path connections start on ([`primary`]), what subflows do
+//! ([`telemetry`], [`mptcp_info`], [`diag`]) and which exist ([`pm`]).
 
+pub mod cgroup;
 pub mod check;
 pub mod child;
 pub mod choose;
@@ -10,6 +12,7 @@ pub mod host;
 pub mod mptcp_info;
 pub mod pm;
 pub mod preload;
+pub mod primary;
 pub mod telemetry;
 
 mod error;

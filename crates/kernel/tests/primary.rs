@@ -1,0 +1,225 @@
+//! Where connections of an unmodified program start, and what is told of them. The server has an address behind both paths.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{channel, Receiver};
+use std::time::Duration;
+
+use common::lab::{self, sh, Lab, PORT};
+use common::turn;
+use mp_kernel::cgroup::Group;
+use mp_kernel::primary::{Choice, Connections, Event, Finished, Prefix, Primary, Start, What};
+use mp_kernel::{choose, preload};
+use socket2::Protocol;
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 1, 1));
+const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 2, 1));
+const BYTES: usize = 1 << 20;
+
+struct Bench {
+    lab: Lab,
+    group: Group,
+    events: Receiver<Event>,
+    primary: Primary,
+}
+
+impl Bench {
+    /// Routes prefer the first path, as a stock host's prefer its Wi-Fi; there are no rules by source address.
+    fn new() -> Bench {
+        let lab = Lab::new(Some("30mbit"));
+        let (a, b) = (lab.namespace('a'), lab.namespace('b'));
+        sh(&format!("ip -n {b} addr add {SERVER}/32 dev lo"));
+        for path in 1..=2 {
+            sh(&format!(
+                "ip -n {a} route add {SERVER} via 10.77.{path}.2 metric {path}"
+            ));
+        }
+        sh(&format!(
+            "ip -n {a} mptcp endpoint add 10.77.1.1 dev p1 subflow"
+        ));
+        let group = Group::new().unwrap();
+        let (send, events) = channel();
+        let primary = Primary::attach(group.path(), move |event| {
+            let _ = send.send(event);
+        });
+        Bench {
+            lab,
+            group,
+            events,
+            primary: primary.unwrap(),
+        }
+    }
+
+    /// Start over the second path.
+    fn choice(&self) -> Choice {
+        // SAFETY: a terminated string.
+        let interface = choose::inside(self.lab.a(), || unsafe {
+            libc::if_nametoindex(c"p2".as_ptr())
+        });
+        Choice {
+            interface: interface.unwrap(),
+            v4: Some(Ipv4Addr::new(10, 77, 2, 1)),
+            tag: 42,
+            ..Choice::default()
+        }
+    }
+
+    /// Has a program download from the server; returns where its connection came from, and what it says.
+    fn download(&self, mode: &str) -> (IpAddr, Output) {
+        let listener = choose::inside(self.lab.b(), || lab::listen(Protocol::MPTCP)).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "program_process", "--nocapture"])
+            .env("MULTIPILOT_TEST_PROGRAM", mode)
+            .stdout(Stdio::piped());
+        preload::apply(&mut command, None).unwrap();
+        self.group.adopt(&mut command).unwrap();
+        enter(&mut command, &self.lab);
+        let child = command.spawn().unwrap();
+        let (mut socket, peer) = listener.accept().unwrap();
+        let sent = socket.write_all(&vec![1; BYTES]);
+        socket.shutdown(std::net::Shutdown::Both).unwrap();
+        drop(socket);
+        let output = child.wait_with_output().unwrap();
+        assert!(sent.is_ok() && output.status.success(), "{output:?}");
+        (peer.as_socket().unwrap().ip(), output)
+    }
+
+    /// The connection that has just ended, and what it began with.
+    fn finished(&self) -> (Finished, Vec<Event>) {
+        let (mut connections, mut seen) = (Connections::default(), Vec::new());
+        loop {
+            let event = self.events.recv_timeout(Duration::from_secs(20)).unwrap();
+            seen.push(event);
+            if let Some(finished) = connections.observe(&event) {
+                return (finished, seen);
+            }
+        }
+    }
+}
+
+fn enter(command: &mut Command, lab: &Lab) {
+    let namespace = lab.a().try_clone_to_owned().unwrap();
+    // SAFETY: one system call.
+    unsafe {
+        command.pre_exec(
+            move || match libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
+    }
+}
+
+/// Not a test by itself: the program of the tests below. It knows nothing of paths.
+#[test]
+fn program_process() {
+    let Ok(mode) = std::env::var("MULTIPILOT_TEST_PROGRAM") else {
+        return;
+    };
+    let to = SocketAddr::from((SERVER, PORT));
+    let mut stream = match mode.as_str() {
+        "bound" => {
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::new(FIRST, 0).into()).unwrap();
+            socket.connect(&to.into()).unwrap();
+            TcpStream::from(socket)
+        }
+        _ => TcpStream::connect(to).unwrap(),
+    };
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).unwrap();
+    assert_eq!(body.len(), BYTES);
+}
+
+#[test]
+fn a_connection_starts_where_it_is_told_and_the_other_path_joins() {
+    let Some(_turn) = turn() else { return };
+    let bench = Bench::new();
+    assert_eq!(bench.download("plain").0, FIRST, "as the routes have it");
+    assert_eq!(bench.finished().0.start, Start::Stock);
+
+    bench
+        .primary
+        .choices()
+        .set(Prefix::ALL, &bench.choice())
+        .unwrap();
+    assert_eq!(
+        bench.download("plain").0,
+        SECOND,
+        "the SYN's source address"
+    );
+    let (finished, events) = bench.finished();
+    assert_eq!(
+        (finished.start, finished.tag, finished.from),
+        (Start::Chosen, 42, Some(SECOND))
+    );
+    assert_eq!(
+        (finished.subflows, finished.multipath),
+        (2, true),
+        "{events:?}"
+    );
+    let joined = events
+        .iter()
+        .find(|e| e.what == What::Up && e.join)
+        .unwrap();
+    assert_eq!(
+        joined.local.0, FIRST,
+        "the join is not bound to the chosen path"
+    );
+    let bytes = finished.bytes as usize;
+    assert!((BYTES..BYTES * 3 / 2).contains(&bytes), "{finished:?}");
+    assert!(finished.handshake_us.unwrap() > 0 && finished.ended_ns > finished.started_ns);
+    assert_eq!(finished.to, (SERVER.into(), PORT));
+}
+
+#[test]
+fn what_is_stale_exempt_bound_or_impossible_starts_as_the_routes_have_it() {
+    let Some(_turn) = turn() else { return };
+    let bench = Bench::new();
+    let choices = bench.primary.choices();
+    let stale = Choice {
+        valid: Some(Duration::ZERO),
+        ..bench.choice()
+    };
+    choices.set(Prefix::ALL, &stale).unwrap();
+    assert_eq!(bench.download("plain").0, FIRST);
+    assert_eq!(bench.finished().0.start, Start::Stale);
+
+    let gone = Choice {
+        v4: Some(Ipv4Addr::new(10, 77, 3, 1)),
+        ..bench.choice()
+    };
+    choices.set(Prefix::ALL, &gone).unwrap();
+    assert_eq!(bench.download("plain").0, FIRST);
+    assert_eq!(bench.finished().0.start, Start::Refused);
+
+    choices.set(Prefix::ALL, &bench.choice()).unwrap();
+    assert_eq!(bench.download("bound").0, FIRST, "the program knows better");
+    assert_eq!(bench.finished().0.start, Start::Stock);
+
+    choices
+        .exempt(Prefix {
+            address: SERVER.into(),
+            bits: 24,
+        })
+        .unwrap();
+    assert_eq!(bench.download("plain").0, FIRST);
+    assert_eq!(bench.finished().0.start, Start::Stock);
+    choices.forget(Prefix {
+        address: SERVER.into(),
+        bits: 24,
+    });
+    assert_eq!(
+        bench.download("plain").0,
+        SECOND,
+        "back to the shorter prefix"
+    );
+}
