@@ -80,20 +80,17 @@ mod tests {
     fn the_inverse_stays_one() {
         let rows = [[1.0, 2.0, 1.0], [-1.0, 0.5, 1.0], [0.3, -2.0, 1.0]];
         let mut linear = Linear::new(3, 1.0);
-        let mut a = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let mut a = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
         for z in rows.iter().cycle().take(300) {
             linear.observe(z, z[0] > 0.0);
-            for i in 0..3 {
-                for j in 0..3 {
-                    a[i][j] += z[i] * z[j];
-                }
-            }
+            (0..9).for_each(|c| a[c] += z[c / 3] * z[c % 3]);
         }
-        for i in 0..3 {
-            for j in 0..3 {
-                let product: f64 = (0..3).map(|k| a[i][k] * linear.inverse[k * 3 + j]).sum();
-                assert!((product - f64::from(i == j)).abs() < 1e-9);
-            }
+        for c in 0..9 {
+            let (i, j) = (c / 3, c % 3);
+            let product: f64 = (0..3)
+                .map(|k| a[i * 3 + k] * linear.inverse[k * 3 + j])
+                .sum();
+            assert!((product - f64::from(i == j)).abs() < 1e-9);
         }
         assert!(linear.predict(&rows[0]).0 > 0.9);
         assert!(linear.predict(&rows[1]).0 < 0.1);

@@ -121,7 +121,7 @@ impl Bandit {
     }
 
     /// A bandit that begins with what this one knows, has no experience of its own, and is held near its origin by the
-    /// oracle's penalty until it has: one place among many that share a model.
+    /// oracle's penalty until it has: one place among many that share a model. It explores as much as this one does by now.
     pub fn child(&self, seed: u64) -> Bandit {
         Bandit {
             settings: self.settings,
@@ -129,7 +129,7 @@ impl Bandit {
             features: self.features.clone(),
             standard: self.standard.clone(),
             fixed_scale: true,
-            memory: Memory::default(),
+            memory: self.memory.clone(),
             draw: Draw::new(seed),
             models: self.models.iter().map(Arm::child).collect(),
             since_refit: 0,
@@ -149,7 +149,7 @@ impl Bandit {
         &self.features
     }
 
-    /// Decisions taken so far.
+    /// Decisions taken so far, those of the bandit that this one is a child of included.
     pub fn rounds(&self) -> u64 {
         self.memory.rounds
     }
