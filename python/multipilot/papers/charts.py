@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,6 +23,7 @@ COLOURS = {
     "rsf-db": svg.PATHS[1],
     "rsf-lb": svg.PATHS[4],
     "reno": svg.INK,
+    "linux-reno": svg.INK,
     "cubic": svg.PATHS[5],
     "bbr": svg.PATHS[7],
     "wvegas": svg.PATHS[6],
@@ -36,6 +38,7 @@ NAMES = {
     "rsf-db": "RSF-DB",
     "rsf-lb": "RSF-LB",
     "reno": "Reno, uncoupled",
+    "linux-reno": "Linux' Reno, uncoupled",
     "cubic": "CUBIC, uncoupled",
     "bbr": "BBR, uncoupled",
     "wvegas": "wVegas",
@@ -100,7 +103,16 @@ def _split(values: Sequence[Mean | float]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(centre), np.array(half)
 
 
-def draw(panels: Sequence[Panel | Bars], label: str, height: float = 3.3) -> str:
+class Picture(Protocol):
+    """Anything else that can draw itself."""
+
+    @property
+    def title(self) -> str: ...
+
+    def paint(self, axes: Axes) -> None: ...
+
+
+def draw(panels: Sequence[Panel | Bars | Picture], label: str, height: float = 3.3) -> str:
     """The panels side by side as an inline SVG; ``label`` says it to those who cannot see it."""
     with svg.style():
         figure = Figure(figsize=(5.3 * max(len(panels), 1.35), height), layout="constrained")
@@ -111,8 +123,10 @@ def draw(panels: Sequence[Panel | Bars], label: str, height: float = 3.3) -> str
             axes.set_title(panel.title)
             if isinstance(panel, Panel):
                 _lines(axes, panel)
-            else:
+            elif isinstance(panel, Bars):
                 _bars(axes, panel)
+            else:
+                panel.paint(axes)
         return svg.inline(figure, label)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +13,13 @@ import typer
 from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
 from multipilot.papers import page
+from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
 from multipilot.papers.paper import Paper, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF,)}
+PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE)}
 WORLDS = ("sim", "kernel", "both")
 SEEDS, QUICK_SEEDS = 20, 3
 INTERRUPTED = 130
@@ -39,6 +41,10 @@ def paper(
     budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
     scenarios: Annotated[Path | None, typer.Option(help="folder of the paper's scenario files")] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="folder of Mahimahi traces, for papers that have a set on them"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
 ) -> None:
     chosen = PAPERS.get(name) or fail(f'there is no paper "{name}": one of {", ".join(PAPERS)}')
@@ -50,6 +56,8 @@ def paper(
     for part in wanted:
         if part not in known:
             fail(f"--only {part}: one of {', '.join(known)}")
+    if traces is not None:
+        chosen = _with_traces(chosen, traces)
     folder = out or Path("results") / name
     seconds = console.seconds(budget)
     command = console.command()
@@ -83,6 +91,15 @@ def paper(
         raise typer.Exit(RUN_FAILED)
 
 
+def _with_traces(chosen: Paper, traces: Path) -> Paper:
+    if chosen.on_traces is None:
+        fail(f"--traces: paper {chosen.name} has no experiment on traces")
+    further = chosen.on_traces(traces)
+    if not further:
+        fail(f"--traces {traces}: no trace there (a pair NAME.up and NAME.down, or either with .gz)")
+    return replace(chosen, experiments=(*chosen.experiments, *further))
+
+
 def _measure(
     chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], seconds: float
 ) -> tuple[Results, CannotHere | None, int]:
@@ -95,7 +112,7 @@ def _measure(
     with console.progress() as progress:
         task = progress.add_task("simulator", total=len(experiments))
         for experiment in experiments:
-            progress.update(task, description=f"simulator  {experiment.scenario}")
+            progress.update(task, description=f"simulator  {experiment.key}")
             runner.simulate(experiment, results, recall=SIM not in worlds)
             progress.advance(task)
         if KERNEL not in worlds:
@@ -127,9 +144,9 @@ def _on_kernel(
 
 
 def _estimate(point: Point, results: Results) -> float:
-    """Seconds of real time that a kernel run will take: what it took in the simulator, and the setting up."""
+    """Seconds of real time that a point will take: what its runs took in the simulator, and the setting up."""
     elapsed = results.mean(SIM, point.scenario, point.variant, "elapsed_s", point.cell)
-    return (elapsed.mean if elapsed.n else 60.0) + 3.0
+    return point.runs * ((elapsed.mean if elapsed.n else 60.0) + 3.0)
 
 
 def _write(chosen: Paper, results: Results, wanted: list[str], folder: Path) -> dict[str, object]:

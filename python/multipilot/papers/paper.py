@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,22 +17,41 @@ class Experiment:
     """One scenario file, run whole in the simulator.
 
     ``quick`` are grid axes that ``--quick`` holds at one value, ``settings`` further changes to the file for this
-    purpose (a sparser telemetry, say); both as ``--set KEY=VALUE`` takes them.
+    purpose (a sparser telemetry, say); both as ``--set KEY=VALUE`` takes them. ``ben`` measures the benefit of
+    aggregation too. Without ``tables`` only the rows are kept: thousands of runs would fill the disk.
     """
 
     scenario: str
     quick: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    ben: bool = False
+    tables: bool = True
+    #: What results call it, where one scenario serves several experiments.
+    label: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.label or self.scenario
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run on the kernel: a variant in one cell of a scenario's grid."""
+    """One measurement on the kernel: a variant in one cell of a scenario's grid.
+
+    ``beside`` are further path managers to compare it with, in the same call; ``ben`` as in an :class:`Experiment`.
+    """
 
     scenario: str
     cell: Mapping[str, str]
     controller: str
     path_manager: str = "fullmesh"
+    beside: tuple[str, ...] = ()
+    ben: bool = False
+
+    @property
+    def runs(self) -> int:
+        """With ``ben`` one more over each of two paths."""
+        return 1 + len(self.beside) + 2 * self.ben
 
     @property
     def variant(self) -> str:
@@ -72,6 +92,8 @@ class Paper:
     experiments: tuple[Experiment, ...]
     points: tuple[Point, ...]
     items: tuple[Item, ...]
+    #: Further experiments on the traces in a folder that the user names.
+    on_traces: Callable[[Path], tuple[Experiment, ...]] | None = None
 
     def experiment(self, scenario: str) -> Experiment:
         return next(e for e in self.experiments if e.scenario == scenario)

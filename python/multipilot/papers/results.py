@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,16 +12,26 @@ from typing import Any
 from multipilot.stats import Mean, mean_of
 
 Row = dict[str, Any]
+Cell = tuple[tuple[str, str], ...]
 Measure = str | Callable[[Row], float | None]
 
 SIM, KERNEL = "sim", "kernel"
 
 
+ALONE = re.compile(r"\[tcp on (.+?)\]")
+
+
 def variant_of(row: Row) -> str:
-    """``tcp`` for one subflow of Reno, else the controller."""
+    """``tcp`` for one subflow of Reno, ``CONTROLLER on PATH`` for the plain TCP that a benefit is measured by,
+    ``CONTROLLER PATH_MANAGER`` for a path manager that chooses, else the controller.
+    """
+    alone = ALONE.search(row["variant"])
+    if alone:
+        return f"{row['controller']} on {alone[1]}"
     if row["path_manager"] == "single" and row["controller"] == "reno":
         return "tcp"
-    return str(row["controller"])
+    plain = row["path_manager"] in ("fullmesh", "single")
+    return str(row["controller"]) if plain else f"{row['controller']} {row['path_manager']}"
 
 
 @dataclass
@@ -45,6 +56,15 @@ class Results:
             if (row["world"], row["scenario"], variant_of(row)) == (world, scenario, variant)
             and all(_axis(row, key) == value for key, value in wanted)
         ]
+
+    def cells(self, world: str, scenario: str) -> dict[Cell, dict[str, list[Row]]]:
+        """Rows of a whole grid by cell (its axes in order) and variant, in one pass."""
+        found: dict[Cell, dict[str, list[Row]]] = {}
+        for row in self.rows:
+            if (row["world"], row["scenario"]) == (world, scenario):
+                cell = tuple((key, str(value)) for key, value in row.get("cell", {}).items())
+                found.setdefault(cell, {}).setdefault(variant_of(row), []).append(row)
+        return found
 
     def mean(
         self, world: str, scenario: str, variant: str, measure: Measure, cell: Mapping[str, str] | None = None

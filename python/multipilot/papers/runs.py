@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -48,20 +49,25 @@ class Runner:
     def simulate(self, experiment: Experiment, results: Results, recall: bool = False) -> None:
         """The whole grid of a scenario (its chosen cells with ``quick``). ``recall``: only what was run before."""
         settings = {**SPARSE, **experiment.settings, **(experiment.quick if self.quick else {})}
-        folder = self._folder(SIM, experiment.scenario, "all", settings, self.seeds)
+        label = experiment.label.replace(" ", "-") or "all"
+        folder = self._folder(SIM, experiment.scenario, label, settings, self.seeds, experiment.ben)
         if recall and not (folder / "done").exists():
             return
-        self._compare(SIM, experiment.scenario, settings, self.seeds, folder)
-        results.add(SIM, experiment.scenario, self._read(folder), folder)
+        self._compare(SIM, experiment.scenario, settings, self.seeds, folder, experiment.ben)
+        if not experiment.tables:
+            shutil.rmtree(folder / "runs", ignore_errors=True)
+        results.add(SIM, experiment.key, self._read(folder), folder)
 
     def on_kernel(self, point: Point, results: Results, recall: bool = False) -> bool:
         """One point; with ``recall`` only if it was measured before. Whether there is a result now."""
-        variants = f'[{{controller = "{point.controller}", path_manager = "{point.path_manager}"}}]'
+        managers = ", ".join(f'"{name}"' for name in (point.path_manager, *point.beside))
+        managers = f"[{managers}]" if point.beside else managers
+        variants = f'[{{controller = "{point.controller}", path_manager = {managers}}}]'
         settings = {**{f"grid.{key}": value for key, value in point.cell.items()}, "variants": variants}
-        folder = self._folder(KERNEL, point.scenario, point.variant, settings, 1)
+        folder = self._folder(KERNEL, point.scenario, point.variant, settings, 1, point.ben)
         if recall and not (folder / "done").exists():
             return False
-        self._compare(KERNEL, point.scenario, settings, 1, folder)
+        self._compare(KERNEL, point.scenario, settings, 1, folder, point.ben)
         document = self._read(folder)
         # A run that its emulated paths could not keep up with measured the machine's load.
         if any(BUSY in note for row in document["rows"] for note in row.get("notes", [])):
@@ -73,19 +79,25 @@ class Runner:
         results.add(KERNEL, point.scenario, document, folder)
         return True
 
-    def _folder(self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int) -> Path:
+    def _folder(
+        self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int, ben: bool
+    ) -> Path:
         """What is asked for names the folder: other seeds, settings or text of the scenario are another record."""
         file = self.scenarios / f"{scenario}.toml"
-        asked = json.dumps([file.read_text(encoding="utf-8"), dict(settings), seeds], sort_keys=True)
+        asked = json.dumps(
+            [file.read_text(encoding="utf-8"), dict(settings), seeds, *(["ben"] if ben else [])], sort_keys=True
+        )
         digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
         return self.out / "records" / world / f"{scenario}-{label}-{digest}"
 
-    def _compare(self, world: str, scenario: str, settings: Mapping[str, str], seeds: int, folder: Path) -> None:
+    def _compare(
+        self, world: str, scenario: str, settings: Mapping[str, str], seeds: int, folder: Path, ben: bool
+    ) -> None:
         if (folder / "done").exists():
             return
         file = self.scenarios / f"{scenario}.toml"
         call = [self.command, "compare", str(file), "--world", world, "--seeds", str(seeds)]
-        call += ["--out", str(folder), "--json"]
+        call += ["--out", str(folder), "--json", *(["--ben"] if ben else [])]
         for key, value in settings.items():
             call += ["--set", f"{key}={value}"]
         _run(call)

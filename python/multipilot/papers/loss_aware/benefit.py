@@ -1,0 +1,141 @@
+"""The benefit of aggregation, cell by cell, and what can be said for sure of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from multipilot.papers.loss_aware.plan import LA
+from multipilot.papers.results import Cell, Results, Row
+from multipilot.stats import Mean, mean_of
+
+#: A benefit below this is harm, for noise alone makes some hundredths.
+HARM = -0.02
+#: An interval wider than this each way says nothing, and counts as a miss.
+WIDEST = 0.05
+
+
+def aggregation_benefit(goodput: float, singles: Sequence[float]) -> float:
+    """Ben = (G − C_max)/(ΣC − C_max) where G ≥ C_max, else (G − C_max)/C_max (Kaspar 2011; the paper's section 3.3).
+
+    The column ``ben`` of a record has it with the median of each C_i; this is for the paper's maximum of ten runs.
+    """
+    best = max(singles)
+    gain = goodput - best
+    if gain >= 0:
+        rest = sum(singles) - best
+        return gain / rest if rest else 0.0
+    return gain / best
+
+
+@dataclass(frozen=True)
+class Benefit:
+    """One cell, controller and path manager. ``mean`` is of the benefit over seeds."""
+
+    world: str
+    scenario: str
+    cell: Cell
+    controller: str
+    manager: str
+    mean: Mean
+    goodput: Mean
+    #: Plain TCP alone on each path, Mbit/s, by seed.
+    singles: Mapping[str, Sequence[float]]
+
+    @property
+    def with_maximum(self) -> float:
+        """As the paper takes it: against the fastest single-path run of all seeds."""
+        return aggregation_benefit(self.goodput.mean, [max(values) for values in self.singles.values()])
+
+    @property
+    def best_single(self) -> float:
+        return max(median(values) for values in self.singles.values())
+
+    @property
+    def harms(self) -> bool:
+        """The whole interval lies below :data:`HARM`. One run alone has no interval: its value decides."""
+        high = self.mean.mean if math.isnan(self.mean.half) else self.mean.high
+        return high < HARM
+
+    @property
+    def undecided(self) -> bool:
+        return self.mean.half > WIDEST
+
+    @property
+    def may_harm(self) -> bool:
+        """Undecided, and the interval reaches below :data:`HARM`."""
+        return self.undecided and not self.harms and self.mean.low < HARM
+
+    def at(self, key: str) -> str | None:
+        return dict(self.cell).get(key)
+
+
+def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
+    """Every variant of every cell that has a benefit."""
+    found = []
+    for cell, variants in results.cells(world, scenario).items():
+        for rows in variants.values():
+            values = [float(row["ben"]) for row in rows if row.get("ben") is not None]
+            if values:
+                first = rows[0]
+                found.append(
+                    Benefit(
+                        world=world,
+                        scenario=scenario,
+                        cell=cell,
+                        controller=str(first["controller"]),
+                        manager=str(first["path_manager"]),
+                        mean=mean_of(values),
+                        goodput=mean_of(float(row["goodput_mbps"]) for row in rows),
+                        singles=_singles(variants, str(first["controller"])),
+                    )
+                )
+    return found
+
+
+def _singles(variants: Mapping[str, list[Row]], controller: str) -> dict[str, list[float]]:
+    alone = f"{controller} on "
+    return {
+        name.removeprefix(alone): [float(row["goodput_mbps"]) for row in rows]
+        for name, rows in variants.items()
+        if name.startswith(alone)
+    }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A set of cells under one controller and path manager."""
+
+    cells: int
+    harmed: int
+    undecided: int
+    #: Of the undecided ones, those whose interval reaches below :data:`HARM`.
+    open: int
+    mean: float
+    lowest: float
+
+    @property
+    def missed(self) -> int:
+        return self.harmed + self.undecided
+
+
+def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
+    cells = list(chosen)
+    if not cells:
+        return None
+    values = [b.mean.mean for b in cells]
+    return Verdict(
+        cells=len(cells),
+        harmed=sum(b.harms for b in cells),
+        undecided=sum(b.undecided and not b.harms for b in cells),
+        open=sum(b.may_harm for b in cells),
+        mean=sum(values) / len(values),
+        lowest=min(values),
+    )
+
+
+def of(found: Iterable[Benefit], controller: str, aware: bool) -> list[Benefit]:
+    manager = LA if aware else "fullmesh"
+    return [b for b in found if b.controller == controller and b.manager == manager]

@@ -1,0 +1,320 @@
+"""Loss that comes and goes, a path that dies and returns, a walk out of the Wi-Fi: figures 5 and 6, and beyond."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from multipilot.papers.charts import NAMES, Curve, Panel, draw
+from multipilot.papers.loss_aware.pictures import LA_COLOUR, MA_COLOUR, STOCK_COLOUR
+from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, MA
+from multipilot.papers.loss_aware.series import changes_per_minute, paths_of, runs_of, time_to_full, time_to_use
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.spread import Boxes
+from multipilot.papers.spread import Series as BoxSeries
+from multipilot.report import svg
+from multipilot.stats import Mean, difference, mean_of
+
+DYNAMIC, FAILURE, HANDOVER, THRESHOLD, DEAD = (
+    "5-dynamic-loss",
+    "6-path-failure",
+    "7-handover",
+    "6-threshold",
+    "6-dead-primary",
+)
+MANAGERS = {"fullmesh": ("stock", STOCK_COLOUR), LA: ("loss-aware", LA_COLOUR), MA: ("signal-aware", MA_COLOUR)}
+WIFI_COLOUR, LTE_COLOUR = svg.PATHS[5], svg.PATHS[3]
+WORLDS = {SIM: "simulator", KERNEL: "Linux kernel"}
+
+
+def variant(controller: str, manager: str) -> str:
+    return controller if manager == "fullmesh" else f"{controller} {manager}"
+
+
+def goodputs(results: Results, world: str, scenario: str, controller: str, manager: str) -> list[float]:
+    rows = runs_of(results, world, scenario, variant(controller, manager))
+    return [float(row["goodput_mbps"]) for row in rows]
+
+
+def number(mean: Mean, digits: int = 1) -> str:
+    if math.isnan(mean.mean):
+        return '<span class="muted">–</span>'
+    half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
+    return f"{mean.mean:.{digits}f}{half}"
+
+
+def _boxes(results: Results, scenario: str, title: str, managers: Sequence[str]) -> Boxes:
+    def of(world: str, manager: str) -> list[list[float]]:
+        return [goodputs(results, world, scenario, c, manager) for c in CONTROLLERS]
+
+    series = [BoxSeries(*MANAGERS[m], of(SIM, m), of(KERNEL, m)) for m in managers]
+    return Boxes(title, [NAMES[c].split(",")[0] for c in CONTROLLERS], series, "", "Mbit/s", from_zero=True)
+
+
+def _table(results: Results, scenario: str, managers: Sequence[str]) -> str:
+    lines = []
+    for world, name in WORLDS.items():
+        for controller in CONTROLLERS:
+            means = [mean_of(goodputs(results, world, scenario, controller, m)) for m in managers]
+            if any(m.n for m in means):
+                lines.append([NAMES[controller], name, *(number(m) for m in means)])
+    return table(["", "world", *(f"{MANAGERS[m][0]},<br>Mbit/s" for m in managers)], lines, names=2) if lines else ""
+
+
+def _compare(results: Results, scenario: str, controller: str, manager: str) -> str:
+    stock, other = (mean_of(goodputs(results, SIM, scenario, controller, m)) for m in ("fullmesh", manager))
+    if not stock.n or not other.n:
+        return "Not measured."
+    lead = difference(other, stock)
+    sure = "" if math.isnan(lead.half) or abs(lead.mean) > lead.half else ", which may be chance"
+    return (
+        f"{NAMES[controller].split(',')[0]}: {stock.mean:.1f} Mbit/s stock, {other.mean:.1f} {MANAGERS[manager][0]} "
+        f"({lead.mean:+.1f} ± {lead.half:.1f}{sure})."
+    )
+
+
+def show_average(results: Results) -> Section:
+    return Section(
+        "fig5",
+        "Figure 5: average throughput where loss comes and goes",
+        [
+            "90 s at 50 + 50 Mbit/s; the Wi-Fi loses 5 % from 30 s to 60 s. In the paper the stock connection "
+            "mostly stays below 50 Mbit/s, one path's rate, and MPTCP-LA above it. "
+            + _compare(results, DYNAMIC, "balia", LA),
+            "Signal awareness (MPTCP-MA), for comparison, is told of the loss by a signal that falls at the same "
+            "moment to −80 dBm, and of its end: it need not find out. " + _compare(results, DYNAMIC, "balia", MA),
+        ],
+        [
+            draw(
+                [_boxes(results, DYNAMIC, "Average over 90 s, one value a seed", tuple(MANAGERS))],
+                "Box plots of average throughput by controller and path manager",
+                height=3.8,
+            ),
+            _table(results, DYNAMIC, tuple(MANAGERS)),
+        ],
+        [
+            "BALIA is the paper's. BBR hardly minds 5 % of loss, so a path manager that goes by the signal takes "
+            "from it a path that was worth having, and loss awareness rightly leaves it: it asks what the path "
+            "still carries.",
+        ],
+    )
+
+
+def _panels(results: Results, world: str, scenario: str, controller: str, managers: Sequence[str]) -> list[Panel]:
+    panels = []
+    for manager in managers:
+        row = next(runs_of(results, world, scenario, variant(controller, manager)), None)
+        found = paths_of(row, 1.0, 89.0) if row else {}
+        if not found:
+            continue
+        curves = []
+        for name, label, colour in (("wifi", "Wi-Fi", WIFI_COLOUR), ("lte", "LTE", LTE_COLOUR)):
+            if name in found:
+                series = found[name]
+                curves.append(Curve(label, list(series.time[1:]), list(series.rate()), colour, markers=False))
+        title = f"{MANAGERS[manager][0].capitalize()}, {WORLDS[world]}"
+        panels.append(Panel(title, "time, s", "Mbit/s acknowledged", curves, rules=_RULES[scenario]))
+    return panels
+
+
+_RULES = {
+    DYNAMIC: ((30.0, "5 % loss"), (60.0, "none")),
+    FAILURE: ((30.0, "dead"), (60.0, "back")),
+    HANDOVER: ((20.0, "fading"), (36.0, "dead"), (48.0, "back"), (64.0, "well")),
+}
+
+
+def _drawn(results: Results, scenario: str, controller: str, managers: Sequence[str], label: str) -> list[str]:
+    rows = (_panels(results, world, scenario, controller, managers) for world in WORLDS)
+    return [draw(panels, label, height=3.4) for panels in rows if panels]
+
+
+def show_rates(results: Results) -> Section:
+    return Section(
+        "fig6",
+        "Figure 6: each path's rate in one such run",
+        [
+            "BALIA, the first seed. In the paper the stock connection leaves most of the traffic on the good path "
+            "and does not return to the Wi-Fi once that is well again; MPTCP-LA does.",
+        ],
+        _drawn(results, DYNAMIC, "balia", ("fullmesh", LA), "Rate of each path over time, stock and loss-aware"),
+        [
+            "Payload acknowledged in each second. A spared path comes back by time, 10 s after it was spared, "
+            "then 20 s: it carries nothing by which its state could be told, and there are no probes in these "
+            "runs.",
+        ],
+    )
+
+
+def reactions(results: Results, world: str, controller: str, manager: str) -> dict[str, Mean]:
+    """Seconds from the death to full rate on the other path, and from the return to use."""
+    full, used = [], []
+    for row in runs_of(results, world, FAILURE, variant(controller, manager)):
+        found = paths_of(row, 0.1, 89.0)
+        if "lte" in found and "wifi" in found:
+            full.append(time_to_full(found["lte"], 30.0, (50.0, 60.0)))
+            used.append(time_to_use(found["wifi"], 60.0))
+    return {"full": mean_of(full), "used": mean_of(used)}
+
+
+def show_failure(results: Results) -> Section:
+    lines = []
+    for world, name in WORLDS.items():
+        for controller in CONTROLLERS:
+            for manager in ("fullmesh", LA):
+                found = reactions(results, world, controller, manager)
+                goodput = mean_of(goodputs(results, world, FAILURE, controller, manager))
+                if goodput.n:
+                    lines.append(
+                        [
+                            NAMES[controller],
+                            f"{MANAGERS[manager][0]}, {name}",
+                            number(found["full"], 2),
+                            number(found["used"], 2),
+                            number(goodput),
+                        ]
+                    )
+    head = ["", "", "death to full rate<br>on the LTE, s", "return to<br>use, s", "Mbit/s<br>over 90 s"]
+    return Section(
+        "failure",
+        "Path failure and return",
+        [
+            "Nothing gets through the Wi-Fi from 30 s to 60 s, and its interface says nothing of it. Aim: full "
+            "rate on the other path within three round trips and the detection, the returned path in use within 2 "
+            "s. Reno here; the paper has no such run.",
+        ],
+        [
+            *_drawn(results, FAILURE, "linux-reno", ("fullmesh", LA), "Rate of each path around a failure"),
+            *([table(head, lines, names=2)] if lines else []),
+        ],
+        [
+            "Full rate is 90 % of what the LTE carries from 50 s to 60 s, as a mean over half a second. A stock "
+            "subflow finds out that its path is back by its own retransmissions, which by then are tens of "
+            "seconds apart; the aware connection gives the dead subflow up after 2 s and tries new ones, one SYN "
+            "every 1.5 s.",
+        ],
+    )
+
+
+def show_handover(results: Results) -> Section:
+    return Section(
+        "handover",
+        "A walk out of the Wi-Fi and back: loss against signal",
+        [
+            "Signal, loss and rate of the Wi-Fi fade from 20 s on, the link is dead from 36 s to 48 s and well "
+            "again at 64 s; beside it 20 Mbit/s of LTE.",
+            f"{_compare(results, HANDOVER, 'linux-reno', LA)} {_compare(results, HANDOVER, 'linux-reno', MA)}",
+        ],
+        [
+            *_drawn(results, HANDOVER, "linux-reno", ("fullmesh", LA, MA), "Rate of each path during a walk"),
+            _table(results, HANDOVER, tuple(MANAGERS)),
+        ],
+        [
+            "Each time that the fading path is tried and still found lossy, loss awareness doubles the time until "
+            "it tries again; so it comes back late when the Wi-Fi is well. A signal needs no trial. The daemon "
+            "can go by both.",
+        ],
+    )
+
+
+def flaps(results: Results, world: str, controller: str, loss: str) -> Mean:
+    rows = results.find(world, THRESHOLD, variant(controller, LA), {"paths.wifi.loss": loss})
+    found = [paths_of(row, 0.25, 119.0) for row in rows]
+    return mean_of(max(changes_per_minute(series) for series in paths.values()) for paths in found if paths)
+
+
+def show_threshold(results: Results) -> Section:
+    losses = ("0.0003", "0.0006")
+    lines = [
+        [NAMES[c], *(number(m, 2) for m in means)]
+        for c in CONTROLLERS
+        if any((means := [flaps(results, SIM, c, loss) for loss in losses])[i].n for i in range(2))
+    ]
+    dead = [mean_of(goodputs(results, SIM, DEAD, "linux-reno", m)) for m in ("fullmesh", LA)]
+    begun = [
+        "On a path that is dead when the connection begins nothing helps that works on subflows: 20 + 20 Mbit/s, "
+        f"the Wi-Fi dead for the first 10 of 30 s, give {dead[0].mean:.1f} Mbit/s stock and {dead[1].mean:.1f} "
+        "loss-aware. Further paths join only once the first subflow is up (RFC 8684, section 3.2); the cure is to "
+        "begin elsewhere."
+    ]
+    return Section(
+        "limits",
+        "At the threshold, and before the beginning",
+        [
+            "Loss that sits on the threshold must not make a path flap. Changes of priority a minute over two "
+            "minutes, to backup and back each counted; aim: at most 1.",
+            *(begun if dead[0].n else []),
+        ],
+        [table(["", "0.03 % loss", "0.06 % loss"], lines)] if lines else [],
+        ["Simulator, 50 + 50 Mbit/s; intervals over the seeds."],
+    )
+
+
+def _rows(results: Results, scenario: str, managers: Sequence[str]) -> list[dict[str, Any]]:
+    found = []
+    for world in WORLDS:
+        for controller in CONTROLLERS:
+            for manager in managers:
+                mean = mean_of(goodputs(results, world, scenario, controller, manager))
+                if mean.n:
+                    found.append(
+                        {
+                            "world": world,
+                            "variant": f"{controller}/{manager}",
+                            "controller": controller,
+                            "path_manager": manager,
+                            "scheduler": "default",
+                            "seed": None,
+                            "goodput_mbps": mean.mean,
+                            "half": _none(mean.half),
+                            "runs": mean.n,
+                            "paper": None,
+                        }
+                    )
+    return found
+
+
+def _none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def average_rows(results: Results) -> list[dict[str, Any]]:
+    return _rows(results, DYNAMIC, tuple(MANAGERS))
+
+
+def rate_rows(results: Results) -> list[dict[str, Any]]:
+    """Mean rate of each path before, during and after the loss, first seed."""
+    found = []
+    for world in WORLDS:
+        for manager in ("fullmesh", LA):
+            row = next(runs_of(results, world, DYNAMIC, variant("balia", manager)), None)
+            for path, series in (paths_of(row, 1.0, 89.0) if row else {}).items():
+                rate, time = series.rate(), series.time[1:]
+                thirds = [float(np.mean(rate[(time > a) & (time <= b)])) for a, b in ((5, 30), (30, 60), (60, 89))]
+                found.append({"world": world, "path_manager": manager, "path": path, "mbps": thirds, "paper": None})
+    return found
+
+
+def failure_rows(results: Results) -> list[dict[str, Any]]:
+    rows = _rows(results, FAILURE, ("fullmesh", LA))
+    for row in rows:
+        found = reactions(results, row["world"], row["controller"], row["path_manager"])
+        row["full_rate_after_s"], row["in_use_after_s"] = (_none(found[k].mean) for k in ("full", "used"))
+    return rows
+
+
+def handover_rows(results: Results) -> list[dict[str, Any]]:
+    return _rows(results, HANDOVER, tuple(MANAGERS))
+
+
+def threshold_rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {"controller": c, "loss": float(loss), "changes_per_minute": m.mean, "half": _none(m.half), "paper": None}
+        for c in CONTROLLERS
+        for loss in ("0.0003", "0.0006")
+        if (m := flaps(results, SIM, c, loss)).n
+    ]
