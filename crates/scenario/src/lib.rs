@@ -10,6 +10,7 @@ mod grid;
 mod links;
 mod parse;
 mod print;
+mod radio;
 mod traffic;
 mod tree;
 mod units;
@@ -62,13 +63,21 @@ pub struct Cell {
     /// Dotted key and value of every axis; empty without a grid.
     pub values: Vec<(String, String)>,
     pub scenario: Scenario,
+    /// What makes the traces of its paths, where it has a `[radio]`.
+    pub radio: Option<mp_wireless::Radio>,
 }
 
 impl Experiment {
     /// As TOML that loads to the same cells: expanded, unless a grid has to stay what it is.
     pub fn to_toml(&self) -> String {
         match (&self.cells[..], &self.tree.value) {
-            ([cell], _) if cell.values.is_empty() => print(&cell.scenario),
+            ([cell], tree::Value::Table(table)) if cell.values.is_empty() => {
+                // Paths name the links of the radio: it stays as it was written.
+                let radio = table
+                    .get_key_value("radio")
+                    .map(|(k, n)| (k.clone(), n.clone()));
+                print(&cell.scenario) + &tree::print(&radio.into_iter().collect())
+            }
             (_, tree::Value::Table(table)) => {
                 let name = (!table.contains_key("name"))
                     .then(|| format!("name = {}\n", tree::quote(&self.name)));
@@ -125,7 +134,7 @@ pub fn parse(
     let traces = links::Traces::new(read);
     let mut cells = Vec::new();
     for cell in grid::expand(&root)? {
-        let mut scenario = parse::scenario(&cell.root, &stem, &traces)?;
+        let mut scenario = parse::scenario(&radio::expand(&cell.root), &stem, &traces)?;
         if !cell.label.is_empty() {
             scenario
                 .variants
@@ -136,6 +145,7 @@ pub fn parse(
             label: cell.label,
             values: cell.values,
             scenario,
+            radio: traces.tuned(),
         });
     }
     let first = &cells[0].scenario;
@@ -160,5 +170,14 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("connections", traffic::CONNECTION_KEYS),
         ("events", traffic::EVENT_KEYS),
         ("variants", variants::VARIANT_KEYS),
+        ("radio", radio::RADIO_KEYS),
+        ("radio.aps", radio::AP_KEYS),
+        ("radio.devices", radio::DEVICE_KEYS),
+        ("orbit", radio::ORBIT_KEYS),
+        ("line", radio::LINE_KEYS),
+        ("blockage", radio::BLOCKAGE_KEYS),
+        ("buildings", radio::BUILDING_KEYS),
+        ("paths.NAME.radio", radio::PATH_RADIO_KEYS),
+        ("connections", &[radio::EACH_DEVICE]),
     ]
 }

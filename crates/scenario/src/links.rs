@@ -12,19 +12,20 @@ use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::model::{
-    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Trace, TransferDirection,
+    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Trace, TraceKind, TransferDirection,
 };
+use crate::radio::{self, Air};
 use crate::units::QueueSize;
 use crate::{trace, ReadFile};
 
 pub const PATH_KEYS: &[&str] = &[
-    "link", "rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+    "link", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
 ];
 pub const LINK_KEYS: &[&str] = &[
-    "rate", "trace", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
 ];
 pub const DIRECTION_KEYS: &[&str] = &[
-    "rate", "trace", "delay", "jitter", "reorder", "loss", "queue",
+    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue",
 ];
 pub const QUEUE_KEYS: &[&str] = &[
     "limit",
@@ -187,15 +188,23 @@ fn direction(
     let own_get = |key: &str| own.and_then(|o| o.get(key));
     let get = |key: &str| own_get(key).or_else(|| common.get(key));
 
-    let states_rate = |s: &Section<'_>| s.get("rate").is_some() || s.get("trace").is_some();
+    let states_rate = |s: &Section<'_>| {
+        ["rate", "trace", "radio"]
+            .iter()
+            .any(|key| s.get(key).is_some())
+    };
     let rate_section = own.filter(|o| states_rate(o)).unwrap_or(common);
-    let rate = match (rate_section.get("rate"), rate_section.get("trace")) {
-        (Some(_), Some(trace)) => return Err(trace.error("stands beside a rate", "either of them")),
-        (Some(field), None) if matches!(field.string(), Ok("unlimited")) => Rate::Unlimited,
-        (Some(field), None) => Rate::Constant(field.rate()?),
-        (None, Some(field)) => Rate::Trace(traces.load(&field)?),
-        (None, None) if has_link => Rate::Unlimited,
-        (None, None) => {
+    let sources = ["rate", "trace", "radio"].map(|key| rate_section.get(key));
+    if let Some(second) = sources.iter().flatten().nth(1) {
+        return Err(second.error("stands beside another source of the rate", "one of them"));
+    }
+    let rate = match sources {
+        [Some(field), ..] if matches!(field.string(), Ok("unlimited")) => Rate::Unlimited,
+        [Some(field), ..] => Rate::Constant(field.rate()?),
+        [_, Some(field), _] => Rate::Trace(traces.load(&field)?),
+        [_, _, Some(field)] => Rate::Trace(traces.radio(&field)?),
+        _ if has_link => Rate::Unlimited,
+        _ => {
             let key = format!("{}.rate", common.path);
             let expected = format!("a rate such as \"50Mbit\", or a trace (for {side} too)");
             return Err(Error::new(common.at, &key, "missing", expected));
@@ -232,6 +241,8 @@ fn direction(
 pub(crate) struct Traces<'a> {
     read: &'a ReadFile<'a>,
     loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
+    /// That of the scenario which is being read.
+    air: RefCell<Option<Air>>,
 }
 
 impl<'a> Traces<'a> {
@@ -239,7 +250,56 @@ impl<'a> Traces<'a> {
         Traces {
             read,
             loaded: RefCell::default(),
+            air: RefCell::default(),
         }
+    }
+
+    /// Runs the radio of the next scenario, unless it is the one that was run last: cells often differ elsewhere.
+    pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
+        let Some(field) = field else {
+            *self.air.borrow_mut() = None;
+            return Ok(());
+        };
+        let (radio, seconds) = (radio::read(&field, self)?, duration.as_secs_f64());
+        if (self.air.borrow().as_ref()).is_some_and(|air| air.is(&radio, seconds)) {
+            return Ok(());
+        }
+        *self.air.borrow_mut() = Some(Air::new(radio, seconds, &field)?);
+        Ok(())
+    }
+
+    /// The radio of the scenario that was read last.
+    pub fn tuned(&self) -> Option<mp_wireless::Radio> {
+        self.air.borrow().as_ref().map(|air| air.radio().clone())
+    }
+
+    fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
+        let air = self.air.borrow();
+        let Some(air) = air.as_ref() else {
+            return Err(field.error("there is no [radio]", "a scenario with that section"));
+        };
+        let (file, steps) = air.steps(field)?;
+        Ok(Arc::new(Trace {
+            file: file.into(),
+            kind: TraceKind::Steps(steps),
+        }))
+    }
+
+    /// Any other file that a scenario names.
+    pub fn file<T>(
+        &self,
+        field: &Field<'_>,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, mp_wireless::csv::Problem>,
+    ) -> Result<T, Error> {
+        let file = PathBuf::from(field.string()?);
+        let shown = file.display();
+        let unread = |e: std::io::Error| field.error(format!("cannot read {shown}: {e}"), expected);
+        let content = (self.read)(&file).map_err(unread)?;
+        let bad = |place: String, what: String| Error::new(place, "", what, expected);
+        let text =
+            String::from_utf8(content).map_err(|_| bad(shown.to_string(), "is no text".into()))?;
+        parse(&text).map_err(|p| bad(format!("{shown}:{}", p.line), p.what))
     }
 
     fn load(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {

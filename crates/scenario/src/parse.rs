@@ -30,6 +30,7 @@ pub const TOP_KEYS: &[&str] = &[
     "variants",
     "grid",
     "cases",
+    "radio",
 ];
 pub const BUFFER_KEYS: &[&str] = &["send", "receive", "autotune"];
 
@@ -51,6 +52,8 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
             "at least one [paths.NAME]",
         ));
     }
+    let duration = duration(&top)?;
+    traces.tune(top.get("radio"), duration)?;
     let link_fields = top.get("links").map_or(Ok(Vec::new()), named)?;
     let names: Vec<&str> = path_fields.iter().map(|(name, _)| *name).collect();
     let link_names: Vec<&str> = link_fields.iter().map(|(name, _)| *name).collect();
@@ -72,7 +75,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
         name: top.get("name").map_or(Ok(stem), |f| f.name())?.to_owned(),
         title: top.string_or("title", "")?,
         description: top.string_or("description", "")?,
-        duration: duration(&top)?,
+        duration,
         seed: number("seed", 0, i64::MAX as u64, defaults::SEED)?,
         sample_interval: sample_interval(&top)?,
         segment_train: number("segment_train", 1, 1024, defaults::SEGMENT_TRAIN.into())? as u32,

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write};
 
 use crate::model::*;
+use crate::radio;
 use crate::tree::{quote, show_float, show_key};
 use crate::units::{show_duration, show_rate, show_size};
 
@@ -168,7 +169,10 @@ fn direction(d: &Direction) -> Vec<(&'static str, String)> {
     let mut out = vec![match &d.rate {
         Rate::Unlimited => ("rate", quote("unlimited")),
         Rate::Constant(rate) => ("rate", quote(&show_rate(*rate))),
-        Rate::Trace(trace) => ("trace", quote(&trace.file.to_string_lossy())),
+        Rate::Trace(trace) => {
+            let file = trace.file.to_string_lossy();
+            radio::show(&file).unwrap_or_else(|| ("trace", quote(&file)))
+        }
     }];
     out.push(("delay", quote(&show_duration(d.delay))));
     if let Some((low, high)) = d.jitter {

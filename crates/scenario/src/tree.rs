@@ -390,7 +390,7 @@ pub(crate) fn anchor_traces(node: &mut Node, folder: &Path) {
         Value::Table(table) => {
             for (key, child) in table {
                 match key.rsplit('.').next() {
-                    Some("trace") => anchor(child, folder),
+                    Some("trace" | "waypoints" | "channel") => anchor(child, folder),
                     _ => anchor_traces(child, folder),
                 }
             }

@@ -1,0 +1,476 @@
+//! `[radio]`: access points and moving devices, whose links become traces of paths.
+
+use std::collections::HashMap;
+
+use mp_wireless::allocation::SCHEMES;
+use mp_wireless::blockage::{Blockage, Building};
+use mp_wireless::csv;
+use mp_wireless::mcs::{Phy, MAX_STREAMS};
+use mp_wireless::mobility::{Ellipse, Mobility, Point};
+use mp_wireless::{Ap, Device, Links, Radio, Timeline};
+
+use crate::error::Error;
+use crate::field::{Field, Section};
+use crate::links::Traces;
+use crate::model::Step;
+use crate::tree::{Node, Table, Value};
+
+pub const RADIO_KEYS: &[&str] = &[
+    "phy",
+    "channels",
+    "chains",
+    "streams",
+    "links",
+    "tx_power_dbm",
+    "noise_figure_db",
+    "mpdu_error",
+    "retries",
+    "interval",
+    "handoff",
+    "hysteresis_db",
+    "allocation",
+    "select",
+    "delay",
+    "seed",
+    "blockage",
+    "buildings",
+    "channel",
+    "aps",
+    "devices",
+    "path",
+];
+pub const AP_KEYS: &[&str] = &["at"];
+pub const DEVICE_KEYS: &[&str] = &["at", "orbit", "line", "waypoints", "count"];
+pub const ORBIT_KEYS: &[&str] = &["centre", "semi_axes", "speed_mps", "phase"];
+pub const LINE_KEYS: &[&str] = &["from", "to", "speed_mps"];
+pub const BLOCKAGE_KEYS: &[&str] = &["every", "lasting", "loss_db"];
+pub const BUILDING_KEYS: &[&str] = &["at", "radius", "height"];
+pub const PATH_RADIO_KEYS: &[&str] = &["device", "link"];
+/// In `[[connections]]`: one such connection from each device, over that device's links.
+pub const EACH_DEVICE: &str = "each_device";
+
+const METRES: &str = "metres, such as [0, 12.5, 5]";
+const PLACE: &str = "a place [x, y, z] in metres";
+/// Looks at one pair of device and access point; more take minutes.
+const MOST_LOOKS: f64 = 2e7;
+
+/// A device entry stands for `count` devices, numbered from 0 where there are several.
+fn names(name: &str, count: u64, stated: bool) -> Vec<String> {
+    match (count, stated) {
+        (1, false) => vec![name.to_owned()],
+        _ => (0..count).map(|k| format!("{name}{k}")).collect(),
+    }
+}
+
+/// The names of all devices, as far as the section can be read; what is wrong with it is said elsewhere.
+fn devices_of(radio: &Table) -> Vec<String> {
+    let Some(Value::Table(devices)) = radio.get("devices").map(|n| &n.value) else {
+        return Vec::new();
+    };
+    let count = |entry: &Node| match &entry.value {
+        Value::Table(t) => match t.get("count")?.value {
+            Value::Integer(n) => Some(n.clamp(0, 128) as u64),
+            _ => None,
+        },
+        _ => None,
+    };
+    (devices.iter())
+        .flat_map(|(name, entry)| {
+            let count = count(entry);
+            names(name, count.unwrap_or(1), count.is_some())
+        })
+        .collect()
+}
+
+fn links_of(radio: &Table) -> usize {
+    let aps = match radio.get("aps").map(|n| &n.value) {
+        Some(Value::Table(aps)) => aps.len(),
+        _ => 0,
+    };
+    match radio.get("links").map(|n| &n.value) {
+        Some(Value::Integer(n)) => (*n).clamp(0, aps as i64) as usize,
+        Some(_) => aps,
+        None => match Radio::default().links {
+            Links::Roaming(n) => n.min(aps),
+            Links::All => aps,
+        },
+    }
+}
+
+/// Spells out what a radio section implies: a path for each link of each device, a connection for each device.
+pub(crate) fn expand(root: &Node) -> Node {
+    let mut root = root.clone();
+    let Value::Table(top) = &mut root.value else {
+        return root;
+    };
+    let Some(radio_node) = top.get("radio").cloned() else {
+        return root;
+    };
+    let Value::Table(radio) = &radio_node.value else {
+        return root;
+    };
+    let at = &radio_node.at;
+    let (devices, links) = (devices_of(radio), links_of(radio));
+    let path_name = |device: &str, link: usize| format!("{device}-{link}");
+    let paths = top
+        .entry("paths".into())
+        .or_insert_with(|| Node::new(Value::Table(Table::new()), at));
+    if let Value::Table(paths) = &mut paths.value {
+        for device in &devices {
+            for link in 0..links {
+                let mut path = match radio.get("path").map(|n| &n.value) {
+                    Some(Value::Table(common)) => common.clone(),
+                    _ => Table::new(),
+                };
+                let source: Table = [
+                    ("device", Value::String(device.clone())),
+                    ("link", Value::Integer(link as i64)),
+                ]
+                .map(|(key, value)| (key.to_owned(), Node::new(value, at)))
+                .into();
+                path.insert("radio".into(), Node::new(Value::Table(source), at));
+                paths
+                    .entry(path_name(device, link))
+                    .or_insert_with(|| Node::new(Value::Table(path), at));
+            }
+        }
+    }
+    if let Some(Value::Array(connections)) = top.get_mut("connections").map(|n| &mut n.value) {
+        *connections = connections
+            .iter()
+            .enumerate()
+            .flat_map(|(i, c)| each_device(c, i, &devices, links))
+            .collect();
+    }
+    root
+}
+
+fn each_device(connection: &Node, index: usize, devices: &[String], links: usize) -> Vec<Node> {
+    let asks = |t: &Table| matches!(t.get(EACH_DEVICE), Some(n) if n.value == Value::Bool(true));
+    let Value::Table(table) = &connection.value else {
+        return vec![connection.clone()];
+    };
+    if !asks(table) {
+        return vec![connection.clone()];
+    }
+    let single = matches!(table.get("protocol"), Some(n) if n.value == Value::String("tcp".into()));
+    let of = |device: &String| {
+        let at = &connection.at;
+        let string = |text: String| Node::new(Value::String(text), at);
+        let mut table = table.clone();
+        table.shift_remove(EACH_DEVICE);
+        let stem = match table.get("name").map(|n| &n.value) {
+            Some(Value::String(name)) => format!("{name}-{device}"),
+            _ if index == 0 => device.clone(),
+            _ => format!("{device}-{index}"),
+        };
+        let count = if single { links.min(1) } else { links.min(8) };
+        let paths = (0..count)
+            .map(|l| string(format!("{device}-{l}")))
+            .collect();
+        table.insert("name".into(), string(stem));
+        table.insert("client".into(), string(device.clone()));
+        table
+            .entry("paths".into())
+            .or_insert_with(|| Node::new(Value::Array(paths), at));
+        Node {
+            value: Value::Table(table),
+            ..connection.clone()
+        }
+    };
+    devices.iter().map(of).collect()
+}
+
+/// Reads the section.
+pub(crate) fn read(field: &Field<'_>, traces: &Traces<'_>) -> Result<Radio, Error> {
+    let section = Section::open(field, RADIO_KEYS)?;
+    let fresh = Radio::default();
+    let number = |key: &str, low: f64, high: f64, default: f64| match section.get(key) {
+        None => Ok(default),
+        Some(f) => ranged(&f, low, high),
+    };
+    let whole = |key: &str, low: u64, high: u64, default: usize| match section.get(key) {
+        None => Ok(default),
+        Some(f) => f.integer(low, high).map(|n| n as usize),
+    };
+    let seconds = |key: &str, default: f64| match section.get(key) {
+        None => Ok(default),
+        Some(f) => f.duration().map(|d| d.as_secs_f64()),
+    };
+    let phys = [Phy::Dmg, Phy::EdmgSc, Phy::EdmgOfdm].map(|p| (p.name(), p));
+    let schemes: Vec<_> = SCHEMES.iter().map(|(name, s, _)| (*name, *s)).collect();
+    let phy = section
+        .get("phy")
+        .map_or(Ok(fresh.phy), |f| f.choice(&phys))?;
+    let most = u64::from(phy.max_channels());
+    let interval = seconds("interval", fresh.interval)?;
+    if interval < 0.001 {
+        return Err(section.error("its interval is below a millisecond", "\"1ms\" or more"));
+    }
+    let mut aggregation = fresh.aggregation;
+    aggregation.retries = whole("retries", 0, 1000, aggregation.retries as usize)? as u32;
+    let aps = aps(&section)?;
+    let links = match section.get("links") {
+        None => fresh.links,
+        Some(f) if matches!(f.string(), Ok("all")) => Links::All,
+        Some(f) => Links::Roaming(f.integer(1, 8)? as usize),
+    };
+    Ok(Radio {
+        phy,
+        channels: whole("channels", 1, most, most as usize)? as u32,
+        chains: whole("chains", 1, 16, fresh.chains)?,
+        streams: whole("streams", 1, u64::from(MAX_STREAMS), fresh.streams)?,
+        links,
+        tx_power_dbm: number("tx_power_dbm", -30.0, 60.0, fresh.tx_power_dbm)?,
+        noise_figure_db: number("noise_figure_db", 0.0, 40.0, fresh.noise_figure_db)?,
+        mpdu_error: section
+            .get("mpdu_error")
+            .map_or(Ok(fresh.mpdu_error), |f| f.probability())?,
+        aggregation,
+        interval,
+        handoff: seconds("handoff", fresh.handoff)?,
+        hysteresis_db: number("hysteresis_db", 0.0, 60.0, fresh.hysteresis_db)?,
+        allocation: section
+            .get("allocation")
+            .map_or(Ok(fresh.allocation), |f| f.choice(&schemes))?,
+        select: section
+            .get("select")
+            .map(|f| f.integer(1, 1000).map(|n| n as usize))
+            .transpose()?,
+        delay: seconds("delay", fresh.delay)?,
+        blockage: section.get("blockage").map(|f| blockage(&f)).transpose()?,
+        buildings: section.get("buildings").map_or(Ok(Vec::new()), |f| {
+            f.items()?.iter().map(building).collect()
+        })?,
+        channel: match section.get("channel") {
+            None => Vec::new(),
+            Some(f) => traces.file(&f, csv::CHANNEL, csv::channels)?,
+        },
+        seed: section
+            .get("seed")
+            .map_or(Ok(fresh.seed), |f| f.integer(0, i64::MAX as u64))?,
+        devices: devices(&section, traces)?,
+        aps,
+        ..fresh
+    })
+}
+
+fn aps(section: &Section<'_>) -> Result<Vec<Ap>, Error> {
+    let field = section.require("aps", "at least one [radio.aps.NAME]")?;
+    let aps: Vec<Ap> = field
+        .entries()?
+        .iter()
+        .map(|(name, f)| {
+            let ap = Section::open(f, AP_KEYS)?;
+            Ok(Ap {
+                name: (*name).to_owned(),
+                at: place(&ap.require("at", PLACE)?)?,
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    match aps.len() {
+        1..=64 => Ok(aps),
+        _ => Err(field.error("are none or more than 64", "1 to 64 access points")),
+    }
+}
+
+fn devices(section: &Section<'_>, traces: &Traces<'_>) -> Result<Vec<Device>, Error> {
+    let field = section.require("devices", "at least one [radio.devices.NAME]")?;
+    let mut all: Vec<Device> = Vec::new();
+    for (name, f) in field.entries()? {
+        let device = Section::open(&f, DEVICE_KEYS)?;
+        let stated = device.get("count");
+        let count = stated.as_ref().map_or(Ok(1), |f| f.integer(1, 128))?;
+        for (k, name) in names(name, count, stated.is_some()).into_iter().enumerate() {
+            let mobility = mobility(&device, k as f64 / count as f64, traces)?;
+            if all.iter().any(|d| d.name == name) {
+                return Err(f.error(format!("\"{name}\" is there twice"), "a name of its own"));
+            }
+            all.push(Device { name, mobility });
+        }
+    }
+    match all.len() {
+        1..=128 => Ok(all),
+        _ => Err(field.error("are none or more than 128", "1 to 128 devices")),
+    }
+}
+
+fn mobility(device: &Section<'_>, share: f64, traces: &Traces<'_>) -> Result<Mobility, Error> {
+    const ONE: &str = "one of at, orbit, line, waypoints";
+    let stated: Vec<&str> = ["at", "orbit", "line", "waypoints"]
+        .into_iter()
+        .filter(|key| device.get(key).is_some())
+        .collect();
+    let [key] = stated[..] else {
+        return Err(device.error(format!("says {} times where it is", stated.len()), ONE));
+    };
+    let field = device.require(key, ONE)?;
+    match key {
+        "at" => place(&field).map(Mobility::Fixed),
+        "waypoints" => traces
+            .file(&field, csv::WAYPOINTS, csv::waypoints)
+            .map(Mobility::Waypoints),
+        "orbit" => {
+            let orbit = Section::open(&field, ORBIT_KEYS)?;
+            let axes = orbit.require("semi_axes", METRES)?;
+            let [a, b] = numbers::<2>(&axes)?;
+            if a <= 0.0 || b <= 0.0 {
+                return Err(axes.error("is no ellipse", "two lengths above 0 in metres"));
+            }
+            let phase = orbit
+                .get("phase")
+                .map_or(Ok(0.0), |f| ranged(&f, 0.0, 1.0))?;
+            Ok(Mobility::Ellipse(Ellipse::new(
+                place(&orbit.require("centre", PLACE)?)?,
+                [a, b],
+                speed(&orbit)?,
+                (phase + share).fract(),
+            )))
+        }
+        _ => {
+            let line = Section::open(&field, LINE_KEYS)?;
+            let (from, to) = (
+                place(&line.require("from", PLACE)?)?,
+                place(&line.require("to", PLACE)?)?,
+            );
+            Ok(Mobility::Line {
+                from,
+                to,
+                speed: speed(&line)?,
+                ahead: share * 2.0 * mp_wireless::mobility::distance(from, to),
+            })
+        }
+    }
+}
+
+fn speed(section: &Section<'_>) -> Result<f64, Error> {
+    ranged(
+        &section.require("speed_mps", "metres per second")?,
+        0.0,
+        1000.0,
+    )
+}
+
+fn blockage(field: &Field<'_>) -> Result<Blockage, Error> {
+    let section = Section::open(field, BLOCKAGE_KEYS)?;
+    let mean = |key: &str| {
+        let seconds = section.require(key, "a mean time")?.positive_duration()?;
+        Ok::<f64, Error>(seconds.as_secs_f64().max(0.001))
+    };
+    Ok(Blockage {
+        every: mean("every")?,
+        lasting: mean("lasting")?,
+        loss_db: section
+            .get("loss_db")
+            .map_or(Ok(20.0), |f| ranged(&f, 0.0, 200.0))?,
+    })
+}
+
+fn building(field: &Field<'_>) -> Result<Building, Error> {
+    let section = Section::open(field, BUILDING_KEYS)?;
+    let length = |key: &str| ranged(&section.require(key, METRES)?, 0.0, 1e6);
+    Ok(Building {
+        at: numbers::<2>(&section.require("at", "[x, y] in metres")?)?,
+        radius: length("radius")?,
+        height: length("height")?,
+    })
+}
+
+fn ranged(field: &Field<'_>, low: f64, high: f64) -> Result<f64, Error> {
+    let expected = format!("a number from {low} to {high}");
+    match field.number(&expected)? {
+        n if (low..=high).contains(&n) => Ok(n),
+        n => Err(field.error(format!("{n} is out of range"), expected)),
+    }
+}
+
+fn numbers<const N: usize>(field: &Field<'_>) -> Result<[f64; N], Error> {
+    let items = field.items()?;
+    let values: Vec<f64> = items
+        .iter()
+        .map(|f| ranged(f, -1e6, 1e6))
+        .collect::<Result<_, _>>()?;
+    values.try_into().map_err(|v: Vec<f64>| {
+        field.error(
+            format!("has {} numbers", v.len()),
+            format!("{N}, in metres"),
+        )
+    })
+}
+
+fn place(field: &Field<'_>) -> Result<Point, Error> {
+    numbers::<3>(field)
+}
+
+/// The radio of the scenario that is being read, run when the first path asks for it.
+pub(crate) struct Air {
+    radio: Radio,
+    duration: f64,
+    timeline: Timeline,
+    numbers: HashMap<String, usize>,
+}
+
+impl Air {
+    pub fn new(radio: Radio, duration: f64, field: &Field<'_>) -> Result<Self, Error> {
+        let looks = duration / radio.interval * (radio.devices.len() * radio.aps.len()) as f64;
+        if looks > MOST_LOOKS {
+            return Err(field.error("takes too many steps", "a longer interval or fewer devices"));
+        }
+        let numbers = (radio.devices.iter().enumerate())
+            .map(|(i, d)| (d.name.clone(), i))
+            .collect();
+        Ok(Air {
+            timeline: radio.run(duration),
+            radio,
+            duration,
+            numbers,
+        })
+    }
+
+    pub fn radio(&self) -> &Radio {
+        &self.radio
+    }
+
+    pub fn is(&self, radio: &Radio, duration: f64) -> bool {
+        self.duration == duration && self.radio == *radio
+    }
+
+    /// A path's `radio = { device = …, link = … }`.
+    pub fn steps(&self, field: &Field<'_>) -> Result<(String, Vec<Step>), Error> {
+        let section = Section::open(field, PATH_RADIO_KEYS)?;
+        let device = section.require("device", "the name of a device")?;
+        let name = device.string()?;
+        let Some(&index) = self.numbers.get(name) else {
+            let hint = crate::did_you_mean(name, self.numbers.keys().map(String::as_str));
+            return Err(device.error(
+                format!("there is no device \"{name}\"{hint}"),
+                "one of [radio.devices]",
+            ));
+        };
+        let links = self.radio.links_per_device() as u64;
+        let link = section
+            .get("link")
+            .map_or(Ok(0), |f| f.integer(0, links.saturating_sub(1)))?;
+        let steps = self.timeline.trace(index, link as usize);
+        let step = |s: &mp_wireless::Step| Step {
+            at: std::time::Duration::from_secs_f64(s.at),
+            rate: (s.rate_mbps * 1e6).round() as u64,
+            delay: Some(std::time::Duration::from_secs_f64(s.delay)),
+            loss: Some(s.loss),
+        };
+        Ok((
+            format!("{RADIO}{name}/{link}"),
+            steps.iter().map(step).collect(),
+        ))
+    }
+}
+
+/// Stands before a trace's file name where there is no file.
+pub(crate) const RADIO: &str = "radio:";
+
+/// How a trace's source is printed: key and value.
+pub(crate) fn show(file: &str) -> Option<(&'static str, String)> {
+    let (device, link) = file.strip_prefix(RADIO)?.rsplit_once('/')?;
+    let device = crate::tree::quote(device);
+    Some(("radio", format!("{{ device = {device}, link = {link} }}")))
+}
