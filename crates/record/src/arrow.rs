@@ -132,7 +132,7 @@ pub fn samples_batch(samples: &[Sample]) -> Result<RecordBatch, Error> {
     Ok(RecordBatch::try_new(samples_schema(), columns)?)
 }
 
-fn write(to: impl Write, batch: &RecordBatch) -> Result<(), Error> {
+pub(crate) fn write(to: impl Write, batch: &RecordBatch) -> Result<(), Error> {
     let mut writer = FileWriter::try_new_buffered(to, batch.schema_ref())?;
     writer.write(batch)?;
     Ok(writer.finish()?)

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{flock, FlockOperation};
 
 use crate::arrow;
+use crate::decisions;
 use crate::document::{Document, Failure, SCHEMA};
 use crate::row::Row;
 use crate::run::{Run, Sample, Transfer};
@@ -175,6 +176,11 @@ impl Folder {
         write("samples.arrow", &|file| {
             arrow::write_samples(file, &run.samples)
         })?;
+        if !run.decisions.is_empty() {
+            write("decisions.arrow", &|file| {
+                decisions::write(file, &run.decisions)
+            })?;
+        }
         readable(fresh.path()).map_err(|e| self.io(e))?;
         fs::rename(fresh.keep(), &folder).map_err(|e| self.io(e))?;
         self.document.rows.push(row);

@@ -2,6 +2,7 @@
 //! What a run leaves behind, alike for every world: rows, samples, metrics and the folder they are kept in.
 
 pub mod arrow;
+pub mod decisions;
 mod document;
 mod folder;
 pub mod metrics;

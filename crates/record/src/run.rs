@@ -5,6 +5,8 @@
 pub struct Run {
     pub transfers: Vec<Transfer>,
     pub samples: Vec<Sample>,
+    /// Where connections were started on a path that was chosen for each.
+    pub decisions: Vec<Decision>,
     /// Telemetry records that were lost on the way; never silent.
     pub samples_dropped: u64,
     /// Seconds the run covered (virtual in the simulator).
@@ -33,6 +35,31 @@ pub struct Transfer {
     pub intact: Option<bool>,
     /// Payload bytes that arrived on each path, by path name, duplicates included.
     pub path_bytes: Vec<(String, u64)>,
+}
+
+/// The choice of the path that a connection was started on, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Decision {
+    /// [`Transfer::id`]
+    pub transfer: u32,
+    pub time_s: f64,
+    /// Name of the path manager that chose.
+    pub policy: String,
+    /// Name of the path.
+    pub arm: String,
+    /// Chosen in order to learn.
+    pub explored: bool,
+    /// How likely this path was to be chosen.
+    pub probability: f64,
+    /// What was known, by name; `None` where it was missing.
+    pub features: Vec<(String, Option<f64>)>,
+    /// What each path was ranked by.
+    pub scores: Vec<(String, Option<f64>)>,
+    /// Of the whole connection; `None` when it had not ended with the run, as the next two.
+    pub throughput_mbps: Option<f64>,
+    /// Smoothed round-trip time of the path it was started on, at its end.
+    pub latency_ms: Option<f64>,
+    pub reward: Option<bool>,
 }
 
 /// State of one subflow at one time, seen from the sender of data.

@@ -1,6 +1,6 @@
 //! The reference speaks of every column.
 
-use mp_record::{arrow, Document, Failure, Row};
+use mp_record::{arrow, decisions, Document, Failure, Row};
 
 #[test]
 fn every_column_is_in_the_reference() {
@@ -25,7 +25,11 @@ fn every_column_is_in_the_reference() {
         keys(&value["failed"][0]),
     ]
     .concat();
-    for schema in [arrow::transfers_schema(), arrow::samples_schema()] {
+    for schema in [
+        arrow::transfers_schema(),
+        arrow::samples_schema(),
+        decisions::schema(),
+    ] {
         columns.extend(schema.fields().iter().map(|f| f.name().clone()));
     }
     for column in columns {

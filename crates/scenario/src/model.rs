@@ -210,7 +210,23 @@ pub enum Change {
     Backup(bool),
     /// What the client's radio receives on this path from now on, dBm: path managers see it, packets do not.
     Signal(i32),
+    /// What else the client knows of this path's radio from now on, by name ([`READINGS`]): what a bandit decides by.
+    Readings(Vec<(String, f64)>),
 }
+
+/// What `readings` of an event may tell, with its unit in the name.
+pub const READINGS: &[&str] = &[
+    "rtt_ms",
+    "loss",
+    "dns_ms",
+    "udp_delta_ms",
+    "signal_dbm",
+    "link_speed_mbps",
+    "signal_level",
+    "rsrq_db",
+    "cqi",
+    "snr_db",
+];
 
 /// One column of a comparison.
 #[derive(Debug, Clone, PartialEq)]

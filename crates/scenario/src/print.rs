@@ -150,6 +150,13 @@ impl Lines {
             Change::Loss(loss) => self.raw("loss", show_loss(loss)),
             Change::Backup(on) => self.raw("backup", on),
             Change::Signal(dbm) => self.text("signal", &format!("{dbm}dBm")),
+            Change::Readings(all) => {
+                let pairs: Vec<String> = all
+                    .iter()
+                    .map(|(name, value)| format!("{name} = {}", show_float(*value)))
+                    .collect();
+                self.raw("readings", format!("{{ {} }}", pairs.join(", ")));
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::links;
-use crate::model::{Change, Connection, Event, Protocol, TransferDirection};
+use crate::model::{Change, Connection, Event, Protocol, TransferDirection, READINGS};
 use crate::units;
 
 pub const CONNECTION_KEYS: &[&str] = &[
@@ -26,7 +26,7 @@ pub const CONNECTION_KEYS: &[&str] = &[
     "scheduler",
 ];
 pub const EVENT_KEYS: &[&str] = &[
-    "at", "path", "down", "rate", "delay", "loss", "backup", "signal",
+    "at", "path", "down", "rate", "delay", "loss", "backup", "signal", "readings",
 ];
 
 const LASTING: &str = "a duration or a range, such as \"5s\" or \"1s..30s\"";
@@ -254,6 +254,15 @@ pub(crate) fn events(
             }
             push(Change::Signal(f.dbm()?));
         }
+        if let Some(f) = section.get("readings") {
+            if !paths.contains(&path) {
+                return Err(f.error(
+                    format!("\"{path}\" is a link"),
+                    "a path: a radio receives on an interface",
+                ));
+            }
+            push(Change::Readings(readings(&f)?));
+        }
         if let Some(f) = section.get("down") {
             push(if f.boolean()? {
                 Change::Down
@@ -264,10 +273,23 @@ pub(crate) fn events(
         if all.len() == before {
             return Err(section.error(
                 "changes nothing",
-                "down, rate, delay, loss, backup or signal",
+                "down, rate, delay, loss, backup, signal or readings",
             ));
         }
     }
     all.sort_by_key(|e| e.at);
+    Ok(all)
+}
+
+fn readings(field: &Field<'_>) -> Result<Vec<(String, f64)>, Error> {
+    let mut all = Vec::new();
+    for (name, value) in field.entries()? {
+        if !READINGS.contains(&name) {
+            let hint = did_you_mean(name, READINGS.iter().copied());
+            let expected = format!("one of {}", READINGS.join(", "));
+            return Err(value.error(format!("there is no reading \"{name}\"{hint}"), expected));
+        }
+        all.push((name.to_owned(), value.number("a number")?));
+    }
     Ok(all)
 }

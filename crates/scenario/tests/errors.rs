@@ -210,11 +210,12 @@ fn events_and_variants() {
     check("[[events]]\nat = '1s'\npath = 'wfi'\ndown = true", "3:8: events.0.path: there is no path or link \"wfi\" (did you mean \"wifi\"?); expected a path or link of this scenario");
     check(
         "[[events]]\nat = '1s'\npath = 'wifi'",
-        "1:1: events.0: changes nothing; expected down, rate, delay, loss, backup or signal",
+        "1:1: events.0: changes nothing; expected down, rate, delay, loss, backup, signal or readings",
     );
     check("[links.dsl]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'dsl'\nbackup = true", "6:10: events.0.backup: \"dsl\" is a link; expected a path: subflows have priorities, links have none");
     check("[paths.a]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'a'\nsignal = '-80'", "6:10: events.0.signal: \"-80\" is none; expected a received power from \"-150dBm\" to \"0dBm\"");
     check("[links.dsl]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'dsl'\nsignal = '-80dBm'", "6:10: events.0.signal: \"dsl\" is a link; expected a path: a radio receives on an interface");
+    check("[paths.a]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'a'\nreadings = { snr = 1 }", "6:20: events.0.readings.snr: there is no reading \"snr\" (did you mean \"snr_db\"?); expected one of rtt_ms, loss, dns_ms, udp_delta_ms, signal_dbm, link_speed_mbps, signal_level, rsrq_db, cqi, snr_db");
     check(
         "[[variants]]\ncontroller = []",
         "2:14: variants.0.controller: is an empty list; expected at least one value",

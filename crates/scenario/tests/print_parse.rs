@@ -192,6 +192,7 @@ fn event(paths: Vec<String>) -> impl Strategy<Value = Event> {
         loss().prop_map(Change::Loss),
         any::<bool>().prop_map(Change::Backup),
         (-150..=0).prop_map(Change::Signal),
+        (-90.0..0.0f64).prop_map(|v| Change::Readings(vec![("signal_dbm".into(), v)])),
     ];
     (delay(), sample::select(paths), change).prop_map(|(at, path, change)| Event {
         at,

@@ -18,6 +18,8 @@ pub use fullmesh::Fullmesh;
 pub use ndiffports::Ndiffports;
 pub use single::Single;
 
+use crate::bandit::Policy;
+
 /// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Path {
@@ -198,6 +200,22 @@ path_managers! {
         "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; contribution rule: this project";
     SignalAware: SignalAware, "signal-aware", "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
         "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
+    Bandit: Fullmesh, "bandit", "Fullmesh that learns which path to start connections on",
+        "Alzadjali et al., \"A contextual bi-armed bandit approach for MPTCP path management\" (active explorer)";
+    BanditEpsilonGreedy: Fullmesh, "bandit-epsilon-greedy", "The same, exploring at random",
+        "Alzadjali et al. (epsilon-greedy)";
+    BanditUcb: Fullmesh, "bandit-bootstrapped-ucb", "The same, by an upper bound from bootstraps",
+        "Alzadjali et al. (bootstrapped UCB)";
+    BanditAdaptive: Fullmesh, "bandit-adaptive-greedy", "The same, exploring where the best prediction is low",
+        "Alzadjali et al. (adaptive greedy)";
+    BanditExploreFirst: Fullmesh, "bandit-explore-first", "The same, exploring first",
+        "Alzadjali et al. (explore first)";
+    BanditActive: Fullmesh, "bandit-adaptive-active-greedy", "The same, learning where the best prediction is low",
+        "Alzadjali et al. (adaptive active greedy)";
+    BanditLinUcb: Fullmesh, "bandit-lin-ucb", "The same, by a linear model's upper bound",
+        "Li et al., WWW 2010";
+    BanditThompson: Fullmesh, "bandit-thompson", "The same, by draws from a linear model's posterior",
+        "Agrawal and Goyal, ICML 2013";
     Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }
 
@@ -215,6 +233,15 @@ impl Entry {
     /// A fresh instance for one connection.
     pub fn build(&self) -> PathManager {
         (self.build)()
+    }
+
+    /// How the path that a connection starts on is learnt; `None` where it is the first.
+    pub fn starts_by(&self) -> Option<Policy> {
+        let rest = self.name.strip_prefix("bandit")?;
+        match rest.strip_prefix('-') {
+            None => Some(Policy::NAMED[0].1),
+            Some(policy) => Policy::named(policy),
+        }
     }
 }
 

@@ -202,3 +202,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_bandit_names_its_policy() {
+    for entry in all() {
+        assert_eq!(
+            entry.starts_by().is_some(),
+            entry.name.starts_with("bandit"),
+            "{}",
+            entry.name
+        );
+    }
+    let learning = all().iter().filter(|e| e.starts_by().is_some()).count();
+    assert_eq!(learning, Policy::NAMED.len());
+}

@@ -97,7 +97,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(plan: &Plan, index: usize, id: u32, source: u32, now: u64) -> Self {
+    pub fn new(plan: &Plan, index: usize, id: u32, source: u32, now: u64, primary: usize) -> Self {
         let mss = u64::from(plan.mss);
         let (total, tail) = match plan.bytes {
             Some(bytes) => {
@@ -123,8 +123,8 @@ impl Connection {
                 .map(|i| path_manager::Path {
                     local: i as u8,
                     remote: i as u8,
-                    up: i == 0,
-                    primary: i == 0,
+                    up: i == primary,
+                    primary: i == primary,
                     ..Default::default()
                 })
                 .collect(),

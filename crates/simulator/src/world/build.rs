@@ -53,6 +53,8 @@ impl<'a> World<'a> {
             path_links.push((up, down));
         }
         let plans = plans(scenario, variant)?;
+        let (learner_of, learners) =
+            super::primary::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
         let calendar_source = net.agenda.add();
         let mut world = World {
             scenario,
@@ -64,6 +66,9 @@ impl<'a> World<'a> {
             subflows: Vec::new(),
             path_links,
             signals: HashMap::new(),
+            readings: HashMap::new(),
+            learner_of,
+            learners,
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,

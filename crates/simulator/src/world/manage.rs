@@ -119,7 +119,8 @@ impl World<'_> {
         if !connection.multipath || connection.paths.len() < 2 {
             return;
         }
-        connection.unannounced = (1 << connection.paths.len()) - 2;
+        let primary = connection.paths.iter().position(|p| p.primary);
+        connection.unannounced = ((1 << connection.paths.len()) - 1) & !(1 << primary.unwrap_or(0));
         connection.announce_tries = 0;
         self.announce_again(owner);
     }
@@ -219,6 +220,7 @@ impl World<'_> {
     }
 
     fn end(&mut self, owner: u32) {
+        self.learn(owner);
         let connection = &mut self.connections[owner as usize];
         connection.closed = true;
         connection.retransmit_at = NEVER;
