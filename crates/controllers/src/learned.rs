@@ -7,6 +7,7 @@ pub mod word {
     pub const PHASE: usize = 0;
     pub const RATE: usize = 1;
     pub const OTHERS: usize = 3;
+    pub const INTERVAL: usize = 4;
     pub const UTILITY: usize = 25;
     pub const SERIAL: usize = 31;
     pub const ANSWER: usize = 32;

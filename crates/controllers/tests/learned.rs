@@ -22,8 +22,14 @@ fn words_are_where_the_compiler_put_them() {
         ddpg[4..],
         [0, 1, 2, 3, 4].map(|k| (word::RECORD + k) as u64)
     );
-    let ours = [word::PHASE, word::RATE, word::UTILITY, word::OTHERS];
-    let theirs = [mpcc[0], mpcc[1], mpcc[3], mpcc[8]];
+    let ours = [
+        word::PHASE,
+        word::RATE,
+        word::UTILITY,
+        word::OTHERS,
+        word::INTERVAL,
+    ];
+    let theirs = [mpcc[0], mpcc[1], mpcc[3], mpcc[8], mpcc[10]];
     assert_eq!(theirs, ours.map(|w| w as u64));
 }
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod actor;
 pub mod awareness;
 pub mod bandit;
 pub mod path_manager;

@@ -6,6 +6,7 @@
 
 pub mod agenda;
 pub mod congestion;
+pub mod env;
 mod mptcp;
 pub mod network;
 pub mod observe;
@@ -31,6 +32,8 @@ pub enum Error {
         controller: String,
         parameter: String,
     },
+    #[error("no subflow under ddpg-mpcc asks for a rate within 10 s: give it to a connection of the scenario that lasts")]
+    Silent,
     #[error("the capture cannot be written: {0}")]
     Capture(String),
     #[error("connection {connection:?}, transfer {transfer}: idle before its end, nobody sends segment {segment}: a fault of the simulator, please report the scenario and the seed")]

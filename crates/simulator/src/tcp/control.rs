@@ -1,9 +1,13 @@
 //! One controller in charge of one subflow, whichever kind it is.
 
-use mp_controllers::{Ack, Connection, Controller, Kind, UNKNOWN};
+use mp_controllers::{learned, Ack, Connection, Controller, Kind, UNKNOWN};
+use mp_policy::actor::{Pilot, Record};
 
 use crate::congestion::{Control, Event, Flow, RateSample, State};
 use crate::rivals::{bbr::Bbr, cubic::Cubic};
+
+/// The controller that a network steers.
+pub const LEARNED: &str = "ddpg-mpcc";
 
 #[derive(Debug)]
 pub enum Congestion {
@@ -13,15 +17,51 @@ pub enum Congestion {
         slot: usize,
         /// Forward one-way delay above its minimum, µs.
         queue_owd_us: u64,
+        pilot: Option<Box<Attendant>>,
     },
     Cubic(Box<Cubic>),
     Bbr(Box<Bbr>),
+}
+
+/// Runs the network of a learned controller: answers each record as it appears.
+#[derive(Debug)]
+pub struct Attendant {
+    pilot: Pilot,
+    serial: u64,
+}
+
+/// What a pilot learns of a subflow's latest monitor interval.
+pub(crate) fn record_of(subflow: &mp_controllers::Subflow) -> Record {
+    let seen = learned::Record::of(subflow);
+    Record {
+        rate: seen.rate,
+        mss: subflow.mss,
+        delivered: seen.delivered,
+        lost: seen.lost,
+        elapsed_us: seen.elapsed_us,
+        rtt_us: seen.rtt_us,
+        min_rtt_us: subflow.min_rtt_us,
+    }
+}
+
+impl Attendant {
+    fn attend(&mut self, shared: &mut Connection, slot: usize) {
+        let subflow = &shared.subflows[slot];
+        let serial = learned::Record::serial_of(subflow);
+        if serial != self.serial {
+            self.serial = serial;
+            let rate = self.pilot.answer(&record_of(subflow));
+            learned::answer(shared, slot, rate);
+        }
+    }
 }
 
 /// A name that the simulator knows, ready to be given to subflows.
 #[derive(Debug, Clone, Copy)]
 pub enum Kindred {
     Shared(&'static Controller),
+    /// A learned controller whose answers come from outside ([`crate::env`]).
+    Asked(&'static Controller),
     Cubic,
     Bbr,
 }
@@ -48,6 +88,18 @@ impl Kindred {
                 controller,
                 slot,
                 queue_owd_us: UNKNOWN,
+                pilot: (controller.name == LEARNED).then(|| {
+                    Box::new(Attendant {
+                        pilot: Pilot::shipped(),
+                        serial: 0,
+                    })
+                }),
+            },
+            Kindred::Asked(controller) => Congestion::Shared {
+                controller,
+                slot,
+                queue_owd_us: UNKNOWN,
+                pilot: None,
             },
             Kindred::Cubic => Congestion::Cubic(Box::default()),
             Kindred::Bbr => Congestion::Bbr(Box::default()),
@@ -109,6 +161,7 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                ..
             } => {
                 shared.subflows[*slot] = mp_controllers::Subflow {
                     owner: *slot as u64 + 1,
@@ -131,6 +184,7 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                ..
             } => {
                 if sampled {
                     store(flow, *queue_owd_us, shared, *slot);
@@ -150,6 +204,7 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                ..
             } => {
                 store(flow, *queue_owd_us, shared, *slot);
                 let ack = Ack {
@@ -172,6 +227,7 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                ..
             } => {
                 store(flow, *queue_owd_us, shared, *slot);
                 shared.subflows[*slot].prior_cwnd = u64::from(flow.cwnd);
@@ -189,6 +245,7 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                ..
             } => {
                 store(flow, *queue_owd_us, shared, *slot);
                 shared.subflows[*slot].prior_cwnd = u64::from(flow.prior_cwnd);
@@ -239,9 +296,13 @@ impl Congestion {
                 controller,
                 slot,
                 queue_owd_us,
+                pilot,
             } => {
                 store(flow, *queue_owd_us, shared, *slot);
                 controller.on_interval(shared, *slot, flow.now_us());
+                if let Some(pilot) = pilot {
+                    pilot.attend(shared, *slot);
+                }
                 load(flow, shared, *slot);
             }
             Congestion::Cubic(c) => c.on_rate_sample(flow, sample),

@@ -32,7 +32,8 @@ mod rtt;
 mod sender;
 mod timer;
 
-pub use control::{Congestion, Kindred};
+pub(crate) use control::record_of;
+pub use control::{Congestion, Kindred, LEARNED};
 pub use receiver::{Receiver, Reply};
 pub use rtt::RTO_MIN_US;
 pub use sender::{Cx, Profile, Sender};

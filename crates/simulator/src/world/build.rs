@@ -1,6 +1,7 @@
 //! From a scenario to links and plans.
 
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 use mp_record::Run;
 use mp_scenario::{Protocol, Scenario, TransferDirection, Variant};
@@ -8,7 +9,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::calendar::Todo;
-use super::{end_of, Source, World};
+use super::{end_of, Held, Source, World};
 use crate::mptcp::Plan;
 use crate::network::{Link, Network};
 use crate::tcp::Kindred;
@@ -23,9 +24,29 @@ fn stream(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+impl World<'static> {
+    /// A world that keeps its scenario.
+    pub(crate) fn own(
+        scenario: Arc<Scenario>,
+        variant: &Variant,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        World::of(&scenario, Held::Owned(scenario.clone()), variant, seed)
+    }
+}
+
 impl<'a> World<'a> {
     pub(crate) fn build(
         scenario: &'a Scenario,
+        variant: &Variant,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        World::of(scenario, Held::Borrowed(scenario), variant, seed)
+    }
+
+    fn of(
+        scenario: &Scenario,
+        held: Held<'a>,
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
@@ -53,11 +74,9 @@ impl<'a> World<'a> {
             path_links.push((up, down));
         }
         let plans = plans(scenario, variant)?;
-        let (learner_of, learners) =
-            super::primary::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
         let calendar_source = net.agenda.add();
         let mut world = World {
-            scenario,
+            scenario: held,
             net,
             sources: vec![Source::Calendar],
             live: vec![0; plans.len()],
@@ -66,9 +85,6 @@ impl<'a> World<'a> {
             subflows: Vec::new(),
             path_links,
             signals: HashMap::new(),
-            readings: HashMap::new(),
-            learner_of,
-            learners,
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,

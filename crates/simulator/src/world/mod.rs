@@ -1,11 +1,11 @@
 //! A scenario brought to life: links, connections and the loop that drives them.
 
+pub(crate) mod ask;
 mod build;
 mod calendar;
 mod feed;
 mod handshake;
 mod manage;
-mod primary;
 mod reinject;
 mod report;
 mod transfer;
@@ -13,7 +13,6 @@ mod watch;
 
 use std::collections::{BinaryHeap, HashMap};
 
-use mp_policy::bandit::context::Reading;
 use mp_record::Run;
 use mp_scenario::Scenario;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -34,8 +33,24 @@ enum Source {
     Calendar,
 }
 
+/// The scenario of a world, which may outlive its maker's.
+pub(crate) enum Held<'a> {
+    Borrowed(&'a Scenario),
+    Owned(std::sync::Arc<Scenario>),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Scenario;
+    fn deref(&self) -> &Scenario {
+        match self {
+            Held::Borrowed(scenario) => scenario,
+            Held::Owned(scenario) => scenario,
+        }
+    }
+}
+
 pub struct World<'a> {
-    scenario: &'a Scenario,
+    scenario: Held<'a>,
     pub(crate) net: Network,
     /// By source number, less the number of links.
     sources: Vec<Source>,
@@ -46,11 +61,6 @@ pub struct World<'a> {
     path_links: Vec<(u32, u32)>,
     /// dBm on each path of the scenario whose signal an event has told.
     signals: HashMap<usize, i32>,
-    /// What else events have told of each path of the scenario.
-    readings: HashMap<usize, Vec<(Reading, f64)>>,
-    /// Of each plan, and the bandits that choose where its connections start.
-    learner_of: Vec<Option<usize>>,
-    learners: Vec<primary::Learner>,
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,
@@ -83,11 +93,7 @@ impl World<'_> {
                     self.receive(&packet);
                 }
             } else {
-                match self.sources[(source - links) as usize] {
-                    Source::Subflow(i) => self.on_subflow_timer(i),
-                    Source::Connection(i) => self.on_connection_timer(i),
-                    Source::Calendar => self.on_calendar(),
-                }
+                self.on_source(source - links);
             }
             if let Some(observer) = observer.as_deref_mut() {
                 self.show_departures(observer);
@@ -97,6 +103,15 @@ impl World<'_> {
         self.check_idle()?;
         let packets = self.net.data_packets;
         Ok((self.finish(), packets))
+    }
+
+    #[inline]
+    fn on_source(&mut self, source: u32) {
+        match self.sources[source as usize] {
+            Source::Subflow(i) => self.on_subflow_timer(i),
+            Source::Connection(i) => self.on_connection_timer(i),
+            Source::Calendar => self.on_calendar(),
+        }
     }
 
     #[inline]

@@ -1,0 +1,204 @@
+//! Many environments side by side, on several threads: what happens in one depends on its seed alone.
+
+use mp_policy::actor::FEATURES;
+
+use super::{Env, Question, Task};
+use crate::Error;
+
+struct Lane {
+    env: Option<Env>,
+    question: Option<Question>,
+    asked: u32,
+    episode: u64,
+}
+
+/// What each lane has to say after a step: the question that is open now.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// [`FEATURES`] × history numbers a lane.
+    pub observations: Vec<f32>,
+    /// U / best of the interval that the agent's last action led to, unclipped.
+    pub rewards: Vec<f32>,
+    /// Who asks: connection × 8 + slot.
+    pub agents: Vec<i32>,
+    /// 1: another episode has begun with this question; the step led nowhere.
+    pub fresh: Vec<u8>,
+    /// Seconds, rate (bytes/s), packets delivered and lost, elapsed (µs), round trip (µs), utility, best, path: by lane.
+    pub facts: Vec<[f64; 9]>,
+}
+
+/// One [`Env`] a lane, each through one episode after another.
+pub struct Lanes {
+    task: Task,
+    lanes: Vec<Lane>,
+    seed: u64,
+    history: usize,
+    /// Questions an episode.
+    steps: u32,
+    /// Agents a connection.
+    most: usize,
+}
+
+/// Keeps the seeds of lanes and episodes apart.
+fn mixed(seed: u64, lane: u64, episode: u64) -> u64 {
+    let mut z = seed;
+    for part in [lane, episode] {
+        z = (z ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+    }
+    z
+}
+
+impl Lanes {
+    /// Every connection of the task's scenario under `ddpg-mpcc` is asked for, `most` subflows of each.
+    pub fn new(
+        task: Task,
+        count: usize,
+        seed: u64,
+        history: usize,
+        steps: u32,
+        most: usize,
+    ) -> Lanes {
+        let lane = || Lane {
+            env: None,
+            question: None,
+            asked: 0,
+            episode: 0,
+        };
+        Lanes {
+            task,
+            lanes: (0..count).map(|_| lane()).collect(),
+            seed,
+            history: history.max(1),
+            steps: steps.max(1),
+            most,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Numbers in an observation.
+    pub fn width(&self) -> usize {
+        FEATURES * self.history
+    }
+
+    /// Answers each lane's open question (none is open at first, and after [`Lanes::restart`]) and goes on to its next.
+    pub fn step(&mut self, actions: &[f32], threads: usize) -> Result<Answers, Error> {
+        let (task, seed, history, steps, most) =
+            (&self.task, self.seed, self.history, self.steps, self.most);
+        let advance = |first: usize, lanes: &mut [Lane]| -> Result<(), Error> {
+            for (k, lane) in lanes.iter_mut().enumerate() {
+                let index = first + k;
+                let action = actions.get(index).copied().unwrap_or(0.0);
+                lane.advance(task, action, steps, most, history, |episode| {
+                    mixed(seed, index as u64, episode)
+                })?;
+            }
+            Ok(())
+        };
+        let each = self.lanes.len().div_ceil(threads.max(1)).max(1);
+        if threads <= 1 {
+            advance(0, &mut self.lanes)?;
+        } else {
+            std::thread::scope(|scope| {
+                let work: Vec<_> = self
+                    .lanes
+                    .chunks_mut(each)
+                    .enumerate()
+                    .map(|(i, lanes)| scope.spawn(move || advance(i * each, lanes)))
+                    .collect();
+                work.into_iter().try_for_each(|handle| match handle.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+            })?;
+        }
+        Ok(self.report())
+    }
+
+    /// Forgets all that is under way; episodes go on counting from `episode`.
+    pub fn restart(&mut self, seed: u64, episode: u64) {
+        self.seed = seed;
+        for lane in &mut self.lanes {
+            lane.env = None;
+            lane.question = None;
+            lane.episode = episode;
+        }
+    }
+
+    /// Episodes begun so far, over all lanes.
+    pub fn episodes(&self) -> u64 {
+        self.lanes.iter().map(|l| l.episode).sum()
+    }
+
+    fn report(&self) -> Answers {
+        let mut answers = Answers::default();
+        for lane in &self.lanes {
+            let (Some(env), Some(q)) = (&lane.env, &lane.question) else {
+                continue;
+            };
+            answers.observations.extend(env.observation(q.agent));
+            answers.rewards.push((q.utility / q.best.max(1e-9)) as f32);
+            answers.agents.push(env.name(q.agent) as i32);
+            answers.fresh.push(u8::from(lane.asked == 1));
+            let r = &q.record;
+            answers.facts.push([
+                q.time_s,
+                r.rate as f64,
+                r.delivered as f64,
+                r.lost as f64,
+                r.elapsed_us as f64,
+                r.rtt_us as f64,
+                q.utility,
+                q.best,
+                env.path(q.agent) as f64,
+            ]);
+        }
+        answers
+    }
+}
+
+impl Lane {
+    fn advance(
+        &mut self,
+        task: &Task,
+        action: f32,
+        steps: u32,
+        most: usize,
+        history: usize,
+        seed: impl Fn(u64) -> u64,
+    ) -> Result<(), Error> {
+        if let (Some(env), Some(question)) = (&mut self.env, &self.question) {
+            env.answer(question.agent, action);
+            if self.asked < steps {
+                self.question = env.next_question();
+                if self.question.is_some() {
+                    self.asked += 1;
+                    return Ok(());
+                }
+            }
+        }
+        // A scenario in which nobody ever asks would go on for ever.
+        for _ in 0..100 {
+            let seed = seed(self.episode);
+            self.episode += 1;
+            let (scenario, start) = task.draw(seed);
+            let mut env = Env::new(scenario, seed, history, start, most, |_| true)?;
+            self.question = env.next_question();
+            self.env = Some(env);
+            self.asked = 1;
+            if self.question.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Error::Silent)
+    }
+}

@@ -1,0 +1,152 @@
+//! The environment for learning: questions, answers, and that nothing but the seed decides.
+
+use mp_scenario::{Overrides, Scenario};
+use mp_simulator::env::{Answers, Env, Lanes, Range, Task, Together};
+
+fn scenario(text: &str) -> Scenario {
+    let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
+    let text = format!("variants = [{{ controller = \"ddpg-mpcc\" }}]\n{text}");
+    let here = std::path::Path::new(".");
+    let mut found =
+        mp_scenario::parse("test", &text, here, &none, &Overrides::default()).expect("a scenario");
+    found.cells.remove(0).scenario
+}
+
+fn two_paths() -> Scenario {
+    scenario(
+        "duration = \"600s\"\n\
+         [paths.a]\nrate = \"20Mbit\"\ndelay = \"10ms\"\nqueue = \"40p\"\n\
+         [paths.b]\nrate = \"10Mbit\"\ndelay = \"20ms\"\nqueue = \"40p\"\n",
+    )
+}
+
+fn task() -> Task {
+    Task {
+        rate_mbps: Some(Range {
+            low: 5.0,
+            high: 30.0,
+        }),
+        loss: Some(Range {
+            low: 0.0,
+            high: 0.05,
+        }),
+        start: Some(Range {
+            low: 0.4,
+            high: 0.7,
+        }),
+        ..Task::new(two_paths())
+    }
+}
+
+fn play(seed: u64, lanes: usize, threads: usize) -> Vec<Answers> {
+    let mut lanes = Lanes::new(task(), lanes, seed, 2, 15, 8);
+    let mut last = lanes.step(&[], threads).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        let actions: Vec<f32> = last
+            .observations
+            .chunks(6)
+            .map(|o| 1.0 - 2.0 * o[0])
+            .collect();
+        last = lanes.step(&actions, threads).unwrap();
+        all.push(last.clone());
+    }
+    all
+}
+
+#[test]
+fn the_seed_decides_and_the_number_of_threads_does_not() {
+    let bits = |answers: &[Answers]| format!("{answers:?}");
+    let one = bits(&play(7, 3, 1));
+    assert_eq!(one, bits(&play(7, 3, 1)));
+    assert_eq!(one, bits(&play(7, 3, 2)));
+    assert_ne!(one, bits(&play(8, 3, 1)));
+}
+
+#[test]
+fn both_subflows_ask_and_episodes_follow_each_other() {
+    let played = play(1, 1, 1);
+    let who: std::collections::BTreeSet<i32> = played.iter().map(|a| a.agents[0]).collect();
+    assert_eq!(who.into_iter().collect::<Vec<_>>(), [0, 1]);
+    let begun = played.iter().filter(|a| a.fresh[0] == 1).count();
+    assert_eq!(begun, 40 / 15);
+    for answers in &played {
+        assert!(answers.observations.iter().all(|x| (0.0..=1.0).contains(x)));
+        assert_eq!(answers.observations.len(), 6);
+    }
+}
+
+#[test]
+fn an_episode_begins_at_a_part_of_the_utility() {
+    for seed in 0..5 {
+        let mut lanes = Lanes::new(task(), 1, seed, 1, 10, 1);
+        let answers = lanes.step(&[], 1).unwrap();
+        // The very first interval follows the rate it was begun at: 40 to 70 % of the utility of one full path.
+        let rate = answers.facts[0][1];
+        let capacity = 20e6f64.max(30e6) / 8.0;
+        assert!(rate > 25_000.0 && rate < 0.7 * capacity, "{rate}");
+    }
+}
+
+/// Mean utility of one subflow that always answers the same.
+fn always(action: f32) -> f64 {
+    let one = scenario(
+        "duration = \"600s\"\n[paths.a]\nrate = \"20Mbit\"\ndelay = \"20ms\"\nqueue = \"80p\"\n",
+    );
+    let mut env = Env::new(one, 1, 1, vec![0.6], 1, |_| true).unwrap();
+    let mut sum = 0.0;
+    for _ in 0..60 {
+        let question = env.next_question().expect("a question");
+        sum += question.utility.clamp(-question.best, question.best) / question.best;
+        env.answer(question.agent, action);
+    }
+    sum / 60.0
+}
+
+#[test]
+fn more_is_not_always_better() {
+    let (up, hold, down) = (always(1.0), always(0.0), always(-1.0));
+    assert!(hold > 0.5 && hold < 0.7, "held at 60 %: {hold}");
+    assert!(up < hold, "up {up}, hold {hold}");
+    assert!(down < hold, "down {down}, hold {hold}");
+}
+
+#[test]
+fn who_is_not_asked_runs_plain_mpcc() {
+    let mut lanes = Lanes::new(Task::new(two_paths()), 1, 1, 1, 30, 1);
+    for _ in 0..30 {
+        let answers = lanes.step(&[0.0], 1).unwrap();
+        assert_eq!(answers.agents, [0]);
+    }
+}
+
+#[test]
+fn a_scenario_without_a_learned_controller_is_refused() {
+    let mut other = two_paths();
+    other.variants[0].controller = "lia".into();
+    other.duration = std::time::Duration::from_secs(11);
+    let error = Lanes::new(Task::new(other), 1, 1, 1, 10, 8)
+        .step(&[], 1)
+        .unwrap_err();
+    assert!(error.to_string().contains("ddpg-mpcc"), "{error}");
+}
+
+#[test]
+fn a_connection_is_answered_together_and_a_parked_path_carries_nothing() {
+    let mut all = Together::new(Task::new(two_paths()), 3, 1).unwrap();
+    let first = all.reset(3).unwrap();
+    assert_eq!(first.observation.len(), 6);
+    for _ in 0..5 {
+        let shown = all.step(&[0.0, 0.0], &[false, false]);
+        assert!(shown.rates.iter().all(|&r| r > 0.0), "{shown:?}");
+    }
+    let mut shown = first;
+    for _ in 0..10 {
+        shown = all.step(&[0.0, 0.0], &[false, true]);
+    }
+    assert!(shown.rates[0] > 0.0 && shown.rates[1] == 0.0, "{shown:?}");
+    for _ in 0..10 {
+        shown = all.step(&[0.0, 0.0], &[false, false]);
+    }
+    assert!(shown.rates[1] > 0.0, "{shown:?}");
+}
