@@ -74,6 +74,8 @@ impl<'a> World<'a> {
             path_links.push((up, down));
         }
         let plans = plans(scenario, variant)?;
+        let (learner_of, learners) =
+            super::primary::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
         let calendar_source = net.agenda.add();
         let mut world = World {
             scenario: held,
@@ -85,6 +87,9 @@ impl<'a> World<'a> {
             subflows: Vec::new(),
             path_links,
             signals: HashMap::new(),
+            readings: HashMap::new(),
+            learner_of,
+            learners,
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,

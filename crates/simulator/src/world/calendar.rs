@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use mp_policy::bandit::context::Reading;
 use mp_scenario::Change;
 use rand_xoshiro::rand_core::RngCore;
 
@@ -103,8 +104,10 @@ impl World<'_> {
         let index = self.connections.len() as u32;
         let source = self.new_source(Source::Connection(index));
         let now = self.net.now;
-        self.connections
-            .push(Connection::new(&self.plans[plan], plan, index, source, now));
+        let primary = self.choose_primary(plan, index);
+        let plan_of = &self.plans[plan];
+        let connection = Connection::new(plan_of, plan, index, source, now, primary);
+        self.connections.push(connection);
         let paths = &self.plans[plan].paths;
         for (own, path) in paths.iter().enumerate() {
             self.connections[index as usize].paths[own].signal_dbm =
@@ -115,7 +118,7 @@ impl World<'_> {
             let lasts = self.uniform(nanos(low), nanos(high));
             self.schedule(now + lasts, Todo::Stop(index));
         }
-        self.open(index, 0, 0, false);
+        self.open(index, 0, primary, false);
     }
 
     fn stop(&mut self, index: u32) {
@@ -155,6 +158,12 @@ impl World<'_> {
             }
             return;
         }
+        if let Change::Readings(told) = &event.change {
+            if let Some(path) = self.scenario.paths.get_index_of(&event.path) {
+                self.set_readings(path, told);
+            }
+            return;
+        }
         let now = self.net.now;
         for index in [links.0, links.1] {
             let carries_data = self.carries_data(index);
@@ -165,7 +174,7 @@ impl World<'_> {
                 Change::Rate(bits) => link.set_rate(now, *bits),
                 Change::Delay(delay) => link.set_delay(now, nanos(*delay)),
                 Change::Loss(loss) if carries_data => link.set_loss(loss),
-                Change::Loss(_) | Change::Backup(_) | Change::Signal(_) => {}
+                Change::Loss(_) | Change::Backup(_) | Change::Signal(_) | Change::Readings(_) => {}
             }
             self.net.rearm(index);
         }
@@ -180,6 +189,17 @@ impl World<'_> {
                 first == link || self.net.links[first as usize].next == Some(link)
             })
         })
+    }
+
+    fn set_readings(&mut self, path: usize, told: &[(String, f64)]) {
+        let known = self.readings.entry(path).or_default();
+        for (name, value) in told {
+            let Some(&reading) = Reading::ALL.iter().find(|r| r.name() == name) else {
+                continue;
+            };
+            known.retain(|(r, _)| *r != reading);
+            known.push((reading, *value));
+        }
     }
 
     /// What the clients' radios receive on a path; connections to come know it too.

@@ -6,6 +6,7 @@ mod calendar;
 mod feed;
 mod handshake;
 mod manage;
+mod primary;
 mod reinject;
 mod report;
 mod transfer;
@@ -13,6 +14,7 @@ mod watch;
 
 use std::collections::{BinaryHeap, HashMap};
 
+use mp_policy::bandit::context::Reading;
 use mp_record::Run;
 use mp_scenario::Scenario;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,6 +63,11 @@ pub struct World<'a> {
     path_links: Vec<(u32, u32)>,
     /// dBm on each path of the scenario whose signal an event has told.
     signals: HashMap<usize, i32>,
+    /// What else events have told of each path of the scenario.
+    readings: HashMap<usize, Vec<(Reading, f64)>>,
+    /// Of each plan, and the bandits that choose where its connections start.
+    learner_of: Vec<Option<usize>>,
+    learners: Vec<primary::Learner>,
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,
