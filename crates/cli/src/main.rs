@@ -11,6 +11,7 @@ mod names;
 mod outcome;
 mod plan;
 mod progress;
+mod radio;
 mod run;
 mod runner;
 mod signals;
@@ -59,6 +60,8 @@ enum Command {
     Status(daemon::Status),
     /// The same, live and with every subflow
     Top(daemon::Top),
+    /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
+    Radio(radio::Radio),
     /// Completions for a shell, to be sourced
     Completions { shell: clap_complete::Shell },
     #[command(external_subcommand)]
@@ -98,6 +101,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Down(args) => daemon::down(&args),
         Command::Status(args) => daemon::status(&args),
         Command::Top(args) => daemon::top(&args),
+        Command::Radio(args) => radio::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "multipilot", &mut script);
