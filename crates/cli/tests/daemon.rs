@@ -224,6 +224,40 @@ variants = [{ controller = \"linux-reno\" }]
     assert_eq!(after.trim(), "add_addr_accepted 0 subflows 2");
 }
 
+/// Links that go and come with their routes, as with a DHCP client, and a daemon that is started and ended all the while.
+/// At last the Wi-Fi comes back without its routes, so that its subflow is dead but for the kernel: to have the daemon put
+/// everything back may not cost the other one.
+#[test]
+fn a_transfer_outlives_links_that_toggle_under_a_daemon_that_comes_and_goes() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+for link in wifi lte; do ip route show table all dev $link | grep 10.2.0.1 > $link.routes; done
+bounce() { ip link set $1 down; sleep $2; ip link set $1 up; }
+toggle() { bounce $1 $2; while read -r route; do ip route replace $route dev $1; done < $1.routes; }
+turn() { daemon control 2>> log & sleep 0.8; \"$@\"; sleep 0.7; mp down 2>> log; sleep 0.3; }
+curl -s $MULTIPILOT_URL | sha256sum > hash & download=$!
+for turn in 'wifi 0.4' 'lte 0.01' 'wifi 0.01' 'lte 0.4'; do turn toggle $turn; done
+turn bounce wifi 0.01; ip mptcp endpoint show > left
+wait $download
+";
+    let scenario = "duration = \"45s\"
+paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }
+paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"200p\" }
+connections = [{ bytes = \"40MB\", command = \"COMMAND\" }]
+variants = [{ controller = \"linux-reno\" }]
+";
+    emulate(folder.path(), "", scenario, script);
+    let (log, left) = (text(folder.path(), "log"), text(folder.path(), "left"));
+    assert!(
+        left.contains("dev lte") && !left.contains("dev wifi"),
+        "{left}{log}"
+    );
+    // Empty where the transfer was cut off.
+    let hash = fs::read_to_string(folder.path().join("hash")).unwrap_or_default();
+    assert!(hash.len() > 64, "{log}");
+}
+
 #[test]
 fn a_configuration_can_be_checked_without_any_privilege() {
     let folder = tempfile::tempdir().unwrap();

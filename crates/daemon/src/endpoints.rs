@@ -3,6 +3,7 @@
 //! What was changed stands in a file beside a lock that says who is at work; the next daemon goes on from there, however
 //! the last one ended, and `down` goes the way back.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::pilot::Wanted;
+use crate::pilot::{Again, Wanted};
 use crate::Error;
 
 pub const FOLDER: &str = "/run/multipilot";
@@ -95,19 +96,23 @@ impl Endpoints {
         Ok(self.manager.set_limits(limits)?)
     }
 
-    /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew. Returns what it did.
+    /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
+    /// if a subflow is there, which has died but does not know it yet. Returns what it did.
     /// Endpoints of others are changed in nothing but their backup flag, and never deleted for good.
     /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
     pub fn apply(
         &mut self,
         wanted: &[Wanted],
-        again: &[IpAddr],
+        again: &Again,
         subflows: &[Subflow],
     ) -> Result<Vec<String>, Error> {
         let there = self.list()?;
         // Those in use need no second opening.
         let used = |a: &IpAddr| subflows.iter().any(|s| s.local.ip() == *a);
-        let again: Vec<IpAddr> = again.iter().filter(|a| !used(a)).copied().collect();
+        let dispensable = |a: &IpAddr| !indispensable(*a, &[], subflows);
+        let missing = again.missing.iter().filter(|a| !used(a));
+        let stuck = again.stuck.iter().filter(|a| dispensable(a));
+        let again: Vec<IpAddr> = missing.chain(stuck).copied().collect();
         let mut gone = Vec::new();
         let at = |address: IpAddr| there.iter().find(|e| e.address == address);
         let mut done = Vec::new();
@@ -223,23 +228,18 @@ impl Endpoints {
     }
 
     /// Goes the way back to how it was before the first daemon. Returns the endpoints that had to stay, because some
-    /// connection has no subflow but theirs; the next daemon knows them for its own.
+    /// connection has no other subflow that works; the next daemon knows them for its own.
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
         self.choose(None)?;
-        let mut gone = Vec::new();
-        let (mut there, mut stay) = (self.list()?, Vec::new());
-        // Those that rest go first.
-        there.sort_by_key(|e| !e.flags.backup);
-        for endpoint in there {
+        let stay = lifelines(&self.before.added, subflows);
+        for endpoint in self.list()? {
             let address = endpoint.address;
             let mut as_before = endpoint.clone();
             if self.before.added.contains(&address) {
-                if !indispensable(address, &gone, subflows) {
+                if !stay.contains(&address) {
                     self.manager.delete_endpoint(&endpoint)?;
-                    gone.push(address);
                     continue;
                 }
-                stay.push(address);
                 as_before.flags.backup = false;
             } else if let Some((_, backup)) = self.before.adopted.iter().find(|a| a.0 == address) {
                 as_before.flags.backup = *backup;
@@ -280,6 +280,33 @@ fn indispensable(address: IpAddr, gone: &[IpAddr], subflows: &[Subflow]) -> bool
     };
     let mut here = subflows.iter().filter(|s| s.local.ip() == address);
     here.any(|s| !elsewhere(s.token))
+}
+
+/// Addresses of `ours` that have to stay so that every connection keeps a subflow that works. That one is established says
+/// little: its link may have come back without a route, and the kernel asks nothing of a subflow that is not its turn. So
+/// it counts when something last arrived.
+fn lifelines(ours: &[IpAddr], subflows: &[Subflow]) -> Vec<IpAddr> {
+    /// What arrived as lately as that is as good as the latest, ms: about a bad round trip.
+    const LATELY: u32 = 1_000;
+    let silence = |s: &Subflow| s.tcp.last_data_recv.min(s.tcp.last_ack_recv);
+    let mut connections: BTreeMap<u32, Vec<&Subflow>> = BTreeMap::new();
+    for subflow in subflows {
+        connections.entry(subflow.token).or_default().push(subflow);
+    }
+    let mut stay: Vec<IpAddr> = Vec::new();
+    for mut of in connections.into_values() {
+        let least = of.iter().map(|s| silence(s)).min().unwrap_or(0);
+        of.retain(|s| silence(s) <= least.saturating_add(LATELY));
+        let without_us = |s: &&Subflow| {
+            let local = s.local.ip();
+            !ours.contains(&local) || stay.contains(&local)
+        };
+        if !of.iter().any(without_us) {
+            let best = of.iter().min_by_key(|s| (s.backup, silence(s)));
+            stay.extend(best.map(|s| s.local.ip()));
+        }
+    }
+    stay
 }
 
 fn lock(path: &Path) -> Result<Flock<File>, Error> {
@@ -336,17 +363,51 @@ pub fn check_alone() -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_endpoint_stays_while_a_connection_has_no_other() {
-        let subflow = |token, host: u8| Subflow {
+    fn subflow(token: u32, host: u8) -> Subflow {
+        Subflow {
             token,
             cookie: 0,
             local: ([10, 0, 0, host], 1).into(),
             remote: ([10, 9, 9, 9], 80).into(),
             backup: false,
             tcp: Default::default(),
+        }
+    }
+
+    fn address(host: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, host])
+    }
+
+    #[test]
+    fn one_subflow_of_each_connection_stays_and_it_is_one_that_works() {
+        let silent = |token, host, ms, backup| {
+            let mut s = subflow(token, host);
+            (s.tcp.last_data_recv, s.tcp.last_ack_recv) = (ms, ms);
+            Subflow { backup, ..s }
         };
-        let address = |host: u8| IpAddr::from([10, 0, 0, host]);
+        let ours = [address(1), address(2)];
+        let stay = |subflows: &[Subflow]| lifelines(&ours, subflows);
+        assert_eq!(stay(&[]), [] as [IpAddr; 0]);
+        let dead_first = [silent(7, 1, 9_000, false), silent(7, 2, 5, false)];
+        assert_eq!(stay(&dead_first), [address(2)]);
+        let resting_first = [silent(7, 1, 0, true), silent(7, 2, 40, false)];
+        assert_eq!(stay(&resting_first), [address(2)]);
+        let elsewhere = [silent(7, 1, 0, false), silent(7, 3, 90, false)];
+        assert_eq!(
+            stay(&elsewhere),
+            [] as [IpAddr; 0],
+            "nobody deletes that one"
+        );
+        let two = [
+            silent(7, 1, 10, false),
+            silent(8, 1, 50, false),
+            silent(8, 2, 10, false),
+        ];
+        assert_eq!(stay(&two), [address(1)], "as few as possible");
+    }
+
+    #[test]
+    fn an_endpoint_stays_while_a_connection_has_no_other() {
         let both = [subflow(7, 1), subflow(7, 2)];
         assert!(!indispensable(address(1), &[], &both));
         assert!(indispensable(address(1), &[address(2)], &both));

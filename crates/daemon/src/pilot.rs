@@ -24,6 +24,21 @@ pub struct Wanted {
     pub backup: bool,
 }
 
+/// Addresses whose endpoints are to be made anew, so that the kernel opens subflows there.
+#[derive(Debug, Clone, Default)]
+pub struct Again {
+    /// Where there is none.
+    pub missing: Vec<IpAddr>,
+    /// Where those that are there have died.
+    pub stuck: Vec<IpAddr>,
+}
+
+impl Again {
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.stuck.is_empty()
+    }
+}
+
 /// One interface.
 #[derive(Debug, Clone)]
 pub struct PathState {
@@ -40,6 +55,8 @@ pub struct PathState {
     /// Since when no connection has a subflow here although some are old enough for it, or since the last try.
     missing: bool,
     tried_us: u64,
+    /// Its subflows have died, and new ones are being tried.
+    stuck: bool,
 }
 
 pub struct Pilot {
@@ -48,8 +65,8 @@ pub struct Pilot {
     pub paths: Vec<PathState>,
     pub traffic: Traffic,
     looked_us: u64,
-    /// Paths whose endpoints are to be made anew, so that the kernel opens subflows on them again.
-    again: Vec<usize>,
+    /// Paths whose endpoints are to be made anew, and whether for a subflow that is stuck.
+    again: Vec<(usize, bool)>,
     started: bool,
 }
 
@@ -121,6 +138,7 @@ impl Pilot {
                     switches: 0,
                     missing: false,
                     tried_us: 0,
+                    stuck: false,
                 }),
             }
         }
@@ -190,9 +208,9 @@ impl Pilot {
     /// Tells the policy of paths on which no connection has a subflow any more, and of those that have one again.
     fn revive(&mut self, now_us: u64, at: usize) {
         let path = &mut self.paths[at];
-        let live = self.traffic.paths[at].subflows > 0;
-        if path.missing && live {
-            path.missing = false;
+        // No handshake gets over a path that is dead.
+        if (path.missing || path.stuck) && self.traffic.paths[at].fresh {
+            (path.missing, path.stuck) = (false, false);
             self.tell(now_us, Event::SubflowEstablished(at));
         } else if path.open
             && path.up
@@ -217,14 +235,19 @@ impl Pilot {
         let (paths, slots) = (self.path_views(), self.slots());
         let view = self.view(now_us, &paths, &slots);
         self.awareness.observe(event, &view, &mut actions);
+        let mut closed = Vec::new();
         for action in actions {
             match action {
                 Action::Open { path, backup } => {
                     let state = &mut self.paths[path];
                     (state.open, state.backup, state.tried_us) = (true, backup, now_us);
-                    self.again.push(path);
+                    state.stuck = closed.contains(&path);
+                    self.again.push((path, state.stuck));
                 }
-                Action::Close { slot } => self.paths[slot].open = false,
+                Action::Close { slot } => {
+                    self.paths[slot].open = false;
+                    closed.push(slot);
+                }
                 Action::SetBackup { slot, backup } => {
                     let state = &mut self.paths[slot];
                     state.switches += u64::from(state.backup != backup);
@@ -305,10 +328,16 @@ impl Pilot {
     }
 
     /// Addresses whose endpoints are to be made anew, once.
-    pub fn again(&mut self) -> Vec<IpAddr> {
-        let again = std::mem::take(&mut self.again);
-        let addresses = again.iter().map(|&at| &self.paths[at].interface.addresses);
-        addresses.flatten().copied().collect()
+    pub fn again(&mut self) -> Again {
+        let mut addresses = Again::default();
+        for (at, stuck) in std::mem::take(&mut self.again) {
+            let of = match stuck {
+                true => &mut addresses.stuck,
+                false => &mut addresses.missing,
+            };
+            of.extend(&self.paths[at].interface.addresses);
+        }
+        addresses
     }
 }
 
@@ -466,13 +495,47 @@ mod tests {
         for _ in 0..400 {
             now += 50_000;
             pilot.look(now, vec![subflow(2, 1, 0)], None);
-            if !pilot.again().is_empty() {
+            if !pilot.again().missing.is_empty() {
                 reopened.push(now / 1_000_000);
             }
         }
         assert_eq!(reopened, [4, 9, 16], "with growing patience");
         pilot.look(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
         assert!(!pilot.paths[0].missing);
+    }
+
+    /// Its own retransmissions would find out late that the path is back.
+    #[test]
+    fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
+        let config = Config::default();
+        let mut pilot = started(&config);
+        pilot.again();
+        let mut now = transfer(&mut pilot, 0, 2, u32::MAX);
+        let mut renewed = Vec::new();
+        let stuck = subflow(1, 2_001, 0);
+        let mut dead = stuck.clone();
+        dead.tcp.bytes_acked = 2_000 * 1448;
+        for n in 1..=160u32 {
+            now += 50_000;
+            pilot.look(
+                now,
+                vec![dead.clone(), subflow(2, 4_000 + n * 100, 0)],
+                None,
+            );
+            let again = pilot.again();
+            assert!(again.missing.is_empty());
+            renewed.extend(again.stuck.first().map(|_| now / 100_000));
+        }
+        assert_eq!(backups(&pilot), [(1, true), (2, false)]);
+        assert_eq!(pilot.reasons(now), [Some(Reason::Stalled), None]);
+        let apart = renewed.windows(2).map(|w| w[1] - w[0]).min();
+        assert!(renewed.len() >= 3 && apart >= Some(15), "{renewed:?}");
+        let fresh = Subflow {
+            cookie: 99,
+            ..subflow(1, 0, 0)
+        };
+        pilot.look(now + 50_000, vec![fresh, subflow(2, 30_000, 0)], None);
+        assert_eq!(backups(&pilot), [(1, false), (2, false)]);
     }
 
     #[test]

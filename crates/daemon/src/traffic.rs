@@ -17,6 +17,8 @@ pub struct PathTraffic {
     pub stats: Stats,
     /// Live now.
     pub subflows: usize,
+    /// One of them was not there at the last look.
+    pub fresh: bool,
     /// Payload each way, bytes.
     pub sent_bytes: u64,
     pub received_bytes: u64,
@@ -82,6 +84,7 @@ impl Traffic {
             self.bytes += new.bytes();
             if let Some(path) = path {
                 sums[path].add(&new, &subflow.tcp);
+                sums[path].fresh |= known.is_none();
             }
             self.subflows.push(Seen {
                 path,
@@ -129,7 +132,7 @@ impl Traffic {
 
 impl PathTraffic {
     fn take_in(&mut self, sum: &Sum, elapsed: f64) {
-        self.subflows = sum.subflows;
+        (self.subflows, self.fresh) = (sum.subflows, sum.fresh);
         let stats = &mut self.stats;
         stats.sent += sum.packets + sum.lost;
         stats.lost += sum.lost;
@@ -156,6 +159,7 @@ impl PathTraffic {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     subflows: usize,
+    fresh: bool,
     packets: u64,
     lost: u64,
     sent_bytes: u64,

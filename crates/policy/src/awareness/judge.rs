@@ -278,8 +278,9 @@ impl Judge {
 
     /// Stalled for so long that a new subflow is the better probe.
     pub fn given_up(&self, now_us: u64, config: &Config) -> bool {
+        let tried = self.opening_us + config.retry_us;
         self.parked.is_some_and(|p| {
-            p.reason == Reason::Stalled && now_us >= p.since_us + config.give_up_us
+            p.reason == Reason::Stalled && now_us >= tried.max(p.since_us + config.give_up_us)
         })
     }
 
