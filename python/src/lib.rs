@@ -5,8 +5,10 @@
 //! the other. `multipilot/_core.pyi` has the signatures.
 
 mod arrow;
+mod bandit;
 mod batch;
 mod controller;
+mod env;
 mod names;
 mod scenario;
 
@@ -34,8 +36,10 @@ mod _core {
     #[pymodule_export]
     use super::{
         arrow::Tables,
+        bandit::{context_names, policies, Bandit, Judge},
         batch::simulate,
         controller::Controller,
+        env::{act, Lanes, Together},
         names::{controllers, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,
