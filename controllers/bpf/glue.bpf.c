@@ -18,6 +18,8 @@
 
 #include MP_HEADER
 
+#include "agent.h"
+
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
 #define CONTROLLER(hook) PASTE(MP_NAME, hook)
@@ -339,7 +341,7 @@ void BPF_PROG(glue_cong_control, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_connection *c;
 	struct mp_entry *entry;
-	__u64 now_us = tp->tcp_mstamp;
+	__u64 now_us = tp->tcp_mstamp, serial;
 	__u32 slot;
 
 	entry = glue_find(sk, &slot);
@@ -347,7 +349,11 @@ void BPF_PROG(glue_cong_control, struct sock *sk)
 		return;
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
+	AGENT_HEAR(&c->subflows[slot]);
+	serial = AGENT_SERIAL(&c->subflows[slot]);
 	LOGGED(MP_HOOK_INTERVAL, &NO_ACK, now_us, 0, CONTROLLER(on_interval)(c, slot, now_us));
+	if (AGENT_SERIAL(&c->subflows[slot]) != serial)
+		AGENT_TELL(&c->subflows[slot], serial + 1);
 	glue_apply(sk, &c->subflows[slot]);
 }
 #else
@@ -441,6 +447,7 @@ void BPF_PROG(glue_release, struct sock *sk)
 	if (entry) {
 		c = &entry->connection;
 		LOGGED(MP_HOOK_CLOSE, &NO_ACK, 0, 0, CONTROLLER(on_close)(c, slot));
+		AGENT_TELL(&c->subflows[slot], 0);
 		slot_leave(entry, slot);
 	}
 	self->owner = 0;

@@ -56,4 +56,27 @@ struct mp_call {
 	struct mp_connection connection;
 };
 
+/* What a monitor interval of a learned controller showed; the agent answers it. Mirrored by crates/kernel/src/agent.rs.
+ */
+struct mp_record {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 owner;
+	__u64 serial; /* 0: the subflow has left */
+	__u64 rate;   /* bytes/s */
+	__u64 mss;
+	__u64 delivered; /* packets */
+	__u64 lost;
+	__u64 elapsed_us;
+	__u64 rtt_us;
+	__u64 min_rtt_us;
+};
+
+/* An answer, at owner modulo MP_ANSWERS. It holds for one record: a dead agent's are worth nothing. */
+struct mp_answer {
+	__u64 owner;
+	__u64 answer; /* low 32 bits of the record's serial << 32 | rate in bytes/s */
+};
+
+#define MP_ANSWERS 65536
+
 #endif

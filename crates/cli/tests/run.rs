@@ -1,7 +1,13 @@
 //! `multipilot run` as a user calls it. The last tests need root and MPTCP; with CI=true they fail where there is neither.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 fn multipilot(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_multipilot"));
@@ -188,12 +194,172 @@ fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
     assert_eq!((endpoints(), limits()), (String::new(), before));
 }
 
+/// Two paths to a server that answers each connection with some bytes; routes prefer the first.
+struct TwoPaths {
+    host: Namespace,
+    server: Namespace,
+}
+
+const ANSWER: usize = 60_000;
+
+impl TwoPaths {
+    fn new(first_rate: &str) -> TwoPaths {
+        let (host, server) = (Namespace::named("h"), Namespace::named("s"));
+        let (h, s) = (&host.0, &server.0);
+        sh(&format!(
+            "ip -n {s} addr add 10.99.0.1/32 dev lo && ip -n {s} link set lo up"
+        ));
+        for (path, rate) in [(1, first_rate), (2, "40mbit")] {
+            sh(&format!(
+                "ip link add p{path} netns {h} type veth peer name p{path} netns {s}"
+            ));
+            for (namespace, end) in [(h, 1), (s, 2)] {
+                sh(&format!(
+                    "ip -n {namespace} addr add 10.77.{path}.{end}/24 dev p{path}"
+                ));
+                sh(&format!("ip -n {namespace} link set p{path} up"));
+                sh(&format!("tc -n {namespace} qdisc add dev p{path} root tbf rate {rate} burst 4kb latency 100ms"));
+            }
+            sh(&format!(
+                "ip -n {h} route add default via 10.77.{path}.2 metric {path}"
+            ));
+        }
+        TwoPaths { host, server }
+    }
+
+    /// Runs the command on the host; returns its output, and from which path each of its connections started.
+    fn run(&self, arguments: &[&str], state: &Path) -> (Output, Vec<u8>) {
+        let namespace = File::open(format!("/run/netns/{}", self.server.0)).unwrap();
+        let bind = || TcpListener::bind("10.99.0.1:5001").unwrap();
+        let listener = mp_kernel::choose::inside(namespace.as_fd(), bind).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let mut paths = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    let Ok((mut socket, peer)) = listener.accept() else {
+                        std::thread::sleep(Duration::from_millis(1));
+                        continue;
+                    };
+                    let std::net::IpAddr::V4(from) = peer.ip() else {
+                        unreachable!()
+                    };
+                    paths.push(from.octets()[2]);
+                    socket.set_nonblocking(false).unwrap();
+                    std::thread::spawn(move || socket.write_all(&vec![7; ANSWER]));
+                }
+                paths
+            });
+            let run = multipilot(arguments);
+            let output = Command::new("nsenter")
+                .arg(format!("--net=/run/netns/{}", self.host.0))
+                .arg(run.get_program())
+                .args(run.get_args())
+                .env("XDG_STATE_HOME", state)
+                .output()
+                .unwrap();
+            done.store(true, Ordering::Relaxed);
+            (output, serving.join().unwrap())
+        })
+    }
+}
+
+/// Downloads so many times, one after the other.
+fn downloads(times: usize) -> String {
+    format!("for i in $(seq {times}); do [ $(cat < /dev/tcp/10.99.0.1/5001 | wc -c) = {ANSWER} ] || exit 9; done")
+}
+
+#[test]
+fn connections_start_on_the_interface_that_the_user_names() {
+    if !kernel() {
+        return;
+    }
+    let (paths, state) = (TwoPaths::new("40mbit"), tempfile::tempdir().unwrap());
+    let script = downloads(2);
+    let (output, from) = paths.run(&["--", "bash", "-c", &script], state.path());
+    assert_eq!(
+        (code(&output), from),
+        (Some(0), vec![1, 1]),
+        "{}",
+        complaint(&output)
+    );
+    let chosen = [
+        "--primary",
+        "p2",
+        "--path-manager",
+        "fullmesh",
+        "--",
+        "bash",
+        "-c",
+        &script,
+    ];
+    let (output, from) = paths.run(&chosen, state.path());
+    assert_eq!(
+        (code(&output), from),
+        (Some(0), vec![2, 2]),
+        "{}",
+        complaint(&output)
+    );
+    assert_eq!(complaint(&output), "");
+    let (output, _) = paths.run(&["--primary", "p3", "--", "true"], state.path());
+    assert_eq!(code(&output), Some(2));
+    assert!(complaint(&output)
+        .contains("no such interface that is up and has an address (there are: p1, p2)"));
+    let (output, _) = paths.run(
+        &["--primary", "p1", "--path-manager", "bandit", "--", "true"],
+        state.path(),
+    );
+    assert_eq!(code(&output), Some(2));
+}
+
+#[test]
+fn the_bandit_leaves_a_bad_first_path_and_remembers_it() {
+    if !kernel() {
+        return;
+    }
+    let (paths, state) = (TwoPaths::new("1mbit"), tempfile::tempdir().unwrap());
+    let script = downloads(30);
+    let bandit = ["--path-manager", "bandit", "--", "bash", "-c", &script];
+    let (output, from) = paths.run(&bandit, state.path());
+    assert_eq!(
+        (code(&output), from.len()),
+        (Some(0), 30),
+        "{}",
+        complaint(&output)
+    );
+    let late = from[15..].iter().filter(|path| **path == 2).count();
+    assert!(late >= 11, "{from:?}");
+    let memory = state.path().join("multipilot/bandit-p1+p2.json");
+    assert!(memory.exists());
+
+    let (output, from) = paths.run(&bandit, state.path());
+    assert_eq!(code(&output), Some(0), "{}", complaint(&output));
+    let early = from[..15].iter().filter(|path| **path == 2).count();
+    assert!(early >= 11, "what was learnt counts at once: {from:?}");
+
+    std::fs::write(&memory, "nonsense").unwrap();
+    let (output, from) = paths.run(&bandit, state.path());
+    assert_eq!((code(&output), from.len()), (Some(2), 0));
+    assert!(
+        complaint(&output).contains("remove it to begin anew"),
+        "{}",
+        complaint(&output)
+    );
+}
+
 /// A host of its own; removed also after a panic.
 struct Namespace(String);
 
 impl Namespace {
     fn new() -> Namespace {
-        let name = format!("mpr{}", std::process::id());
+        Namespace::named("")
+    }
+
+    fn named(what: &str) -> Namespace {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("mpr{}{what}{number}", std::process::id());
         sh(&format!("ip netns add {name}"));
         Namespace(name)
     }

@@ -122,6 +122,14 @@ impl Controller {
         CallLog::open(&pins(&self.kernel_name)?)
     }
 
+    /// Where its maps are, and who holds it; `None` for the kernel's own.
+    pub(crate) fn places(&self) -> Result<Option<(PathBuf, PathBuf)>, Error> {
+        match &self.held {
+            Some((folder, _)) => Ok(Some((pins(&self.kernel_name)?, folder.clone()))),
+            None => Ok(None),
+        }
+    }
+
     /// Gives it back, and says how many sockets go on with it until they close: it was unregistered under them.
     pub fn release(mut self) -> Result<u64, Error> {
         self.leave()
@@ -254,6 +262,8 @@ fn register(
             Some("mp_ops") => "ops",
             Some("mp_connections") => "connections",
             Some("mp_calls") => "calls",
+            Some("mp_records") => "records",
+            Some("mp_answers") => "answers",
             Some(".data.counters") => "counters",
             _ => continue,
         };

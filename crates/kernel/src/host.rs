@@ -3,7 +3,6 @@
 //! The first to ask sets the in-kernel path manager's endpoints and limits and writes down how to undo it; the last to
 //! leave undoes it, and where that one was killed, the next call of anybody does.
 
-use std::ffi::CStr;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::check;
 use crate::error::{Context, Error};
+use crate::interfaces::{self, Interface};
 use crate::pm::{Endpoint, Flags, Limits, PathManager};
 use crate::state::{self, Holder, Lock};
 
@@ -169,54 +169,16 @@ fn folder() -> Result<PathBuf, Error> {
 
 /// Global addresses of interfaces that are up, with the interface's index.
 fn addresses() -> Result<Vec<(IpAddr, i32)>, Error> {
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs fills a list that freeifaddrs takes back; entries are valid between the two.
-    unsafe {
-        if libc::getifaddrs(&mut first) != 0 {
-            return Err(std::io::Error::last_os_error()).context("addresses of this host");
-        }
-        let mut found = Vec::new();
-        let mut next = first;
-        while let Some(entry) = next.as_ref() {
-            next = entry.ifa_next;
-            let up = libc::IFF_UP as u32 | libc::IFF_RUNNING as u32;
-            if entry.ifa_addr.is_null()
-                || entry.ifa_flags & up != up
-                || entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0
-            {
-                continue;
-            }
-            let address = match i32::from((*entry.ifa_addr).sa_family) {
-                libc::AF_INET => {
-                    let v4 = (*entry.ifa_addr.cast::<libc::sockaddr_in>())
-                        .sin_addr
-                        .s_addr;
-                    IpAddr::from(v4.to_ne_bytes())
-                }
-                libc::AF_INET6 => IpAddr::from(
-                    (*entry.ifa_addr.cast::<libc::sockaddr_in6>())
-                        .sin6_addr
-                        .s6_addr,
-                ),
-                _ => continue,
-            };
-            if is_global(address) {
-                found.push((
-                    address,
-                    libc::if_nametoindex(CStr::from_ptr(entry.ifa_name).as_ptr()) as i32,
-                ));
-            }
-        }
-        libc::freeifaddrs(first);
-        Ok(found)
-    }
-}
-
-fn is_global(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
-        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
-    }
+    let interfaces = interfaces::all()?;
+    let of = |interface: &Interface| {
+        let index = interface.index as i32;
+        interface
+            .addresses
+            .iter()
+            .map(move |address| (*address, index))
+            .collect::<Vec<_>>()
+    };
+    Ok(interfaces.iter().flat_map(of).collect())
 }
 
 /// Index of the interface that the IPv4 default route of the least metric leaves through.

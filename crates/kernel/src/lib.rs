@@ -1,7 +1,9 @@
-//! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]),
+//! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
+//! networks that steer some ([`agent`]),
 //! who uses them ([`choose`], [`preload`]), which path connections start on ([`primary`]), what subflows do
 //! ([`telemetry`], [`mptcp_info`], [`diag`]) and which exist ([`pm`]).
 
+pub mod agent;
 pub mod cgroup;
 pub mod check;
 pub mod child;
@@ -9,6 +11,7 @@ pub mod choose;
 pub mod controller;
 pub mod diag;
 pub mod host;
+pub mod interfaces;
 pub mod mptcp_info;
 pub mod pm;
 pub mod preload;

@@ -6,6 +6,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,6 +31,13 @@ pub fn apply(command: &mut Command, controller: Option<&str>) -> Result<(), Erro
         None => command.env_remove("MULTIPILOT_CONTROLLER"),
     };
     Ok(())
+}
+
+/// Has connections of `command` and all it starts begin at these addresses, one a family. [`crate::primary`] does it better
+/// where BPF is to be had: this needs routing rules by source address, and reaches no statically linked program.
+pub fn start_from(command: &mut Command, addresses: &[IpAddr]) {
+    let list: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    command.env("MULTIPILOT_FROM", list.join(","));
 }
 
 /// Whether the shim reaches this program: `false` for a statically linked ELF file.

@@ -83,6 +83,11 @@ pub(crate) fn holders(folder: &Path, _lock: &Lock) -> usize {
         .count()
 }
 
+/// Takes the lock on a file for as long as it is open, unless somebody has it.
+pub(crate) fn try_flock(file: &File) -> io::Result<()> {
+    flock(file, libc::LOCK_EX | libc::LOCK_NB)
+}
+
 fn flock(file: &File, operation: i32) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     match unsafe { libc::flock(file.as_raw_fd(), operation) } {

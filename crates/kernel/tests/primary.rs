@@ -14,7 +14,7 @@ use common::lab::{self, sh, Lab, PORT};
 use common::turn;
 use mp_kernel::cgroup::Group;
 use mp_kernel::primary::{Choice, Connections, Event, Finished, Prefix, Primary, Start, What};
-use mp_kernel::{choose, preload};
+use mp_kernel::{choose, interfaces, preload};
 use socket2::Protocol;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
@@ -72,6 +72,10 @@ impl Bench {
 
     /// Has a program download from the server; returns where its connection came from, and what it says.
     fn download(&self, mode: &str) -> (IpAddr, Output) {
+        self.download_as(mode, |command| self.group.adopt(command).unwrap())
+    }
+
+    fn download_as(&self, mode: &str, arrange: impl FnOnce(&mut Command)) -> (IpAddr, Output) {
         let listener = choose::inside(self.lab.b(), || lab::listen(Protocol::MPTCP)).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -79,7 +83,7 @@ impl Bench {
             .env("MULTIPILOT_TEST_PROGRAM", mode)
             .stdout(Stdio::piped());
         preload::apply(&mut command, None).unwrap();
-        self.group.adopt(&mut command).unwrap();
+        arrange(&mut command);
         enter(&mut command, &self.lab);
         let child = command.spawn().unwrap();
         let (mut socket, peer) = listener.accept().unwrap();
@@ -222,4 +226,46 @@ fn what_is_stale_exempt_bound_or_impossible_starts_as_the_routes_have_it() {
         SECOND,
         "back to the shorter prefix"
     );
+}
+
+#[test]
+fn without_bpf_the_shim_binds_what_the_program_has_not() {
+    let Some(_turn) = turn() else { return };
+    let bench = Bench::new();
+    let a = bench.lab.namespace('a');
+    sh(&format!(
+        "ip -n {a} route add {SERVER} via 10.77.2.2 table 2"
+    ));
+    sh(&format!("ip -n {a} rule add from {SECOND} lookup 2"));
+    let shimmed = |command: &mut Command| preload::start_from(command, &[SECOND]);
+    assert_eq!(bench.download_as("plain", shimmed).0, SECOND);
+    assert_eq!(bench.download_as("bound", shimmed).0, FIRST);
+}
+
+#[test]
+fn interfaces_that_lead_nowhere_are_told_apart() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(None);
+    let a = lab.namespace('a');
+    sh(&format!("ip -n {a} route add default via 10.77.1.2"));
+    sh(&format!("ip -n {a} link add idle type veth peer name p4"));
+    let found = choose::inside(lab.a(), || {
+        let all = interfaces::all().unwrap();
+        all.into_iter()
+            .map(|i| (i.leads_out(), i))
+            .collect::<Vec<_>>()
+    });
+    let found = found.unwrap();
+    let named = |name: &str| found.iter().find(|(_, i)| i.name == name);
+    let (out, p1) = named("p1").unwrap();
+    assert_eq!((*out, p1.addresses[0]), (true, FIRST));
+    assert!(p1.networks.contains(&Prefix {
+        address: FIRST,
+        bits: 24
+    }));
+    assert!(
+        !named("p2").unwrap().0,
+        "it has no route beyond its network"
+    );
+    assert_eq!(named("idle"), None, "down, and without an address");
 }

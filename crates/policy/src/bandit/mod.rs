@@ -22,6 +22,7 @@ mod logistic;
 pub mod reward;
 mod settings;
 mod standard;
+pub mod starter;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,14 @@
 //! `multipilot run`: any program of this host over MPTCP.
 
+mod bandit;
+mod primary;
+
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use mp_kernel::agent::{Agent, Shipped};
 use mp_kernel::host::{self, Paths};
 use mp_kernel::{check, child, controller, preload};
 
@@ -13,7 +17,10 @@ use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
 A statically linked program asks the kernel for its sockets without libc and stays with TCP; so does one with the
-set-user-ID bit. A peer without MPTCP is talked to in TCP. The exit code is the program's own, or 128 plus its signal.";
+set-user-ID bit. A peer without MPTCP is talked to in TCP. The exit code is the program's own, or 128 plus its signal.
+
+The path manager bandit learns which interface connections should start on from how they go, and keeps what it has
+learnt in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot).";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
@@ -21,15 +28,25 @@ pub struct Run {
     /// Congestion controller of its connections, see multipilot list controllers (default: the system's)
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// fullmesh, backup or single, on this host's interfaces (default: as the system is set up)
+    /// fullmesh, backup, single or bandit, on this host's interfaces (default: as the system is set up)
     #[arg(long, value_name = "NAME")]
     path_manager: Option<String>,
+    /// The interface that its connections start on; further subflows are the path manager's
+    #[arg(long, value_name = "INTERFACE")]
+    primary: Option<String>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub fn main(args: &Run) -> Outcome {
+    let learns = args.path_manager.as_deref() == Some("bandit");
+    if learns && args.primary.is_some() {
+        return Err(Failure::Usage(
+            "--primary and the path manager bandit both choose where connections start: give one"
+                .into(),
+        ));
+    }
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
     let (program, rest) = args.command.split_first().expect("clap requires a command");
     let path = locate(program).ok_or_else(|| {
@@ -58,6 +75,13 @@ pub fn main(args: &Run) -> Outcome {
         .transpose()
         .map_err(of_kernel)?;
 
+    // Steers a learned controller for as long as the program runs.
+    let _agent = controller
+        .as_ref()
+        .map(|controller| Agent::start(controller, Shipped::default()))
+        .transpose()
+        .map_err(of_kernel)?;
+
     let mut command = Command::new(&path);
     command.args(rest);
     preload::apply(
@@ -67,8 +91,15 @@ pub fn main(args: &Run) -> Outcome {
             .map(|controller| controller.kernel_name()),
     )
     .map_err(of_kernel)?;
+    let _chosen = args
+        .primary
+        .as_deref()
+        .map(|name| primary::user(&mut command, name))
+        .transpose()?;
+    let learning = learns.then(|| bandit::start(&mut command)).transpose()?;
     let status = child::run(&mut command)
         .map_err(|error| Failure::Code(say(126, &format!("{}: {error}", path.display()))))?;
+    drop(learning);
     if let Some(sockets) = controller
         .and_then(|controller| controller.release().ok())
         .filter(|sockets| *sockets > 0)
@@ -84,13 +115,14 @@ pub fn main(args: &Run) -> Outcome {
 
 fn path_manager(name: &str) -> Outcome<Paths> {
     match name {
-        "fullmesh" => Ok(Paths::Fullmesh),
+        // The bandit chooses where a connection starts; the rest follows as in fullmesh.
+        "fullmesh" | "bandit" => Ok(Paths::Fullmesh),
         "backup" => Ok(Paths::Backup),
         "single" => Ok(Paths::Single),
         "ndiffports" => Err(Failure::Usage(
             "ndiffports opens subflows connection by connection, which run cannot do for another program: compare has it".into(),
         )),
-        _ => Err(Failure::Usage(format!("unknown path manager {name} (run has fullmesh, backup and single)"))),
+        _ => Err(Failure::Usage(format!("unknown path manager {name} (run has fullmesh, backup, single and bandit)"))),
     }
 }
 

@@ -1,0 +1,111 @@
+//! Which path a program's connections start on: the user's own choice, or a bandit's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::Command;
+use std::sync::mpsc::{channel, Receiver};
+
+use mp_kernel::cgroup::Group;
+use mp_kernel::interfaces::{self, Interface};
+use mp_kernel::preload;
+use mp_kernel::primary::{Event, Prefix, Primary};
+
+use super::of_kernel;
+use crate::outcome::{Failure, Outcome};
+
+/// Destinations that the routing table alone decides about.
+const NEAR: [Prefix; 5] = [
+    prefix(IpAddr::V4(Ipv4Addr::LOCALHOST), 8),
+    prefix(IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
+    prefix(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+    prefix(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
+    prefix(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
+];
+
+const fn prefix(address: IpAddr, bits: u8) -> Prefix {
+    Prefix { address, bits }
+}
+
+/// Holds while the program runs: the program that chooses, the cgroup it is attached to, and what it reports.
+pub struct Chooser {
+    // Dropped in this order: the group can go once nothing is attached.
+    pub primary: Primary,
+    events: Option<Receiver<Event>>,
+    group: Group,
+}
+
+impl Chooser {
+    /// Puts `command` under it. What an interface reaches without a router stays the routing table's.
+    pub fn over(
+        command: &mut Command,
+        interfaces: &[Interface],
+    ) -> Result<Chooser, mp_kernel::Error> {
+        let group = Group::new()?;
+        let (send, events) = channel();
+        let primary = Primary::attach(group.path(), move |event| {
+            // Nobody listens to a choice of the user's.
+            let _ = send.send(event);
+        })?;
+        let near = interfaces.iter().flat_map(|i| &i.networks);
+        for prefix in NEAR.iter().chain(near) {
+            primary.choices().exempt(*prefix)?;
+        }
+        group.adopt(command)?;
+        Ok(Chooser {
+            primary,
+            events: Some(events),
+            group,
+        })
+    }
+
+    /// They end with this value.
+    pub fn take_events(&mut self) -> Receiver<Event> {
+        self.events.take().expect("taken once")
+    }
+}
+
+impl std::fmt::Debug for Chooser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.group.path().display())
+    }
+}
+
+/// `--primary IFACE`
+pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
+    let all = interfaces::all().map_err(of_kernel)?;
+    let Some(chosen) = all.iter().find(|i| i.name == name) else {
+        let known: Vec<&str> = all.iter().map(|i| i.name.as_str()).collect();
+        let known = match known.is_empty() {
+            true => "this host has none that is".into(),
+            false => known.join(", "),
+        };
+        return Err(Failure::Usage(format!(
+            "--primary {name}: no such interface that is up and has an address (there are: {known})"
+        )));
+    };
+    let start = Chooser::over(command, &all).and_then(|chooser| {
+        chooser
+            .primary
+            .choices()
+            .set(Prefix::ALL, &chosen.choice())?;
+        Ok(chooser)
+    });
+    match start {
+        Ok(chooser) => Ok(Some(chooser)),
+        Err(why) => {
+            by_shim(command, chosen, &why.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// The second best.
+pub fn by_shim(command: &mut Command, chosen: &Interface, why: &str) {
+    super::say(
+        0,
+        &format!(
+            "{why}; the preload shim starts connections on {} instead, as far as routing rules by source address let it",
+            chosen.name
+        ),
+    );
+    preload::start_from(command, &chosen.addresses);
+}

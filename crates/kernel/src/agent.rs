@@ -1,0 +1,297 @@
+//! The agent of a learned controller (`controllers/ddpg_mpcc.h`): its network, in user space, answers each monitor
+//! interval's record with a rate.
+//!
+//! Records come by a ring buffer, answers go into memory that the kernel reads. An answer that is late, or none, costs
+//! nothing but the network's advice: the controller waits a quarter of a round trip, and after three in vain goes on as
+//! plain MPCC. So it is when the agent is killed, overloaded, or its network talks nonsense.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{mpsc, Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use libbpf_rs::{MapHandle, RingBufferBuilder};
+use mp_policy::actor::{self, Pilot};
+
+use crate::controller::Controller;
+use crate::error::{Context, Error};
+use crate::primary::now_ns;
+use crate::state;
+
+/// How long its end, or that of another agent before it, may be overlooked.
+const LOOK: Duration = Duration::from_millis(50);
+/// MP_ANSWERS, controllers/bpf/settings.h
+const ANSWERS: u64 = 65536;
+/// Delays that are remembered; enough for the 99th percentile.
+const DELAYS: usize = 1 << 16;
+
+/// One monitor interval of one subflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// The subflow, for as long as it lives.
+    pub owner: u64,
+    pub serial: u64,
+    pub seen: actor::Record,
+}
+
+/// What steers: a new one for each machine of subflows.
+pub trait Mind: Send {
+    /// The rate to go to, bytes/s. One that is no number, or further than [`actor::LARGEST_STEP`] from the record's, is no
+    /// answer.
+    fn answer(&mut self, record: &Record) -> f64;
+    /// A subflow has left.
+    fn forget(&mut self, _owner: u64) {}
+}
+
+/// The network that multipilot ships, with a memory for each subflow.
+#[derive(Default)]
+pub struct Shipped(HashMap<u64, Pilot>);
+
+impl Mind for Shipped {
+    fn answer(&mut self, record: &Record) -> f64 {
+        let pilot = self.0.entry(record.owner).or_insert_with(Pilot::shipped);
+        pilot.answer(&record.seen) as f64
+    }
+
+    fn forget(&mut self, owner: u64) {
+        self.0.remove(&owner);
+    }
+}
+
+/// What an agent has done so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    pub answered: u64,
+    /// Answers that were none.
+    pub refused: u64,
+    /// From the kernel's record to the answer in its memory, µs, of the last answers, ascending.
+    pub delays_us: Vec<f64>,
+}
+
+#[derive(Default)]
+struct Shared {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    delays_us: Mutex<Vec<f32>>,
+}
+
+/// Steers a controller's subflows until it is dropped.
+pub struct Agent {
+    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// `None` where the controller asks no agent. One agent at a time steers a controller: where another process has one, this
+    /// one waits to take over.
+    pub fn start(
+        controller: &Controller,
+        mind: impl Mind + 'static,
+    ) -> Result<Option<Agent>, Error> {
+        let Some((pins, holders)) = controller.places()? else {
+            return Ok(None);
+        };
+        if !pins.join("records").exists() {
+            return Ok(None);
+        }
+        let (stop, shared) = (Arc::new(AtomicBool::new(false)), Arc::<Shared>::default());
+        let (ready, started) = mpsc::sync_channel(1);
+        let turn = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(holders.join("agent"))
+            .context(holders.display())?;
+        let thread = {
+            let (stop, shared) = (stop.clone(), shared.clone());
+            std::thread::Builder::new()
+                .name("agent".into())
+                .spawn(move || {
+                    if let Err(error) = serve(&pins, &turn, mind, &stop, &shared, &ready) {
+                        let _ = ready.send(Err(error));
+                    }
+                })
+                .context("cannot start a thread")?
+        };
+        let agent = Agent {
+            stop,
+            shared,
+            thread: Some(thread),
+        };
+        started.recv().expect("the thread reports")?;
+        Ok(Some(agent))
+    }
+
+    pub fn tally(&self) -> Tally {
+        let delays = self.shared.delays_us.lock().unwrap();
+        let mut delays_us: Vec<f64> = delays.iter().map(|us| f64::from(*us)).collect();
+        delays_us.sort_by(f64::total_cmp);
+        Tally {
+            answered: self.shared.answered.load(Ordering::Relaxed),
+            refused: self.shared.refused.load(Ordering::Relaxed),
+            delays_us,
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    pins: &Path,
+    turn: &File,
+    mut mind: impl Mind,
+    stop: &AtomicBool,
+    shared: &Shared,
+    ready: &mpsc::SyncSender<Result<(), Error>>,
+) -> Result<(), Error> {
+    let open = |name: &str| {
+        let pin = pins.join(name);
+        MapHandle::from_pinned_path(&pin).context(pin.display())
+    };
+    let (records, answers) = (open("records")?, Answers::new(&open("answers")?)?);
+    let _ = ready.send(Ok(()));
+    // A ring buffer has one reader.
+    while state::try_flock(turn).is_err() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&records, |bytes| {
+            let Some((time_ns, record)) = parse(bytes) else {
+                return 0;
+            };
+            if record.serial == 0 {
+                mind.forget(record.owner);
+                return 0;
+            }
+            match accept(mind.answer(&record), record.seen.rate) {
+                Some(rate) => {
+                    answers.put(&record, rate);
+                    shared.answered.fetch_add(1, Ordering::Relaxed);
+                    let mut delays = shared.delays_us.lock().unwrap();
+                    let delay = now_ns().saturating_sub(time_ns) as f32 / 1000.0;
+                    if delays.len() < DELAYS {
+                        delays.push(delay);
+                    } else {
+                        delays[record.serial as usize % DELAYS] = delay;
+                    }
+                }
+                None => drop(shared.refused.fetch_add(1, Ordering::Relaxed)),
+            }
+            0
+        })
+        .context("mp_records")?;
+    let ring = builder.build().context("mp_records")?;
+    while !stop.load(Ordering::Relaxed) {
+        match ring.poll(LOOK) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                return Err(error).context("mp_records")
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A rate, in whole bytes/s, that is one.
+fn accept(rate: f64, now: u64) -> Option<u32> {
+    // A rounded rate may be half a byte outside.
+    let most = now as f64 * f64::from(actor::LARGEST_STEP) + 1.0;
+    let fits = rate.is_finite() && (rate - now as f64).abs() <= most && rate >= 1.0;
+    fits.then_some(rate as u32)
+}
+
+/// struct mp_record, controllers/bpf/settings.h: its time, and what it says.
+fn parse(bytes: &[u8]) -> Option<(u64, Record)> {
+    let bytes: &[u8; 80] = bytes.try_into().ok()?;
+    let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
+    let record = Record {
+        owner: word(1),
+        serial: word(2),
+        seen: actor::Record {
+            rate: word(3),
+            mss: word(4),
+            delivered: word(5),
+            lost: word(6),
+            elapsed_us: word(7),
+            rtt_us: word(8),
+            min_rtt_us: word(9),
+        },
+    };
+    Some((word(0), record))
+}
+
+/// The kernel's map of answers, in our memory: no system call between a thought and its effect.
+struct Answers {
+    memory: *mut [AtomicU64; 2],
+}
+
+const LENGTH: usize = ANSWERS as usize * size_of::<[AtomicU64; 2]>();
+
+impl Answers {
+    fn new(map: &MapHandle) -> Result<Answers, Error> {
+        // SAFETY: a shared mapping of the whole map; the descriptor may be closed afterwards.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                LENGTH,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error()).context("mp_answers");
+        }
+        Ok(Answers {
+            memory: memory.cast(),
+        })
+    }
+
+    fn put(&self, record: &Record, rate: u32) {
+        // SAFETY: within the mapping, which lives as long as we do; the kernel reads whole words.
+        let [owner, answer] = unsafe { &*self.memory.add((record.owner % ANSWERS) as usize) };
+        // Another's answer must not pass for this one's.
+        answer.store(0, Ordering::SeqCst);
+        owner.store(record.owner, Ordering::SeqCst);
+        answer.store(record.serial << 32 | u64::from(rate), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and not used any more.
+        unsafe { libc::munmap(self.memory.cast(), LENGTH) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_rate_within_a_tenth_is_an_answer() {
+        assert_eq!(accept(1_100_000.0, 1_000_000), Some(1_100_000));
+        assert_eq!(accept(900_000.0, 1_000_000), Some(900_000));
+        for nonsense in [1_100_010.0, 899_990.0, f64::NAN, f64::INFINITY, -1.0, 0.0] {
+            assert_eq!(accept(nonsense, 1_000_000), None, "{nonsense}");
+        }
+        assert_eq!(accept(-0.0, 1), None);
+    }
+}
