@@ -26,4 +26,7 @@ pub struct Passing<'a> {
 /// Told of each packet of a run.
 pub trait Observer {
     fn packet(&mut self, passing: &Passing<'_>);
+
+    /// Told of each data packet as it leaves its sender, be it the client or the server, before anything else of it.
+    fn sent(&mut self, _packet: &Packet) {}
 }

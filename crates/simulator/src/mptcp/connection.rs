@@ -155,7 +155,7 @@ impl Connection {
             scheduled: NEVER,
         };
         // The window of the handshake.
-        connection.edge = connection.window.announce(0, 0);
+        connection.edge = connection.window.announce(0, 0, Window::first(plan.mss));
         connection
     }
 

@@ -3,8 +3,6 @@
 /// Payload in a byte of receive buffer: the share of an Ethernet frame in the memory that holds it, in 1/256
 /// (`tcp_scaling_ratio` once it has been measured).
 const SCALING: u64 = 160;
-/// Linux: net.ipv4.tcp_rmem[1], bytes.
-const START: u64 = 131_072;
 /// Segments of the first measurement (`TCP_INIT_CWND`).
 const FIRST_ROUND: u64 = 10;
 
@@ -24,11 +22,11 @@ pub struct Window {
 
 impl Window {
     pub fn new(buffer: u64, autotune: bool, mss: u32) -> Self {
-        let mss = u64::from(mss);
-        let segments = |bytes: u64| (bytes * SCALING / 256 / mss).max(2);
+        let segment = u64::from(mss);
+        let segments = |bytes: u64| (bytes * SCALING / 256 / segment).max(2);
         let limit = segments(buffer);
         let size = if autotune {
-            limit.min(segments(START))
+            limit.min(Window::first(mss))
         } else {
             limit
         };
@@ -48,24 +46,45 @@ impl Window {
         self.limit
     }
 
-    /// What an ACK announces: segments above `next`. Held segments take room; what was granted stays granted.
+    /// What an ACK announces: segments above `next`. Held segments take room, a subflow announces no more than it has
+    /// `opened`, and what was granted stays granted.
     #[inline]
-    pub fn announce(&mut self, next: u64, held: u64) -> u64 {
-        self.edge = self.edge.max(next + self.size.saturating_sub(held));
+    pub fn announce(&mut self, next: u64, held: u64, opened: u64) -> u64 {
+        let room = self.size.saturating_sub(held).min(opened);
+        self.edge = self.edge.max(next + room);
         self.edge - next
     }
 
-    /// Called as data arrive: once a round trip (ns) the size is held against what was read.
+    /// Window that a subflow starts with: 64 KiB, segments (`tcp_select_initial_window`; net.ipv4.tcp_rmem\[1\] is 128 KiB,
+    /// and half of it counts as payload before anything has been measured).
+    pub fn first(mss: u32) -> u64 {
+        u64::from(65_535 / mss).max(1)
+    }
+
+    /// `tcp_grow_window`: a subflow lets its sender have two segments more for each that arrives, `opened` so far.
     #[inline]
-    pub fn adjust(&mut self, now: u64, rtt: u64, next: u64, held: u64) {
-        if !self.autotune || now - self.round_start < rtt || rtt == 0 {
+    pub fn open(&self, opened: u64, arrived: u64) -> u64 {
+        (opened + 2 * arrived).min(self.size.max(opened))
+    }
+
+    /// A round trip of the subflow that data arrived on has gone by.
+    #[inline]
+    pub fn due(&self, now: u64, rtt: u64) -> bool {
+        self.autotune && rtt != 0 && now - self.round_start >= rtt
+    }
+
+    /// Called as data arrive: once a round trip (ns) the size is held against what was read. `ahead`: how far above
+    /// `next` the furthest segment lies that has arrived.
+    #[inline]
+    pub fn adjust(&mut self, now: u64, rtt: u64, next: u64, ahead: u64) {
+        if !self.due(now, rtt) {
             return;
         }
         let copied = next - self.round_from;
         if copied > self.space {
             let mut wanted = 2 * copied + 16;
             wanted += 2 * (wanted * (copied - self.space) / self.space);
-            self.size = self.size.max((wanted + held).min(self.limit));
+            self.size = self.size.max((wanted + ahead).min(self.limit));
             self.space = copied;
         }
         self.round_start = now;
@@ -77,18 +96,20 @@ impl Window {
 mod tests {
     use super::*;
 
+    const MUCH: u64 = u64::MAX;
+
     #[test]
     fn grows_with_what_is_read_and_never_takes_back() {
         let mut window = Window::new(6 << 20, true, 1428);
-        let first = window.announce(0, 0);
-        assert_eq!(window.announce(0, 20), first);
+        let first = window.announce(0, 0, MUCH);
+        assert_eq!(window.announce(0, 20, MUCH), first);
         let mut next = 0;
         let mut rate = 10;
         for round in 1..12 {
             next += rate;
             window.adjust(round * 1000, 1000, next, 0);
             rate *= 2;
-            assert!(window.announce(next, 0) >= rate || window.size == window.limit);
+            assert!(window.announce(next, 0, MUCH) >= rate || window.size == window.limit);
         }
         assert!(window.size * 1428 <= 6 << 20);
     }
@@ -96,8 +117,18 @@ mod tests {
     #[test]
     fn a_fixed_buffer_stays() {
         let mut window = Window::new(64 << 10, false, 1428);
-        let size = window.announce(0, 0);
+        let size = window.announce(0, 0, MUCH);
         window.adjust(1000, 10, 1000, 0);
-        assert_eq!(window.announce(0, 0), size);
+        assert_eq!(window.announce(0, 0, MUCH), size);
+    }
+
+    #[test]
+    fn a_subflow_opens_by_two_segments_for_each_that_arrives() {
+        let mut window = Window::new(6 << 20, false, 1428);
+        let opened = Window::first(1428);
+        assert_eq!(window.announce(0, 0, opened), 45);
+        let opened = window.open(opened, 3);
+        assert_eq!(window.announce(3, 0, opened), 51);
+        assert_eq!(window.open(opened, 10_000), window.size);
     }
 }

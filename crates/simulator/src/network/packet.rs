@@ -18,6 +18,8 @@ pub enum Kind {
 }
 
 pub mod flag {
+    /// The short end of a burst ([`crate::mptcp::FRAGMENT`]).
+    pub const SHORT: u8 = 1;
     /// ECN-capable transport.
     pub const ECT: u8 = 2;
     /// Congestion experienced.
@@ -30,6 +32,8 @@ pub mod flag {
     pub const RETRANSMISSION: u8 = 32;
     /// MP_CAPABLE or MP_JOIN is in the SYN (else: plain TCP).
     pub const MULTIPATH: u8 = 64;
+    /// Data: the last segment of several that were sent as one (PSH).
+    pub const PUSH: u8 = 64;
     /// The backup bit of MP_JOIN.
     pub const BACKUP: u8 = 128;
 }

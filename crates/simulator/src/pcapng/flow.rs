@@ -68,8 +68,8 @@ pub struct Flow {
     nonces: [u32; 2],
     /// Bytes of request in the third packet of this subflow.
     request: u32,
-    /// Short segments so far: (segment, bytes missing from it).
-    short: Vec<(u64, u32)>,
+    /// Short segments so far, and the bytes missing up to and with each from the size of full ones.
+    short: Vec<(u64, u64)>,
     /// Latest window that the receiving end announced, scaled.
     window: u16,
     /// Latest timestamp of each end, ms.
@@ -108,14 +108,29 @@ impl Flow {
             return vec![self.control(from, passing, connection)];
         }
         self.clock[from] = (packet.stamp / MILLISECOND) as u32;
-        let headers = PLAIN_HEADERS + if self.multipath { MAPPING } else { 0 };
-        let payload = (packet.size / u32::from(packet.count))
-            .saturating_sub(headers)
-            .min(self.mss);
+        let payload = self.payload(packet);
         (0..u64::from(packet.count))
             .filter(|i| packet.count == 1 || passing.from_client || packet.extra >> i & 1 == 1)
             .map(|i| self.data(from, packet, i, payload, connection))
             .collect()
+    }
+
+    /// Bytes of payload of a data packet, or of each in a train.
+    fn payload(&self, packet: &Packet) -> u32 {
+        let headers = PLAIN_HEADERS + if self.multipath { MAPPING } else { 0 };
+        (packet.size / u32::from(packet.count))
+            .saturating_sub(headers)
+            .min(self.mss)
+    }
+
+    /// A data packet leaves its sender. First transmissions do so in order.
+    pub fn sent(&mut self, packet: &Packet) {
+        let missing = self.mss - self.payload(packet);
+        let before = self.short.last().copied();
+        if missing > 0 && before.is_none_or(|(seq, _)| seq < packet.seq) {
+            let sum = before.map_or(0, |(_, sum)| sum) + u64::from(missing);
+            self.short.push((packet.seq, sum));
+        }
     }
 
     /// Segment `i` of a train.
@@ -127,13 +142,12 @@ impl Flow {
         payload: u32,
         connection: &mut Connection,
     ) -> Segment {
-        let (seq, data) = (packet.seq + i, (packet.dseq + i) * u64::from(self.mss));
+        let (seq, mut data) = (packet.seq + i, (packet.dseq + i) * u64::from(self.mss));
         self.sent = self.sent.max(seq + 1);
-        if payload < self.mss {
-            let place = self.short.partition_point(|&(s, _)| s < seq);
-            if self.short.get(place).is_none_or(|&(s, _)| s != seq) {
-                self.short.insert(place, (seq, self.mss - payload));
-            }
+        if packet.has(flag::SHORT) {
+            // The end of the segment before it once more.
+            data += u64::from(self.mss - payload);
+        } else if payload < self.mss {
             connection.end = Some(data + u64::from(payload));
         }
         let relative = 1 + self.bytes(seq) as u32;
@@ -263,13 +277,9 @@ impl Flow {
 
     /// Bytes before a segment.
     fn bytes(&self, segment: u64) -> u64 {
-        let missing: u32 = self
-            .short
-            .iter()
-            .take_while(|&&(s, _)| s < segment)
-            .map(|&(_, m)| m)
-            .sum();
-        segment * u64::from(self.mss) - u64::from(missing)
+        let before = self.short.partition_point(|&(s, _)| s < segment);
+        let missing = before.checked_sub(1).map_or(0, |i| self.short[i].1);
+        segment * u64::from(self.mss) - missing
     }
 
     /// Sequence number after an end's first `segments`; the request is the only data of the end that receives.

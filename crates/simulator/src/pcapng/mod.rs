@@ -21,6 +21,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::{DataLink, PcapError};
 
+use crate::network::Packet;
 use crate::observe::{Observer, Passing};
 use flow::{Connection, Flow, Segment};
 use options::Keys;
@@ -117,6 +118,12 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Observer for Capture<W> {
+    fn sent(&mut self, packet: &Packet) {
+        if let Some(flow) = self.flows.get_mut(&packet.subflow) {
+            flow.sent(packet);
+        }
+    }
+
     fn packet(&mut self, passing: &Passing<'_>) {
         if self.failed.is_some() {
             return;

@@ -1,6 +1,6 @@
 //! An ACK arrives at the sender: `tcp_ack` of net/ipv4/tcp_input.c.
 
-use super::board::{EVER_RETRANS, LOST, RETRANS, SACKED};
+use super::board::{EVER_RETRANS, LOST, RETRANS, SACKED, SHORT};
 use super::control::Congestion;
 use super::recovery::{Send, Told};
 use super::sender::{Cx, Sender};
@@ -171,6 +171,7 @@ impl Sender {
             sent.last = self.board.at(ack - 1).sent;
             self.flow.delivered += ack - una;
             self.flow.snd_una = ack;
+            self.shorts_delivered += self.forget_shorts(ack);
             self.rack_advance(ack - 1, sent.last, false);
             return;
         }
@@ -198,6 +199,7 @@ impl Sender {
                 self.flow.sacked_out -= 1;
             } else {
                 self.flow.delivered += 1;
+                self.shorts_delivered += u64::from(flags & SHORT != 0);
                 self.sample_delivery(seq, segment.sent, flags, sample, newest);
                 self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
             }
@@ -209,6 +211,18 @@ impl Sender {
             }
         }
         self.flow.snd_una = ack;
+        self.forget_shorts(ack);
+    }
+
+    /// How many short segments lie below `ack`.
+    #[inline]
+    fn forget_shorts(&mut self, ack: u64) -> u64 {
+        let mut count = 0;
+        while self.shorts.front().is_some_and(|&seq| seq < ack) {
+            self.shorts.pop_front();
+            count += 1;
+        }
+        count
     }
 
     /// `tcp_sacktag_write_queue`
@@ -295,6 +309,7 @@ impl Sender {
         told.data_sacked = true;
         self.flow.sacked_out += 1;
         self.flow.delivered += 1;
+        self.shorts_delivered += u64::from(flags & SHORT != 0);
     }
 
     /// `tcp_check_dsack`

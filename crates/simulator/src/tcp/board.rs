@@ -9,6 +9,8 @@ pub const LOST: u8 = 2;
 /// A retransmission is under way.
 pub const RETRANS: u8 = 4;
 pub const EVER_RETRANS: u8 = 8;
+/// The short end of a burst: a packet like others, whose few bytes the segment before it has as well.
+pub const SHORT: u8 = 16;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segment {

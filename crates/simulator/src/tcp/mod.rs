@@ -9,8 +9,8 @@
 //!   silly-window avoidance and no resegmentation; MTU probing is absent.
 //! - Virtual time has no jiffies: timers expire exactly, but for backed-off timeouts, which are rounded up as by a timer
 //!   wheel of 4 ms ticks (HZ = 250).
-//! - Segmentation offload is absent except that paced senders release bursts of its size (`tcp_tso_autosize`);
-//!   `tcp_tso_should_defer` and the small-queue limit (TSQ) do not hold packets back.
+//! - Segmentation offload sets what leaves in one burst (`tcp_tso_autosize`, `tcp_tso_should_defer`) and where PSH is set,
+//!   but each segment is a packet of its own; the small-queue limit (TSQ) does not hold packets back.
 //! - The minimum RTT is the lifetime minimum, where Linux keeps that of the last 300 s.
 //! - SACK reneging, Fast Open, urgent data, keep-alives, window scaling limits and PAWS are absent. The receiving
 //!   application reads at once, so that the window is held back by out-of-order data alone and no zero-window

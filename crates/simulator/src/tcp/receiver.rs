@@ -41,6 +41,8 @@ pub struct Receiver {
     /// In order and not acknowledged.
     pending: u32,
     quick: u32,
+    /// What is pending ends what its sender had to say, as far as one can tell (`ICSK_ACK_PUSHED`).
+    pushed: bool,
     started: bool,
     /// Time of the segment that the next ACK echoes.
     echo: u64,
@@ -54,16 +56,19 @@ pub struct Receiver {
     /// ACKs held back by compression go out by then.
     pub compressed_until: u64,
     ece: bool,
-    /// Payload segments that arrived, duplicates included.
+    /// Window that this subflow would announce by itself (`rcv_ssthresh`), segments.
+    pub opened: u64,
+    /// Payload segments that arrived, duplicates included, and the short ones among them.
     pub arrived: u64,
+    pub arrived_short: u64,
     /// Selective blocks that fit beside the other options.
     room: usize,
     dead: bool,
 }
 
 impl Receiver {
-    /// `room`: SACK blocks an ACK can carry.
-    pub fn new(room: usize) -> Self {
+    /// `room`: SACK blocks an ACK can carry. `opened`: window at first, segments.
+    pub fn new(room: usize, opened: u64) -> Self {
         Receiver {
             rcv_nxt: 0,
             ahead: Vec::new(),
@@ -73,6 +78,7 @@ impl Receiver {
             duplicate: None,
             pending: 0,
             quick: 0,
+            pushed: false,
             started: false,
             echo: 0,
             echoed: 0,
@@ -83,7 +89,9 @@ impl Receiver {
             compressed_at: 0,
             compressed_until: NEVER,
             ece: false,
+            opened,
             arrived: 0,
+            arrived_short: 0,
             room,
             dead: false,
         }
@@ -109,6 +117,7 @@ impl Receiver {
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, start: u64, end: u64, now: u64, rtt: u64) -> Reply {
         self.arrived += end - start;
+        self.arrived_short += u64::from(packet.has(flag::SHORT));
         if !self.started {
             self.started = true;
             self.quick = QUICK_ACKS;
@@ -128,6 +137,7 @@ impl Receiver {
         if start == self.rcv_nxt && self.ahead.is_empty() {
             self.rcv_nxt = end;
             self.pending += (end - start) as u32;
+            self.pushed |= packet.flags & (flag::PUSH | flag::SHORT) != 0;
             return self.reply_in_order(now);
         }
         self.on_unusual(start, end, now, rtt)
@@ -143,6 +153,17 @@ impl Receiver {
             self.delayed_ack = now + DELAYED_ACK;
         }
         Reply::Later
+    }
+
+    /// The application has read all there was: what is pending is acknowledged, if it seems to end a burst
+    /// (`tcp_cleanup_rbuf`).
+    #[inline]
+    pub fn drained(&self) -> Reply {
+        if self.pushed && self.pending > 0 {
+            Reply::Now
+        } else {
+            Reply::Later
+        }
     }
 
     /// Duplicates, gaps, and the filling of gaps.
@@ -220,6 +241,12 @@ impl Receiver {
         self.ahead.drain(..done);
     }
 
+    /// How far above `rcv_nxt` segments are held; 0 where there are none.
+    #[inline]
+    pub fn ahead(&self) -> u64 {
+        self.ahead.last().map_or(0, |&(_, end)| end - self.rcv_nxt)
+    }
+
     /// False where all of it was there already.
     fn insert(&mut self, start: u64, end: u64) -> bool {
         let from = self.ahead.partition_point(|r| r.1 < start);
@@ -272,6 +299,7 @@ impl Receiver {
     #[inline]
     pub fn acknowledge(&mut self) -> Option<Sack> {
         self.pending = 0;
+        self.pushed = false;
         self.quick = self.quick.saturating_sub(1);
         self.delayed_ack = NEVER;
         self.compressed_until = NEVER;

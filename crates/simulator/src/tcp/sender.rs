@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mp_controllers::Connection;
 
-use super::board::{Board, EVER_RETRANS, RETRANS};
+use super::board::{Board, EVER_RETRANS, RETRANS, SHORT};
 use super::control::Congestion;
 use super::rack::Rack;
 use super::rtt::Rtt;
@@ -13,7 +13,7 @@ use super::INITIAL_WINDOW;
 use crate::agenda::NEVER;
 use crate::congestion::{Event, Flow, State, INFINITE_SSTHRESH};
 use crate::network::{flag, Kind, Network, Packet, NO_SACK};
-use crate::time::SECOND;
+use crate::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// What a sender needs from its surroundings while it acts.
 pub struct Cx<'a> {
@@ -36,6 +36,8 @@ pub struct Profile {
     pub mss: u32,
     /// IP, TCP and MPTCP headers, bytes.
     pub header: u32,
+    /// Payload bytes of the short end of a burst; 0: bursts are of full segments.
+    pub short: u32,
     /// Segments an event.
     pub train: u32,
     pub ecn: bool,
@@ -54,6 +56,9 @@ pub struct Sender {
     pub(super) timer: Timer,
     /// End of what the connection has assigned (not for plain TCP).
     pub write_end: u64,
+    /// Short segments that the cumulative ACK has not reached, and how many were delivered.
+    pub(super) shorts: VecDeque<u64>,
+    pub(super) shorts_delivered: u64,
 
     // Loss recovery.
     pub(super) high_seq: u64,
@@ -105,6 +110,9 @@ pub struct Sender {
     pub dead: bool,
 }
 
+/// Payload of the largest packet buffer: 64 KiB less room for headers (`sk_gso_max_size`), bytes.
+const LARGEST_BUFFER: u32 = 65_343;
+
 /// Memory that Linux reserves for a segment in a send buffer: the buffer's rounding of a full Ethernet frame
 /// (`tcp_sndbuf_expand`), bytes.
 const SEGMENT_MEMORY: u64 = 4096 + 256;
@@ -129,6 +137,8 @@ impl Sender {
             rack: Rack::default(),
             timer: Timer::default(),
             write_end: 0,
+            shorts: VecDeque::new(),
+            shorts_delivered: 0,
             high_seq: 0,
             highest_sacked: 0,
             reordering: 3,
@@ -203,6 +213,33 @@ impl Sender {
         self.write_end += 1;
     }
 
+    /// Queues a burst of the connection's data. It ends with a short segment (`mptcp_sendmsg_frag` maps what a packet
+    /// buffer takes, full segments, and then what is left of the burst), unless what follows comes here too, and in time
+    /// (`mptcp_skb_can_collapse_to`).
+    pub fn assign_burst(&mut self, from: u64, end: u64, whole: bool) {
+        if let Some(&last) = self.shorts.back() {
+            let unsent = last + 1 == self.write_end && last >= self.flow.snd_nxt;
+            if unsent && self.board.at(last).dseq() + 1 == from {
+                self.shorts.pop_back();
+                self.write_end = last;
+            }
+        }
+        for dseq in from..end {
+            self.assign(dseq);
+        }
+        if whole && self.profile.short > 0 {
+            self.shorts.push_back(self.write_end);
+            self.assign(end - 1);
+            self.board.at_mut(self.write_end - 1).set(SHORT);
+        }
+    }
+
+    /// Payload bytes delivered so far.
+    pub fn delivered_bytes(&self) -> u64 {
+        let missing = u64::from(self.profile.mss - self.profile.short);
+        self.flow.delivered * u64::from(self.profile.mss) - self.shorts_delivered * missing
+    }
+
     /// First segment that may not be sent yet.
     #[inline]
     fn sendable(&self, limit: u64) -> u64 {
@@ -239,9 +276,18 @@ impl Sender {
             if self.profile.plain && self.queued() >= self.buffer_limit {
                 break;
             }
-            let room = u64::from(self.flow.cwnd - in_flight).min(limit - self.flow.snd_nxt);
-            let count = room.min(u64::from(self.profile.train)) as u32;
-            self.send_new(cx, count);
+            let quota = self.flow.cwnd - in_flight;
+            let most = self.burst();
+            let whole = self.unbroken(limit, most.min(quota) + 1);
+            if quota < most && whole > 1 && self.defers(quota, whole, limit, cx.net.now) {
+                limited = true;
+                break;
+            }
+            let mut count = quota.min(most).min(whole);
+            if self.flow.pacing {
+                count = count.min(self.pace_credit);
+            }
+            self.send_chunk(cx, count);
         }
         let sent = self.flow.snd_nxt > before;
         if sent {
@@ -254,8 +300,51 @@ impl Sender {
         sent
     }
 
+    /// How many of the segments to send next are in one packet buffer (`struct sk_buff`), up to `most`.
+    #[inline]
+    fn unbroken(&self, limit: u64, most: u32) -> u32 {
+        let from = self.flow.snd_nxt;
+        let most = (limit - from).min(u64::from(most));
+        if self.profile.plain {
+            let size = u64::from((LARGEST_BUFFER / self.profile.mss).max(1));
+            return most.min(size - from % size) as u32;
+        }
+        if self.shorts.is_empty() {
+            return most as u32;
+        }
+        let cut = (0..most).find(|i| self.board.at(from + i).has(SHORT));
+        cut.map_or(most, |i| i.max(1)) as u32
+    }
+
+    /// `tcp_tso_should_defer`: with room for less than a burst, rather wait for the next ACK, if one is soon to come.
+    #[inline]
+    fn defers(&self, quota: u32, whole: u32, limit: u64, now: u64) -> bool {
+        let f = &self.flow;
+        if f.state >= State::Recovery || now > self.last_sent + MILLISECOND || 3 * quota >= f.cwnd {
+            return false;
+        }
+        let tail = f.snd_nxt + u64::from(whole) >= limit;
+        if (whole <= quota && !tail) || f.packets_out() == 0 {
+            return false;
+        }
+        let age = now - self.board.at(f.snd_una).sent;
+        2 * age >= u64::from(f.srtt_us) * MICROSECOND
+    }
+
+    /// New segments that the host sends as one, which the last of them tells (PSH).
+    #[inline]
+    fn send_chunk(&mut self, cx: &mut Cx<'_>, count: u32) {
+        let end = self.flow.snd_nxt + u64::from(count);
+        while self.flow.snd_nxt < end {
+            let left = (end - self.flow.snd_nxt) as u32;
+            let next = left.min(self.profile.train);
+            let last = count > 1 && next == left;
+            self.send_new(cx, next, if last { flag::PUSH } else { 0 });
+        }
+    }
+
     /// `count` new segments as one train; they are consecutive in the data, or the train is cut.
-    pub(super) fn send_new(&mut self, cx: &mut Cx<'_>, count: u32) {
+    pub(super) fn send_new(&mut self, cx: &mut Cx<'_>, count: u32, flags: u8) {
         let first = self.flow.snd_nxt;
         let now = cx.net.now;
         if self.flow.packets_out() == 0 {
@@ -280,7 +369,7 @@ impl Sender {
             sent += 1;
         }
         self.flow.snd_nxt = first + u64::from(sent);
-        self.emit(cx, first, sent as u8, 0);
+        self.emit(cx, first, sent as u8, flags);
     }
 
     /// Sends a segment again.
@@ -330,6 +419,10 @@ impl Sender {
         let mut size = full * u32::from(count);
         if dseq + u64::from(count) > cx.tail.0 {
             size -= self.profile.mss - cx.tail.1;
+        }
+        if self.board.at(seq).has(SHORT) {
+            size = self.profile.header + self.profile.short;
+            flags |= flag::SHORT;
         }
         if self.profile.ecn && flags & flag::RETRANSMISSION == 0 {
             flags |= flag::ECT;
@@ -465,5 +558,6 @@ impl Sender {
         self.timer.clear();
         self.board.release();
         self.resent = VecDeque::new();
+        self.shorts = VecDeque::new();
     }
 }

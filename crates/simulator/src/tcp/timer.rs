@@ -182,7 +182,7 @@ impl Sender {
             if self.tlp_retransmitted {
                 self.resend_probe(cx, self.flow.snd_nxt - 1);
             } else {
-                self.send_new(cx, 1);
+                self.send_new(cx, 1, 0);
             }
             self.tlp_high_seq = self.flow.snd_nxt;
         }

@@ -107,7 +107,7 @@ impl<'a> World<'a> {
                 None => {
                     for k in 0..connection.count {
                         // Hosts never start two connections at the very same time.
-                        let offset = if k == 0 {
+                        let offset = if k == 0 && i == 0 {
                             0
                         } else {
                             world.uniform(0, crate::time::MILLISECOND)

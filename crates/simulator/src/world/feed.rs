@@ -3,7 +3,7 @@
 use mp_policy::scheduler::{Schedule, SubflowView};
 
 use super::{cx, World};
-use crate::mptcp::Subflow;
+use crate::mptcp::{Subflow, FRAGMENT};
 
 fn view(s: &Subflow) -> SubflowView {
     let sender = &s.sender;
@@ -74,16 +74,19 @@ impl World<'_> {
                 break;
             };
             let s = &mut self.subflows[chosen as usize];
-            let burst = u64::from(choice.burst.div_ceil(connection.mss));
+            // Whole fragments, until the burst is used up or the send buffer is full.
             let room = s.sender.buffer.saturating_sub(s.sender.queued());
-            let fits = room.div_ceil(u64::from(connection.mss));
-            let end = (connection.pending + burst.min(fits)).min(limit);
-            if end == connection.pending {
+            let wanted = u64::from(choice.burst)
+                .min(room)
+                .div_ceil(u64::from(FRAGMENT));
+            let burst = (wanted * u64::from(FRAGMENT)).min(u64::from(choice.burst));
+            let segments = (burst / u64::from(connection.mss)).max(1);
+            let end = (connection.pending + segments).min(limit);
+            if room == 0 || end == connection.pending {
                 break;
             }
-            for dseq in connection.pending..end {
-                s.sender.assign(dseq);
-            }
+            let whole = end < limit;
+            s.sender.assign_burst(connection.pending, end, whole);
             connection.reinjected += end.min(connection.next).saturating_sub(connection.pending);
             connection.pending = end;
             connection.next = connection.next.max(end);

@@ -5,7 +5,7 @@ use mp_policy::path_manager::Event;
 
 use super::{cx, World};
 use crate::agenda::NEVER;
-use crate::mptcp::{Phase, Subflow};
+use crate::mptcp::{Phase, Subflow, Window, FRAGMENT, FRAGMENTS_A_BURST};
 use crate::network::{flag, Kind, Packet, NO_SACK};
 use crate::tcp::{Profile, Receiver, Sender};
 use crate::time::{MILLISECOND, SECOND};
@@ -49,6 +49,11 @@ impl World<'_> {
                 } else {
                     0
                 },
+            short: if multipath && self.scenario.segment_train == 1 {
+                FRAGMENTS_A_BURST * FRAGMENT % plan.mss
+            } else {
+                0
+            },
             train: self.scenario.segment_train.clamp(1, 64),
             ecn,
             plain: !multipath,
@@ -66,7 +71,10 @@ impl World<'_> {
             join,
             backup,
             sender,
-            receiver: Receiver::new(super::transfer::sack_room(multipath)),
+            receiver: Receiver::new(
+                super::transfer::sack_room(multipath),
+                Window::first(profile.mss),
+            ),
             client: Phase::Idle,
             server: Phase::Idle,
             client_attempt: Default::default(),
@@ -333,7 +341,7 @@ impl World<'_> {
         let s = &mut self.subflows[connection.slots[0] as usize];
         s.sender.profile.plain = true;
         s.sender.profile.header = super::transfer::ACK_HEADER;
-        s.receiver = Receiver::new(super::transfer::sack_room(false));
+        s.receiver = Receiver::new(super::transfer::sack_room(false), s.receiver.opened);
         let note = format!(
             "transfer {}: no answer to MP_CAPABLE, went on as plain TCP",
             connection.id

@@ -38,7 +38,7 @@ impl World<'_> {
                     stats: Stats {
                         sent: s.sender.sent,
                         lost: flow.lost,
-                        delivered: flow.delivered * u64::from(connection.mss),
+                        delivered: s.sender.delivered_bytes(),
                         srtt_us: flow.srtt_us,
                         min_rtt_us: if flow.min_rtt_us == u32::MAX {
                             0

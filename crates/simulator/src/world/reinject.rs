@@ -5,14 +5,11 @@ use mp_policy::scheduler::pick_reinjection;
 
 use super::{cx, World};
 use crate::agenda::NEVER;
+use crate::mptcp::FRAGMENT;
 use crate::time::MICROSECOND;
 
 /// Timeouts without an ACK after which a subflow is stale (net.mptcp.stale_loss_cnt).
 const STALE: u32 = 4;
-/// Bytes that one data-level timeout sends again: a fragment of the send buffer (`struct mptcp_data_frag`, a page
-/// fragment of 32 KiB at most).
-const FRAGMENT: u64 = 32_768;
-
 impl World<'_> {
     /// `mptcp_timeout_from_subflow`: the longest of the subflows' own timeouts.
     fn data_timeout(&self, index: u32) -> u64 {
@@ -52,7 +49,7 @@ impl World<'_> {
         let count = connection.slots.len();
         if let Some(slot) = pick_reinjection(&connection.views[..count], stuck) {
             let chosen = connection.slots[slot];
-            let segments = (FRAGMENT / u64::from(connection.mss)).max(1);
+            let segments = u64::from(FRAGMENT / connection.mss).max(1);
             let end = (connection.una + segments).min(connection.next);
             let s = &mut self.subflows[chosen as usize];
             for dseq in connection.una..end {

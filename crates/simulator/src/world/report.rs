@@ -35,7 +35,7 @@ impl World<'_> {
                     } else {
                         flow.min_rtt_us
                     },
-                    delivered_bytes: flow.delivered * u64::from(connection.mss),
+                    delivered_bytes: s.sender.delivered_bytes(),
                     lost: flow.lost as u32,
                     pacing_rate: flow.pacing_rate,
                     backup: s.backup,
@@ -50,7 +50,9 @@ impl World<'_> {
             let mut path_bytes: Vec<(String, u64)> = Vec::new();
             for &index in &connection.subflows {
                 let s = &self.subflows[index as usize];
-                let bytes = s.receiver.arrived * u64::from(connection.mss);
+                let missing = connection.mss - s.sender.profile.short;
+                let bytes = s.receiver.arrived * u64::from(connection.mss)
+                    - s.receiver.arrived_short * u64::from(missing);
                 let name = self.path_name(index);
                 match path_bytes.iter_mut().find(|(n, _)| n == name) {
                     Some((_, sum)) => *sum += bytes,

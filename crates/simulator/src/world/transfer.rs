@@ -4,7 +4,7 @@ use super::{cx, World};
 use crate::mptcp::Phase;
 use crate::network::{flag, Kind, Packet, NO_SACK};
 use crate::tcp::Reply;
-use crate::time::MILLISECOND;
+use crate::time::{MICROSECOND, MILLISECOND};
 
 /// IP and TCP headers with timestamps, bytes.
 pub(super) const ACK_HEADER: u32 = 20 + 20 + 12;
@@ -45,11 +45,12 @@ impl World<'_> {
             self.acknowledge(index);
         }
         let s = &mut self.subflows[index as usize];
-        let connection = &mut self.connections[s.connection as usize];
+        let owner = s.connection;
+        let connection = &mut self.connections[owner as usize];
         let now = self.net.now;
         let rtt = u64::from(s.sender.flow.srtt_us) * 1000;
         let before = s.receiver.rcv_nxt;
-        let reply = if packet.count == 1 {
+        let mut reply = if packet.count == 1 {
             s.receiver
                 .on_data(packet, packet.seq, packet.seq + 1, now, rtt)
         } else {
@@ -69,6 +70,7 @@ impl World<'_> {
             }
             reply
         };
+        let blocked = connection.reassembly.held > 0;
         if connection.multipath {
             for seq in before..s.receiver.rcv_nxt {
                 connection.reassembly.receive(s.sender.board.at(seq).dseq());
@@ -76,20 +78,48 @@ impl World<'_> {
         } else {
             connection.reassembly.next = s.receiver.rcv_nxt;
         }
-        let held = connection.reassembly.held + s.receiver.held;
-        connection
-            .window
-            .adjust(now, rtt, connection.reassembly.next, held);
+        let drained = connection.reassembly.held == 0;
+        if reply == Reply::Later && drained {
+            reply = s.receiver.drained();
+        }
+        let ahead = if connection.multipath {
+            connection.reassembly.ahead()
+        } else {
+            s.receiver.ahead()
+        };
+        let opened = s.receiver.opened;
+        s.receiver.opened = connection.window.open(opened, u64::from(packet.segments()));
+        if connection.window.due(now, rtt) {
+            let rtts = connection.slots.iter().map(|&i| {
+                let s = &self.subflows[i as usize];
+                u64::from(s.sender.flow.srtt_us) * MICROSECOND
+            });
+            let longest = rtts.max().unwrap_or(rtt);
+            let window = &mut connection.window;
+            window.adjust(now, longest, connection.reassembly.next, ahead);
+        }
         let done = connection.done();
-        let owner = s.connection;
         if reply == Reply::Now || done {
             self.acknowledge(index);
+        }
+        if blocked && drained {
+            self.acknowledge_drained(owner);
         }
         if done {
             self.complete(owner);
             return;
         }
         self.arm(index);
+    }
+
+    /// The application has read what one subflow's data had held back of the others' (`mptcp_cleanup_rbuf`).
+    fn acknowledge_drained(&mut self, owner: u32) {
+        for k in 0..self.connections[owner as usize].slots.len() {
+            let index = self.connections[owner as usize].slots[k];
+            if self.subflows[index as usize].receiver.drained() == Reply::Now {
+                self.acknowledge(index);
+            }
+        }
     }
 
     /// Sends an ACK from the data receiver.
@@ -107,8 +137,13 @@ impl World<'_> {
             sack = self.net.sacks.put(blocks);
         }
         let next = connection.reassembly.next;
-        let held = connection.reassembly.held + s.receiver.held;
-        let window = connection.window.announce(next, held);
+        // Segments out of order on a subflow take no room of the connection's buffer yet.
+        let held = if connection.multipath {
+            connection.reassembly.held
+        } else {
+            s.receiver.held
+        };
+        let window = connection.window.announce(next, held, s.receiver.opened);
         let echo = s.receiver.echo();
         let packet = Packet {
             subflow: index,

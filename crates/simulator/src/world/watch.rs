@@ -30,6 +30,9 @@ impl World<'_> {
             return;
         };
         for (link, packet, sack) in sent.drain(..) {
+            if packet.kind == Kind::Data {
+                observer.sent(&packet);
+            }
             // A first link in the client's direction is left by the client alone.
             if link == self.subflows[packet.subflow as usize].up {
                 self.show(true, &packet, sack.as_ref(), observer);
