@@ -18,6 +18,7 @@ mod packet;
 mod path;
 mod plan;
 mod run;
+mod starts;
 mod traffic;
 
 pub use emulator::PathCounts;

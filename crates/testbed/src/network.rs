@@ -308,7 +308,7 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
 
 fn endpoints(g: usize, group: &Group) -> Result<(), Error> {
     let flags = match group.management {
-        PathManagement::Fullmesh | PathManagement::Aware(_) => Flags {
+        PathManagement::Fullmesh | PathManagement::Aware(_) | PathManagement::Bandit(_) => Flags {
             fullmesh: true,
             ..Flags::SUBFLOW
         },

@@ -19,6 +19,8 @@ pub enum PathManagement {
     Fullmesh,
     /// The same, all but the first being backup.
     Backup,
+    /// Endpoints for all paths, and a bandit that chooses the one to start on.
+    Bandit(&'static str),
     /// Endpoints for all paths, and a watch that sets some to backup.
     Aware(Policy),
     /// The client opens the subflows itself, over the first path.
@@ -156,11 +158,22 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
         "signal-aware" => (PathManagement::Aware(Policy::Signal), paths.len()),
         "ndiffports" => (PathManagement::Userspace, 1),
         "single" => (PathManagement::None, 1),
-        other => {
-            return Err(Error::Unsupported(format!(
-                "path manager {other}: the kernel world has fullmesh, loss-aware, signal-aware, ndiffports, backup and single"
-            )))
-        }
+        other => match mp_policy::path_manager::find(other) {
+            // A program's own connections go unseen by the host's thread.
+            Some(entry) if entry.starts_by().is_some() && connection.command.is_some() => {
+                return Err(Error::Unsupported(format!(
+                    "path manager {other} with a command: in the kernel world, have the command call multipilot run --path-manager bandit"
+                )))
+            }
+            Some(entry) if entry.starts_by().is_some() => {
+                (PathManagement::Bandit(entry.name), paths.len())
+            }
+            _ => {
+                return Err(Error::Unsupported(format!(
+                    "path manager {other}: the kernel world has fullmesh, bandit, loss-aware, signal-aware, ndiffports, backup and single"
+                )))
+            }
+        },
     };
     Ok(Group {
         client,

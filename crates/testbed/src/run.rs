@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp_kernel::agent::{Agent, Shipped};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_record::Run;
@@ -16,6 +17,7 @@ use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network};
 use crate::plan::{Flow, PathManagement, Plan};
+use crate::starts::Starts;
 use crate::traffic::{Body, Client, Recorder, Server, Service};
 use crate::Error;
 
@@ -73,6 +75,11 @@ pub fn run_with(
         .iter()
         .map(|f| congestion(f, variant))
         .collect::<Result<Vec<_>, _>>()?;
+    // They answer for as long as the run lasts.
+    let _agents = controllers
+        .iter()
+        .map(|c| Agent::start(c, Shipped::default()))
+        .collect::<Result<Vec<_>, _>>()?;
     let services: Vec<Service> = plan
         .flows
         .iter()
@@ -126,8 +133,18 @@ pub fn run_with(
                 .others
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
+        let starts = match group.management {
+            PathManagement::Bandit(policy) => Some(Starts::new(
+                scenario,
+                group,
+                policy,
+                seed.wrapping_add(number as u64),
+            )),
+            _ => None,
+        };
         let client = Client {
             number,
+            starts,
             group: group.clone(),
             services: services.clone(),
             recorder: recorder.clone(),
@@ -160,6 +177,7 @@ pub fn run_with(
     let run = Run {
         transfers: recorded.transfers,
         samples: recorded.samples,
+        decisions: recorded.decisions,
         samples_dropped: 0,
         elapsed_s,
         notes,
@@ -286,7 +304,7 @@ fn mark_backups(plan: &Plan, recorder: &Recorder) {
 fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
     for (g, group) in plan.groups.iter().enumerate() {
         let fullmesh = match group.management {
-            PathManagement::Fullmesh | PathManagement::Aware(_) => true,
+            PathManagement::Fullmesh | PathManagement::Aware(_) | PathManagement::Bandit(_) => true,
             PathManagement::Backup => false,
             // One path: there is nothing that it could be a backup of.
             PathManagement::None | PathManagement::Userspace => continue,

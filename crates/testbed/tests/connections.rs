@@ -3,6 +3,7 @@
 mod common;
 
 use common::{bytes_on, goodput, only, run, run_over, turn};
+use mp_record::Transfer;
 use mp_testbed::{Error, Hardships};
 
 const TWO_PATHS: &str = r#"
@@ -282,4 +283,41 @@ fn a_program_of_the_users_runs_over_mptcp_and_is_counted() {
         "{:?}",
         failed.notes
     );
+}
+
+#[test]
+fn a_bandit_no_longer_starts_connections_on_a_bad_wifi() {
+    let Some(_turn) = turn() else { return };
+    let text = |manager: &str, duration: &str| {
+        format!(
+            "duration = '{duration}'\n[paths.wifi]\nrate = '2Mbit'\ndelay = '40ms'\n[paths.lte]\nrate = '20Mbit'\ndelay = '15ms'\n\
+             [[connections]]\nbytes = '20kB'\narrivals = '9/s'\ncount = 3\n[[variants]]\npath_manager = '{manager}'\n"
+        )
+    };
+    let learnt = run(&text("bandit", "16s"));
+    let decisions = &learnt.decisions;
+    assert!(decisions.len() > 75, "{} connections", decisions.len());
+    // By then it has been trained on all of the first fifty.
+    let late = &decisions[decisions.len() * 3 / 4..];
+    let good = late.iter().filter(|d| d.arm == "lte").count();
+    assert!(
+        good * 4 > late.len() * 3,
+        "{good} of the last {} started on LTE",
+        late.len()
+    );
+    for decision in decisions.iter().filter(|d| d.reward.is_some()) {
+        assert!(decision.throughput_mbps.unwrap() > 0.0 && decision.features.len() == 20);
+        // The round trip of the path that it did start on, as the emulator made it.
+        let least = if decision.arm == "lte" { 29.0 } else { 79.0 };
+        assert!(decision.latency_ms.unwrap() > least, "{decision:?}");
+    }
+    let mean = |transfers: &[Transfer]| {
+        let ends = transfers.iter().filter_map(|t| Some(t.end_s? - t.start_s));
+        ends.clone().sum::<f64>() / ends.count() as f64
+    };
+    let stock = run(&text("fullmesh", "5s"));
+    assert!(stock.decisions.is_empty());
+    let with = mean(&learnt.transfers[decisions.len() * 3 / 4..]);
+    let without = mean(&stock.transfers);
+    assert!(with < 0.8 * without, "{with:.3} s against {without:.3} s");
 }

@@ -122,10 +122,7 @@ impl Conditions {
                 Change::Rate(rate) => c.capacity.set(at, Capacity::Constant(*rate)),
                 Change::Delay(delay) => c.delay.set(at, nanos(*delay)),
                 Change::Loss(loss) if takes_data => c.loss.set(at, loss.clone()),
-                Change::Loss(_)
-                | Change::Backup(_)
-                | Change::Signal(_)
-                | Change::Readings(_) => {}
+                Change::Loss(_) | Change::Backup(_) | Change::Signal(_) | Change::Readings(_) => {}
             }
         }
         c

@@ -1,6 +1,6 @@
 //! The clients of one group: each transfer is one connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,8 +13,9 @@ use http_body_util::{BodyExt, Either, Empty};
 use hyper::client::conn::http1;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
-use mp_kernel::mptcp_info::mptcp_info;
+use mp_kernel::mptcp_info::{full_info, mptcp_info};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
+use mp_record::Decision;
 use rattan_env::netns::NetNs;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
@@ -28,13 +29,16 @@ use super::{socket, Service, FIRST_PORT};
 use crate::emulator::Traffic;
 use crate::error::Context;
 use crate::network::{address, SERVER};
-use crate::plan::{Group, PathManagement, Starts, NDIFFPORTS};
+use crate::plan::{self, Group, PathManagement, NDIFFPORTS};
+use crate::starts::Starts;
 use crate::Error;
 
 #[derive(Clone)]
 pub struct Client {
     pub number: usize,
     pub group: Group,
+    /// Where a bandit chooses the path that connections start on.
+    pub starts: Option<Starts>,
     /// Of all groups, in the plan's order: a service's port follows from its place.
     pub services: Vec<Service>,
     pub recorder: Arc<Recorder>,
@@ -66,6 +70,7 @@ impl Client {
                 _ => None,
             };
             let client = Rc::new(Local {
+                starts: RefCell::new(self.starts.clone()),
                 client: self,
                 manager,
             });
@@ -81,6 +86,7 @@ impl Client {
 
 struct Local {
     client: Client,
+    starts: RefCell<Option<Starts>>,
     manager: Option<PathManager>,
 }
 
@@ -92,8 +98,8 @@ impl Local {
                 continue;
             }
             let (transfers, at_once) = match &service.flow.starts {
-                Starts::Fixed(transfers) => (transfers, u32::MAX),
-                Starts::Arriving { transfers, at_once } => (transfers, *at_once),
+                plan::Starts::Fixed(transfers) => (transfers, u32::MAX),
+                plan::Starts::Arriving { transfers, at_once } => (transfers, *at_once),
             };
             let living = Rc::new(Cell::new(0));
             for &(start, end) in transfers {
@@ -127,7 +133,7 @@ impl Local {
     async fn transfer(&self, index: usize, end: Option<Duration>, mut stop: watch::Receiver<bool>) {
         let client = &self.client;
         let (flow, recorder) = (&client.services[index].flow, &client.recorder);
-        let id = recorder.begin(index, flow, client.group.paths[0]);
+        let (id, primary) = self.begin(index);
         // True: its time is over; false: the run's is.
         let cut = async {
             match end {
@@ -155,12 +161,15 @@ impl Local {
             return;
         }
         let connected = tokio::select! {
-            connected = self.connect(index) => connected,
+            connected = self.connect(index, primary) => connected,
             _ = &mut cut => return,
         };
         let (stream, fd) = match connected {
             Ok(connected) => connected,
-            Err(e) => return broke_off(e.into()),
+            Err(e) => {
+                self.learn(id, 0.0, None);
+                return broke_off(e.into());
+            }
         };
         let side = if flow.upload {
             End::Sender
@@ -176,8 +185,11 @@ impl Local {
         };
         tokio::select! {
             result = exchange => match result {
-                Ok(()) => {}
-                Err(e) => broke_off(e),
+                Ok(()) => self.learn(id, recorder.goodput(id), Some(&fd)),
+                Err(e) => {
+                    self.learn(id, 0.0, Some(&fd));
+                    broke_off(e);
+                }
             },
             over = &mut cut => {
                 probe.last_look();
@@ -185,8 +197,42 @@ impl Local {
                 // Of a transfer without a size this is the proper end.
                 if over && flow.bytes.is_none() {
                     recorder.end(id, None);
+                    self.learn(id, recorder.goodput(id), Some(&fd));
                 }
             }
+        }
+    }
+
+    /// A transfer begins: its id, and the place among the group's paths of the one it starts on.
+    fn begin(&self, index: usize) -> (u32, usize) {
+        let client = &self.client;
+        let (flow, recorder) = (&client.services[index].flow, &client.recorder);
+        let now = recorder.epoch.elapsed();
+        let mut starts = self.starts.borrow_mut();
+        let Some(starts) = starts.as_mut() else {
+            return (recorder.begin(index, flow, client.group.paths[0]), 0);
+        };
+        let (arm, decision) = starts.decide(now);
+        let id = recorder.begin(index, flow, client.group.paths[arm]);
+        starts.begin(id, arm, &decision);
+        recorder.decided(Decision {
+            transfer: id,
+            ..decision
+        });
+        (id, arm)
+    }
+
+    /// Tells the bandit, where there is one, how a connection went.
+    fn learn(&self, id: u32, throughput_mbps: f64, fd: Option<&OwnedFd>) {
+        let mut starts = self.starts.borrow_mut();
+        let Some(starts) = starts.as_mut() else {
+            return;
+        };
+        let info = fd.and_then(|fd| full_info(fd).ok().flatten());
+        let subflows = info.map(|info| info.subflows).unwrap_or_default();
+        if let Some((latency_ms, reward)) = starts.learn(id, throughput_mbps, &subflows) {
+            let recorder = &self.client.recorder;
+            recorder.rewarded(id, throughput_mbps, latency_ms, reward);
         }
     }
 
@@ -213,10 +259,10 @@ impl Local {
             .moved(id, moved, flow.mptcp && went_plain(&client.traffic));
     }
 
-    async fn connect(&self, index: usize) -> io::Result<(TcpStream, Rc<OwnedFd>)> {
+    async fn connect(&self, index: usize, primary: usize) -> io::Result<(TcpStream, Rc<OwnedFd>)> {
         let Service { flow, congestion } = &self.client.services[index];
         let from = SocketAddr::new(
-            address(self.client.number, self.client.group.paths[0]).into(),
+            address(self.client.number, self.client.group.paths[primary]).into(),
             0,
         );
         let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mp_kernel::mptcp_info::{full_info, tcp_info, SubflowInfo, TcpInfo};
-use mp_record::{Sample, Transfer};
+use mp_record::{Decision, Sample, Transfer};
 use tokio::task::AbortHandle;
 
 use crate::network::path_of;
@@ -26,6 +26,7 @@ struct State {
     live: Vec<Live>,
     samples: Vec<Sample>,
     notes: BTreeSet<String>,
+    decisions: Vec<Decision>,
     /// By path: what path managers and events said last.
     backup: Vec<bool>,
 }
@@ -52,6 +53,7 @@ pub enum End {
 pub struct Recorded {
     pub transfers: Vec<Transfer>,
     pub samples: Vec<Sample>,
+    pub decisions: Vec<Decision>,
     pub notes: BTreeSet<String>,
 }
 
@@ -113,6 +115,29 @@ impl Recorder {
         live.received = by_path;
     }
 
+    /// A connection was started on a path that was chosen for it.
+    pub fn decided(&self, decision: Decision) {
+        self.state().decisions.push(decision);
+    }
+
+    /// What came of that.
+    pub fn rewarded(&self, id: u32, throughput_mbps: f64, latency_ms: Option<f64>, reward: bool) {
+        let mut state = self.state();
+        if let Some(decision) = state.decisions.iter_mut().rfind(|d| d.transfer == id) {
+            decision.throughput_mbps = Some(throughput_mbps);
+            decision.latency_ms = latency_ms;
+            decision.reward = Some(reward);
+        }
+    }
+
+    /// Mbit/s of a transfer until now, or until its end.
+    pub fn goodput(&self, id: u32) -> f64 {
+        let now = self.now();
+        let transfer = &self.state().live[id as usize].transfer;
+        let seconds = transfer.end_s.unwrap_or(now) - transfer.start_s;
+        transfer.bytes as f64 * 8e-6 / seconds.max(1e-6)
+    }
+
     pub fn note(&self, note: String) {
         self.state().notes.insert(note);
     }
@@ -133,7 +158,11 @@ impl Recorder {
         for sample in &mut state.samples {
             sample.transfer = ids[sample.transfer as usize];
         }
+        for decision in &mut state.decisions {
+            decision.transfer = ids[decision.transfer as usize];
+        }
         Recorded {
+            decisions: state.decisions,
             transfers: state.live.into_iter().map(|l| self.summed(l)).collect(),
             samples: state.samples,
             notes: state.notes,
