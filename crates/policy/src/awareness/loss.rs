@@ -2,6 +2,10 @@
 
 /// Standard normal quantile of the bounds: 95 %, one-sided.
 const Z: f64 = 1.645;
+/// The recent part of a window is one of so many; it counts from so many losses on: with fewer, chance would have its say at
+/// every look.
+const RECENT: u64 = 10;
+const EVENTS: u64 = 5;
 
 /// Lower 95 % bound of the loss probability behind `lost` of `sent` packets.
 ///
@@ -23,14 +27,13 @@ pub fn lower_bound(lost: u64, sent: u64) -> f64 {
 
 /// Packets sent and lost over about the last N: one to two halves of N.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Window {
+struct Halves {
     current: (u64, u64),
     previous: (u64, u64),
 }
 
-impl Window {
-    /// `sent` more packets, `lost` of them, into a window of `size`.
-    pub fn add(&mut self, sent: u64, lost: u64, size: u64) {
+impl Halves {
+    fn add(&mut self, sent: u64, lost: u64, size: u64) {
         self.current.0 += sent;
         self.current.1 += lost;
         if self.current.0 >= size / 2 {
@@ -38,22 +41,60 @@ impl Window {
         }
     }
 
-    pub fn sent(&self) -> u64 {
+    fn sent(&self) -> u64 {
         self.current.0 + self.previous.0
     }
 
-    pub fn lost(&self) -> u64 {
+    fn lost(&self) -> u64 {
         // A packet may be marked lost more often than it was counted as sent in this window.
         (self.current.1 + self.previous.1).min(self.sent())
     }
 
-    /// Point estimate.
-    pub fn share(&self) -> f64 {
+    fn share(&self) -> f64 {
         self.lost() as f64 / self.sent().max(1) as f64
     }
 
-    pub fn lower_bound(&self) -> f64 {
+    fn lower_bound(&self) -> f64 {
         lower_bound(self.lost(), self.sent())
+    }
+}
+
+/// The last N packets, and apart from them the last tenth of N: light loss takes many packets to prove, heavy loss few, and
+/// those should not have to make up for the clean ones before them first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Window {
+    whole: Halves,
+    recent: Halves,
+}
+
+impl Window {
+    /// `sent` more packets, `lost` of them, into a window of `size`.
+    pub fn add(&mut self, sent: u64, lost: u64, size: u64) {
+        self.whole.add(sent, lost, size);
+        self.recent.add(sent, lost, size / RECENT);
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.whole.lost()
+    }
+
+    /// Point estimate, from that part in which more loss is proven.
+    pub fn share(&self) -> f64 {
+        match self.recent_is_worse() {
+            true => self.recent.share(),
+            false => self.whole.share(),
+        }
+    }
+
+    pub fn lower_bound(&self) -> f64 {
+        match self.recent_is_worse() {
+            true => self.recent.lower_bound(),
+            false => self.whole.lower_bound(),
+        }
+    }
+
+    fn recent_is_worse(&self) -> bool {
+        self.recent.lost() >= EVENTS && self.recent.lower_bound() > self.whole.lower_bound()
     }
 }
 
@@ -99,6 +140,19 @@ mod tests {
             window.add(100, 0, 1_000);
         }
         assert_eq!(window.lost(), 0);
-        assert!((500..=1_000).contains(&window.sent()));
+        assert!((500..=1_000).contains(&window.whole.sent()));
+    }
+
+    #[test]
+    fn heavy_loss_shows_at_once_after_much_that_was_clean() {
+        let mut window = Window::default();
+        let add = |window: &mut Window, times: u64, lost: u64| {
+            (0..times).for_each(|_| window.add(10, lost, 4_000));
+        };
+        add(&mut window, 400, 0);
+        add(&mut window, 6, 1);
+        assert!(window.lower_bound() > 0.008 && window.share() > 0.01);
+        add(&mut window, 400, 0);
+        assert!(window.lower_bound() < 0.001, "and passes");
     }
 }

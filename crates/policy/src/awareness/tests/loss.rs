@@ -169,7 +169,7 @@ fn a_stall_does_not_clear_a_lossy_path() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
     w.run(5.0);
     w.models[0].loss = 0.1;
-    w.run(0.3);
+    w.run(0.1);
     w.models[0].loss = 1.0;
     w.run(0.8);
     assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
