@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ def simulate(
     Raises:
         ScenarioError: The scenario or an override is wrong; the message names the place and what was expected.
         SimulationError: A run could not be done.
+        ValueError: No seeds, or an empty list of controllers, path managers or schedulers.
     """
     if seeds < 1:
         raise ValueError(f"seeds: {seeds} is no number of runs; give 1 or more")
@@ -73,6 +76,14 @@ def expand(
 ) -> str:
     """The scenario as TOML with every default filled in, checked as :func:`simulate` would check it."""
     return _core.expand(_given(scenario), _wishes(controllers, path_managers, schedulers, duration, overrides))
+
+
+@cache
+def default_mss() -> int:
+    """Payload of a full segment, bytes, in a scenario that does not say (``mss``)."""
+    found = re.search(r"^mss = (\d+)$", expand({"paths": {"any": {"rate": "1Mbit"}}}), re.MULTILINE)
+    assert found, "an expanded scenario spells every default out"
+    return int(found[1])
 
 
 def list_controllers() -> list[dict[str, Any]]:
@@ -122,6 +133,8 @@ def _wishes(
 def _names(argument: str, names: Sequence[str] | None) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f'{argument}: "{names}" is one text; give a list, e.g. ["{names}"]')
+    if names is not None and not names:
+        raise ValueError(f"{argument}: an empty list leaves nothing to run; leave it out for the scenario's own")
     return list(names or [])
 
 

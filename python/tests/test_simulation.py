@@ -111,6 +111,8 @@ def test_a_wrong_scenario_names_the_place(change: dict[str, object], says: str) 
 def test_a_missing_file_and_a_wrong_call(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot read the scenario"):
         multipilot.simulate(tmp_path / "no.toml")
+    with pytest.raises(ValueError, match="controllers: an empty list"):
+        multipilot.simulate(SCENARIO, controllers=[])
     with pytest.raises(ValueError, match="seeds"):
         multipilot.simulate(SCENARIO, seeds=0)
     with pytest.raises(TypeError, match=r'\["lia"\]'):

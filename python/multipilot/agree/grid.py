@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from multipilot.simulation import default_mss
+
 # In this order wvegas and cubic do not meet rare loss on the long path, where one run says least of their mean.
 CONTROLLERS = ("reno", "lia", "olia", "cubic", "bbr", "balia", "rsf-db", "wvegas")
 LOSSES = (0.0, 0.001, 0.01, 0.03)
@@ -115,7 +117,7 @@ def _crowd(controller: str, loss: float, round_trip_ms: int, rate_mbit: int) -> 
     """
     if not loss or controller == "bbr":
         return 1
-    each_mbit = 1428 * 8e-3 / round_trip_ms * math.sqrt(1.5 / loss)
+    each_mbit = default_mss() * 8e-3 / round_trip_ms * math.sqrt(1.5 / loss)
     return max(1, min(MOST_CONNECTIONS, int(rate_mbit / 2 / each_mbit)))
 
 

@@ -13,12 +13,11 @@ from multipilot.papers.charts import NAMES
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf.claims import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
+from multipilot.simulation import default_mss
 from multipilot.stats import Mean, difference
 from multipilot.theory.fluid import Network, WindowFluid
 from multipilot.theory.rules import RULES
 
-#: Bits of payload in a packet (the scenarios' MSS).
-PAYLOAD = 1428 * 8
 #: RTT (s), loss and rate (Mbit/s) of the two paths, for the rows whose flows last long enough for a fluid model.
 FLUID: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "2": ((0.15, 0.02, 10), (0.15, 0.02, 10)),
@@ -38,9 +37,10 @@ def fluid(row: TableRow, controller: str) -> float | None:
     capacity = rate * 1e6 / (1500 * 8) / 5
     model = WindowFluid(RULES[controller], Network.separate(rtt, loss, capacity, rtt))
     run = model.run(np.full(2, 4.0), 400, points=2)
-    each = float(model.rates(run)[:, -1].sum()) * PAYLOAD / 1e6
+    mbit = default_mss() * 8e-6
+    each = float(model.rates(run)[:, -1].sum()) * mbit
     # A link that is full carries what it can: the fluid's queue rests where its loss meets the rule's.
-    each = min(each, float(capacity.sum()) * PAYLOAD / 1e6)
+    each = min(each, float(capacity.sum()) * mbit)
     return each * 5 if row.reading == "total" else each
 
 
