@@ -1,2 +1,54 @@
 #![forbid(unsafe_code)]
-//! The edge server.
+//! The edge server: many devices ask on which path a connection is to start, report what came of it, and learn from each
+//! other.
+//!
+//! A report goes to the log ([`store`]) and is acknowledged once it is on disk; one thread follows the log and teaches the
+//! models ([`learner`], [`minds`]); requests ask the models ([`api`]). [`client`] is the device's side, and
+//! `docs/server.md` the user's.
+
+pub mod api;
+pub mod client;
+pub mod config;
+pub mod tokens;
+pub mod wire;
+
+mod drift;
+mod guard;
+mod http;
+mod learner;
+mod limit;
+mod minds;
+mod place;
+mod refusal;
+mod server;
+mod state;
+mod store;
+mod tally;
+
+pub use config::Config;
+pub use server::{run, Service};
+
+/// Each one line: what, where, how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The call or a file is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Somebody else is at work.
+    #[error("{0}")]
+    Busy(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<mp_scenario::Error> for Error {
+    fn from(error: mp_scenario::Error) -> Error {
+        Error::Usage(error.to_string())
+    }
+}
+
+/// A line on stderr.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "multipilot: {line}");
+}

@@ -1,0 +1,124 @@
+//! The device's own models: those that the server last gave out, and what the device has seen since.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use mp_policy::bandit::reward::Judge;
+use mp_policy::bandit::{file, Bandit};
+use serde_json::Value;
+
+use crate::place::encoded;
+use crate::wire::{Context, Outcome};
+
+/// Locations with a model at most; the one that was asked for longest ago goes first.
+const MOST: usize = 8;
+
+pub struct Own {
+    file: Option<PathBuf>,
+    /// Asked for last comes last.
+    places: VecDeque<Place>,
+}
+
+struct Place {
+    location: String,
+    bandit: Option<Bandit>,
+    judge: Judge,
+}
+
+fn values(bandit: &Bandit, context: &Context) -> Vec<f64> {
+    let value = |name: &String| context.get(name).copied().flatten().unwrap_or(f64::NAN);
+    bandit.features().iter().map(value).collect()
+}
+
+impl Own {
+    /// A file that is not there, or is none of ours, holds no model: the server gives out new ones.
+    pub fn load(file: Option<PathBuf>) -> Own {
+        let text = file.as_ref().and_then(|f| std::fs::read(f).ok());
+        let saved: Option<Vec<(String, Value)>> =
+            text.and_then(|t| serde_json::from_slice(&t).ok());
+        let mut own = Own {
+            file,
+            places: VecDeque::new(),
+        };
+        for (location, value) in saved.into_iter().flatten() {
+            own.take(&location, &value);
+        }
+        own
+    }
+
+    pub fn save(&self) {
+        let Some(path) = &self.file else { return };
+        let models: Vec<(&str, Value)> = self
+            .places
+            .iter()
+            .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
+            .collect();
+        let fresh = path.with_extension("new");
+        let text = serde_json::to_vec(&models).unwrap_or_default();
+        // Without a place to keep them the device asks the server again.
+        let _ = std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
+    }
+
+    fn place(&mut self, location: &str) -> &mut Place {
+        let found = self.places.iter().position(|p| p.location == location);
+        let place = found.and_then(|at| self.places.remove(at));
+        let place = place.unwrap_or_else(|| Place {
+            location: location.to_owned(),
+            bandit: None,
+            judge: Judge::default(),
+        });
+        if self.places.len() == MOST {
+            self.places.pop_front();
+        }
+        self.places.push_back(place);
+        self.places.back_mut().expect("one was pushed")
+    }
+
+    /// Locations that were asked for.
+    pub fn locations(&self) -> Vec<String> {
+        self.places.iter().map(|p| p.location.clone()).collect()
+    }
+
+    /// Those of them without a model.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = self.places.iter().filter(|p| p.bandit.is_none());
+        missing.map(|p| p.location.clone()).collect()
+    }
+
+    /// Takes a model as the server gives it out.
+    pub fn take(&mut self, location: &str, model: &Value) -> bool {
+        let Ok(bandit) = file::decode(location, model.to_string().as_bytes()) else {
+            return false;
+        };
+        self.place(location).bandit = Some(bandit);
+        true
+    }
+
+    pub fn choose(
+        &mut self,
+        location: &str,
+        context: &Context,
+        paths: Option<&[String]>,
+    ) -> Option<String> {
+        let bandit = self.place(location).bandit.as_mut()?;
+        let fits = |arm: &String| paths.is_none_or(|p| p.contains(arm));
+        let open: Vec<bool> = bandit.arms().iter().map(fits).collect();
+        if !open.contains(&true) {
+            return None;
+        }
+        let arm = bandit.decide_among(&values(bandit, context), &open).arm;
+        Some(bandit.arms()[arm].clone())
+    }
+
+    /// Learns from an outcome of this device, until the server's next model, which has learnt from it as well.
+    pub fn learn(&mut self, outcome: &Outcome) {
+        let place = self.place(&outcome.location);
+        let latency = outcome.latency_ms.unwrap_or(f64::INFINITY);
+        let reward = place.judge.judge(outcome.throughput_mbps, latency);
+        if let Some(bandit) = &mut place.bandit {
+            if let Some(arm) = bandit.arms().iter().position(|a| *a == outcome.path) {
+                bandit.update(&values(bandit, &outcome.context), arm, reward);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The thread that learns: it follows the log, so that what it knows after a restart comes from the same place.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::minds::{Minds, SHARED};
+use crate::store::{Checkpoint, Log, Refused, Store};
+use crate::{say, Error};
+
+/// Outcomes read at once.
+const AT_ONCE: usize = 1000;
+/// Between two looks where nobody calls.
+const REST: Duration = Duration::from_secs(1);
+/// Between two checkpoints while something is learnt.
+const CHECKPOINT: Duration = Duration::from_secs(60);
+
+pub enum Call {
+    /// There are new outcomes.
+    News,
+    /// Fit a location's model anew, or all.
+    Refit(Option<String>),
+    End,
+}
+
+/// Calls that wait at most. News that find no room are no loss: the learner is on its way already.
+pub const WAITING: usize = 64;
+
+pub struct Learner {
+    minds: Arc<Minds>,
+    store: Arc<Store>,
+    log: Log,
+    settings: String,
+    /// The last outcome learnt from.
+    seq: i64,
+    /// Nothing in the database is of use yet.
+    anew: bool,
+    changed: std::collections::BTreeSet<String>,
+    kept: Instant,
+}
+
+impl Learner {
+    /// Knows again what it knew, and learns what came since. `settings` are those on which models depend.
+    pub fn start(minds: Arc<Minds>, store: Arc<Store>, settings: String) -> Result<Learner, Error> {
+        let log = store.log()?;
+        let failed = |e: rusqlite::Error| Error::Failed(format!("cannot read the experience: {e}"));
+        for location in log.locations().map_err(failed)? {
+            minds.admit(&location);
+        }
+        let kept = log.learnt(&settings).map_err(failed)?;
+        let mut learner = Learner {
+            minds,
+            store,
+            log,
+            settings,
+            seq: 0,
+            anew: true,
+            changed: Default::default(),
+            kept: Instant::now(),
+        };
+        if let Some(checkpoint) = kept {
+            learner.restore(&checkpoint)?;
+        }
+        let behind = learner.log.count_after(learner.seq).map_err(failed)?;
+        learner.minds.wait_for(behind);
+        while learner.look(true).map_err(failed)? {}
+        Ok(learner)
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        for (location, state) in &checkpoint.learnt {
+            if !self.minds.restore(location, state) {
+                return Err(Error::Usage(format!(
+                    "the database's model of {location} cannot be read: DELETE FROM progress by sqlite3, and all \
+                     models are learnt anew from the outcomes"
+                )));
+            }
+        }
+        self.seq = checkpoint.seq;
+        self.anew = false;
+        Ok(())
+    }
+
+    /// Learns from what is new; true where there is more.
+    fn look(&mut self, replayed: bool) -> rusqlite::Result<bool> {
+        let rows = self.log.after(self.seq, AT_ONCE)?;
+        for row in &rows {
+            self.minds.learn(row, replayed);
+            if !self.changed.contains(&row.location) {
+                self.changed.insert(row.location.clone());
+            }
+            self.seq = row.seq;
+            self.minds.wait_for(-1);
+        }
+        Ok(rows.len() == AT_ONCE)
+    }
+
+    /// Until called to an end.
+    pub fn run(mut self, calls: &Receiver<Call>) {
+        let mut tidied = Instant::now();
+        loop {
+            match calls.recv_timeout(REST) {
+                Ok(Call::News) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Call::Refit(location)) => {
+                    self.minds.refit(location.as_deref());
+                    let names = location.map_or_else(|| self.minds.names(), |l| vec![l]);
+                    self.changed.extend(names);
+                }
+                Ok(Call::End) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            loop {
+                match self.look(false) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(e) => {
+                        say(&format!("cannot read the experience: {e}"));
+                        std::thread::sleep(REST);
+                        break;
+                    }
+                }
+            }
+            if tidied.elapsed() >= REST {
+                // What cannot be moved now is moved later.
+                let _ = self.log.tidy();
+                tidied = Instant::now();
+            }
+            if self.kept.elapsed() >= CHECKPOINT {
+                self.keep();
+            }
+        }
+        let _ = self.look(false);
+        self.keep();
+        let _ = self.log.tidy();
+    }
+
+    /// Writes what changed. Where that fails, it is tried again later, with what changed until then.
+    fn keep(&mut self) {
+        self.kept = Instant::now();
+        if self.changed.is_empty() {
+            return;
+        }
+        let names = self.changed.iter().map(String::as_str).chain([SHARED]);
+        let state = |name: &str| Some((name.to_owned(), self.minds.saved(name)?));
+        let checkpoint = Checkpoint {
+            seq: self.seq,
+            settings: self.settings.clone(),
+            learnt: names.filter_map(state).collect(),
+            anew: self.anew,
+        };
+        match self.store.keep(checkpoint) {
+            Ok(()) => {
+                self.changed.clear();
+                self.anew = false;
+            }
+            Err(Refused::Busy) => {}
+            Err(e) => say(&format!("the models are not saved now: {e}")),
+        }
+    }
+}
+
+/// Tells the learner of news.
+pub fn ring(calls: &SyncSender<Call>) {
+    let _ = calls.try_send(Call::News);
+}

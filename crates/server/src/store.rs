@@ -1,0 +1,355 @@
+//! Experience on disk: SQLite in WAL mode, one thread that writes.
+//!
+//! Outcomes that wait together are committed together, and acknowledged after the commit has reached the disk
+//! (`synchronous=FULL`): neither kill −9 nor a power cut loses an acknowledged one.
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{params, Connection, ErrorCode, OptionalExtension};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::wire::{Outcome, Receipt};
+use crate::Error;
+
+/// Reports that wait at most; beyond, devices are told to come again.
+const WAITING: usize = 4096;
+/// Reports in one commit at most.
+const TOGETHER: usize = 512;
+const FORMAT: i32 = 1;
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// Why outcomes were not taken. None of the report is kept then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("too many reports wait to be written: send it again")]
+    Busy,
+    #[error("the disk or the database's share of it (limits.database) is full: {0}")]
+    Full(String),
+    #[error("cannot write the experience: {0}")]
+    Failed(String),
+}
+
+/// What the learner keeps: each location's state, all as of one outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    pub seq: i64,
+    pub settings: String,
+    /// Those that changed since the last one.
+    pub learnt: Vec<(String, Vec<u8>)>,
+    /// Nothing of an earlier one stays: it was made with other settings.
+    pub anew: bool,
+}
+
+enum Job {
+    Append {
+        device: String,
+        outcomes: Vec<Outcome>,
+        answer: oneshot::Sender<Result<Receipt, Refused>>,
+    },
+    Checkpoint {
+        checkpoint: Checkpoint,
+        answer: oneshot::Sender<Result<Receipt, Refused>>,
+    },
+}
+
+pub struct Store {
+    jobs: mpsc::Sender<Job>,
+    thread: Option<JoinHandle<()>>,
+    file: PathBuf,
+}
+
+impl Store {
+    /// `most` bytes at most; `news` is called after each commit of outcomes.
+    pub fn open(file: &Path, most: u64, news: impl Fn() + Send + 'static) -> Result<Store, Error> {
+        let failed = |e: rusqlite::Error| Error::Failed(format!("{}: {e}", file.display()));
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+        }
+        let connection = connect(file).map_err(failed)?;
+        let format: i32 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(failed)?;
+        if format > FORMAT {
+            return Err(Error::Usage(format!(
+                "{}: written by a newer multipilot (format {format}, this one knows {FORMAT}): update multipilot",
+                file.display()
+            )));
+        }
+        connection.execute_batch(SCHEMA).map_err(failed)?;
+        let page: u64 = connection
+            .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
+            .map_err(failed)? as u64;
+        connection
+            .pragma_update(None, "user_version", FORMAT)
+            .and_then(|()| {
+                connection.pragma_update_and_check(
+                    None,
+                    "max_page_count",
+                    (most / page) as i64,
+                    |_| Ok(()),
+                )
+            })
+            .map_err(failed)?;
+        let (jobs, waiting) = mpsc::channel(WAITING);
+        let thread = std::thread::Builder::new()
+            .name("store".into())
+            .spawn(move || write(connection, waiting, &news))
+            .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
+        Ok(Store {
+            jobs,
+            thread: Some(thread),
+            file: file.to_owned(),
+        })
+    }
+
+    /// Returns once the outcomes are on disk.
+    pub async fn append(&self, device: &str, outcomes: Vec<Outcome>) -> Result<Receipt, Refused> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Append {
+            device: device.to_owned(),
+            outcomes,
+            answer,
+        };
+        self.jobs.try_send(job).map_err(|_| Refused::Busy)?;
+        let gone = |_| Refused::Failed("the server is ending".into());
+        answered.await.map_err(gone)?
+    }
+
+    /// Keeps what the learner knows. For the learner's thread: it waits.
+    pub fn keep(&self, checkpoint: Checkpoint) -> Result<(), Refused> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Checkpoint { checkpoint, answer };
+        self.jobs.try_send(job).map_err(|_| Refused::Busy)?;
+        let gone = |_| Refused::Failed("the server is ending".into());
+        answered.blocking_recv().map_err(gone)?.map(|_| ())
+    }
+
+    /// A reader of its own, which waits for no writer.
+    pub fn log(&self) -> Result<Log, Error> {
+        Log::open(&self.file)
+    }
+}
+
+impl Drop for Store {
+    /// What waits is still written.
+    fn drop(&mut self) {
+        let (closed, _) = mpsc::channel(1);
+        self.jobs = closed;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(file)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    // The learner's connection moves the log into the database, so that no report waits for that.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(connection)
+}
+
+fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Job>, news: &dyn Fn()) {
+    let mut reports = Vec::with_capacity(TOGETHER);
+    while let Some(first) = jobs.blocking_recv() {
+        let mut next = Some(first);
+        while let Some(job) = next.take() {
+            match job {
+                Job::Append {
+                    device,
+                    outcomes,
+                    answer,
+                } => reports.push((device, outcomes, answer)),
+                // By itself: one that finds no room takes no report along.
+                Job::Checkpoint { checkpoint, answer } => {
+                    let kept = commit(&mut connection, |t| keep(t, &checkpoint));
+                    let _ = answer.send(kept.map(|()| NOTHING));
+                }
+            }
+            if reports.len() < TOGETHER {
+                next = jobs.try_recv().ok();
+            }
+        }
+        if reports.is_empty() {
+            continue;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.map_or(0, |d| d.as_millis() as i64);
+        let results = commit(&mut connection, |transaction| {
+            let each = reports.iter();
+            each.map(|(device, outcomes, _)| append(transaction, now_ms, device, outcomes))
+                .collect::<rusqlite::Result<Vec<Receipt>>>()
+        });
+        for (at, (_, _, answer)) in reports.drain(..).enumerate() {
+            // A device that is gone sends it again and learns that it is here.
+            let _ = answer.send(match &results {
+                Ok(receipts) => Ok(receipts[at]),
+                Err(refused) => Err(refused.clone()),
+            });
+        }
+        if results.is_ok() {
+            news();
+        }
+    }
+}
+
+/// All or nothing: a transaction that fails is rolled back when it is dropped.
+fn commit<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<T, Refused> {
+    let done = connection.transaction().and_then(|transaction| {
+        let value = work(&transaction)?;
+        transaction.commit()?;
+        Ok(value)
+    });
+    done.map_err(|e| match e.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Refused::Full(e.to_string()),
+        _ => Refused::Failed(e.to_string()),
+    })
+}
+
+const NOTHING: Receipt = Receipt {
+    stored: 0,
+    duplicates: 0,
+};
+
+fn append(
+    connection: &Connection,
+    now_ms: i64,
+    device: &str,
+    outcomes: &[Outcome],
+) -> rusqlite::Result<Receipt> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO outcomes (received_ms, device, id, location, path, chosen_by, context, throughput, latency)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (device, id) DO NOTHING",
+    )?;
+    let mut receipt = NOTHING;
+    for outcome in outcomes {
+        let context = serde_json::to_string(&outcome.context).expect("plain data");
+        let fresh = insert.execute(params![
+            now_ms,
+            device,
+            outcome.id,
+            outcome.location,
+            outcome.path,
+            outcome.chosen_by.word(),
+            context,
+            outcome.throughput_mbps,
+            outcome.latency_ms,
+        ])?;
+        receipt.stored += fresh;
+        receipt.duplicates += 1 - fresh;
+    }
+    Ok(receipt)
+}
+
+fn keep(connection: &Connection, checkpoint: &Checkpoint) -> rusqlite::Result<()> {
+    if checkpoint.anew {
+        connection.execute("DELETE FROM learnt", [])?;
+    }
+    let mut learnt = connection
+        .prepare_cached("INSERT OR REPLACE INTO learnt (location, state) VALUES (?, ?)")?;
+    for (location, state) in &checkpoint.learnt {
+        learnt.execute(params![location, state])?;
+    }
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO progress (one, seq, settings) VALUES (1, ?, ?)")?
+        .execute(params![checkpoint.seq, checkpoint.settings])?;
+    Ok(())
+}
+
+/// An outcome as the learner reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub seq: i64,
+    pub location: String,
+    pub path: String,
+    pub chosen_by: String,
+    pub context: crate::wire::Context,
+    pub throughput_mbps: f64,
+    pub latency_ms: Option<f64>,
+}
+
+/// The log of outcomes, read.
+pub struct Log(Connection);
+
+const COLUMNS: &str =
+    "SELECT seq, location, path, chosen_by, context, throughput, latency FROM outcomes";
+
+impl Log {
+    fn open(file: &Path) -> Result<Log, Error> {
+        let connection =
+            connect(file).map_err(|e| Error::Failed(format!("{}: {e}", file.display())))?;
+        Ok(Log(connection))
+    }
+
+    /// What came after an outcome, oldest first.
+    pub fn after(&self, seq: i64, most: usize) -> rusqlite::Result<Vec<Row>> {
+        self.rows(
+            &format!("{COLUMNS} WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
+            params![seq, most as i64],
+        )
+    }
+
+    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Row>> {
+        let mut statement = self.0.prepare_cached(sql)?;
+        let rows = statement.query_map(values, |row| {
+            let context: String = row.get(4)?;
+            Ok(Row {
+                seq: row.get(0)?,
+                location: row.get(1)?,
+                path: row.get(2)?,
+                chosen_by: row.get(3)?,
+                // Written by ourselves; one that somebody spoilt by hand tells nothing.
+                context: serde_json::from_str(&context).unwrap_or_default(),
+                throughput_mbps: row.get(5)?,
+                latency_ms: row.get(6)?,
+            })
+        })?;
+        rows.collect()
+    }
+
+    /// What a checkpoint kept, if the settings are those it was made with.
+    pub fn learnt(&self, settings: &str) -> rusqlite::Result<Option<Checkpoint>> {
+        let progress: Option<(i64, String)> = self
+            .0
+            .query_row("SELECT seq, settings FROM progress", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((seq, _)) = progress.filter(|(_, kept)| kept == settings) else {
+            return Ok(None);
+        };
+        let mut statement = self.0.prepare("SELECT location, state FROM learnt")?;
+        let learnt = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Some(Checkpoint {
+            seq,
+            settings: settings.to_owned(),
+            learnt: learnt.collect::<rusqlite::Result<_>>()?,
+            anew: false,
+        }))
+    }
+
+    pub fn count_after(&self, seq: i64) -> rusqlite::Result<i64> {
+        let sql = "SELECT count(*) FROM outcomes WHERE seq > ?";
+        self.0.query_row(sql, [seq], |row| row.get(0))
+    }
+
+    pub fn locations(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.0.prepare("SELECT DISTINCT location FROM outcomes")?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        names.collect()
+    }
+
+    /// Moves what is committed from the write-ahead log into the database, as far as that disturbs nobody.
+    pub fn tidy(&self) -> rusqlite::Result<()> {
+        self.0
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
