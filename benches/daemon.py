@@ -186,7 +186,7 @@ def rest(binary: Path, seconds: int) -> dict[str, Any]:
     script = f"""set -e; cd $FOLDER; ulimit -n 8192
 ip link set lo up
 ip link add d1 type veth peer name d2
-for n in 1 2; do ip address add 10.77.0.$n/24 dev d$n; ip link set d$n up; done
+ip address add 10.77.0.1/24 dev d1; ip link set d1 up; ip link set d2 up
 {binary} daemon --socket $FOLDER/control.sock 2> log & daemon=$!
 trap 'kill $daemon $load 2> /dev/null' EXIT
 while ! [ -S control.sock ]; do sleep 0.05; done
