@@ -32,6 +32,7 @@ p.equation { font-family: "STIX Two Math", "Cambria Math", "DejaVu Serif", serif
 section { margin-top: 40px }
 section h2 { margin-top: 0 }
 .card + .card { margin-top: 12px }
+.card + .note { margin-top: 10px }
 @media (max-width: 640px) { nav { columns: 1 } }
 """
 

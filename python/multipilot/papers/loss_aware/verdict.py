@@ -73,12 +73,23 @@ def _by_set(results: Results) -> list[list[str]]:
     lines = []
     for name, found in _all(results, SIM).items():
         for controller in CONTROLLERS:
-            for aware in (False, True):
-                one = verdict(of(found, controller, aware))
-                if one:
-                    who = f"{NAMES[controller]}, {'loss-aware' if aware else 'stock'}"
-                    lines.append(verdict_line(escape(SETS[name]), escape(who), one))
+            stock, aware = (verdict(of(found, controller, a)) for a in (False, True))
+            if stock and aware:
+                lines.append(
+                    [
+                        escape(SETS[name]),
+                        NAMES[controller].split(",")[0],
+                        str(stock.cells),
+                        f"{stock.harmed} → {aware.harmed}",
+                        f"{stock.open} → {aware.open}",
+                        f"{stock.mean:+.2f} → {aware.mean:+.2f}",
+                        f"{stock.lowest:+.2f} → {aware.lowest:+.2f}",
+                    ]
+                )
     return lines
+
+
+BY_SET = ["stock → loss-aware", "", "cells", "surely<br>harmed", "undecided,<br>may harm", "mean benefit", "lowest"]
 
 
 def worst(results: Results, most: int = 8) -> list[list[str]]:
@@ -126,7 +137,7 @@ def show(results: Results) -> Section:
             "<h3>On the Linux kernel: points chosen beforehand, one run each</h3>" + table(HEAD, kernel, names=2)
         )
     if totals:
-        body.append("<h3>By kind of cell</h3>" + table(HEAD, _by_set(results), names=2))
+        body.append("<h3>By kind of cell</h3>" + table(BY_SET, _by_set(results), names=2, style="wide"))
         left = worst(results)
         if left:
             body.append(
@@ -137,7 +148,7 @@ def show(results: Results) -> Section:
         "verdict",
         "The verdict: how often is multipath worse than the better path alone?",
         [
-            f"A cell is surely harmed where the whole 95 % interval of its benefit lies below {HARM}; the aim with "
+            f"A cell is surely harmed where the whole 95 % interval of its benefit lies below −{-HARM}; the aim with "
             f"awareness is none. An interval wider than ±{WIDEST} is undecided, and counted as missed even where "
             "all of it lies far above zero.",
             _said(results),
