@@ -13,13 +13,14 @@ import typer
 from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
 from multipilot.papers import page
+from multipilot.papers.bandit import PAPER as BANDIT
 from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
 from multipilot.papers.paper import Paper, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE)}
+PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT)}
 WORLDS = ("sim", "kernel", "both")
 SEEDS, QUICK_SEEDS = 20, 3
 INTERRUPTED = 130
@@ -45,6 +46,12 @@ def paper(
         Path | None,
         typer.Option(metavar="FOLDER", help="folder of Mahimahi traces, for papers that have a set on them"),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="paper bandit: folder of radio tests, or CSV table, in place of the generator"
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
 ) -> None:
     chosen = PAPERS.get(name) or fail(f'there is no paper "{name}": one of {", ".join(PAPERS)}')
@@ -56,6 +63,10 @@ def paper(
     for part in wanted:
         if part not in known:
             fail(f"--only {part}: one of {', '.join(known)}")
+    if data is not None and chosen.measure is None:
+        fail(f"--data: paper {chosen.name} has no use for it")
+    if data is not None and not data.exists():
+        fail(f"--data {data}: no such file or folder")
     if traces is not None:
         chosen = _with_traces(chosen, traces)
     folder = out or Path("results") / name
@@ -71,7 +82,7 @@ def paper(
             quick=quick,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds)
+        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, data)
     except (ValueError, OSError) as error:
         fail(str(error))
     except RunFailed as error:
@@ -101,7 +112,12 @@ def _with_traces(chosen: Paper, traces: Path) -> Paper:
 
 
 def _measure(
-    chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], seconds: float
+    chosen: Paper,
+    runner: Runner,
+    worlds: tuple[str, ...],
+    wanted: list[str],
+    seconds: float,
+    data: Path | None = None,
 ) -> tuple[Results, CannotHere | None, int]:
     """What was measured, why the kernel world refused if it did, and how many kernel points failed."""
     results = Results()
@@ -110,6 +126,10 @@ def _measure(
     points = [p for p in chosen.points if p.scenario in scenarios]
     missing = [p for p in points if not runner.on_kernel(p, results, recall=True)]
     with console.progress() as progress:
+        if chosen.measure is not None and any(not i.scenarios for i in chosen.items if i.name in wanted):
+            own = progress.add_task("simulator  rounds and policies", total=None)
+            chosen.measure(runner, results, SIM not in worlds, data)
+            progress.remove_task(own)
         task = progress.add_task("simulator", total=len(experiments))
         for experiment in experiments:
             progress.update(task, description=f"simulator  {experiment.key}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multipilot.papers.page import Section
     from multipilot.papers.results import Results
+    from multipilot.papers.runs import Runner
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,9 @@ class Paper:
     items: tuple[Item, ...]
     #: Further experiments on the traces in a folder that the user names.
     on_traces: Callable[[Path], tuple[Experiment, ...]] | None = None
+    #: Measurements beside those of scenarios, into ``Results.own``; the flag: only what was measured before. The path
+    #: is that of the user's own data, if any.
+    measure: Callable[[Runner, Results, bool, Path | None], None] | None = None
 
     def experiment(self, scenario: str) -> Experiment:
         return next(e for e in self.experiments if e.scenario == scenario)

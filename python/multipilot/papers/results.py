@@ -40,6 +40,8 @@ class Results:
 
     rows: list[Row] = field(default_factory=list)
     folders: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
+    #: What a paper measured by itself (:attr:`multipilot.papers.paper.Paper.measure`).
+    own: object = None
 
     def add(self, world: str, scenario: str, document: Mapping[str, Any], folder: Path | None = None) -> None:
         for index, row in enumerate(document["rows"]):

@@ -1,0 +1,167 @@
+"""Three places as scenario files: the bandit learns within the run, in the simulator and on the kernel.
+
+The files in ``scenarios/bandit`` were written by ``python -m multipilot.papers.bandit.worlds FOLDER``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from multipilot.papers import page
+from multipilot.papers.bandit.places import FEATURES, PATHS, Place, generate
+from multipilot.papers.charts import Bars, draw
+from multipilot.papers.page import Section, card
+from multipilot.papers.paper import Experiment, Point
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.report import svg
+from multipilot.stats import Mean, mean_of
+
+#: Names of the files, and which of the generated places they are.
+CHOSEN = {"bad-wifi": 8, "mixed": 10, "good-wifi": 5}
+TITLES = {
+    "bad-wifi": "a place where LTE is mostly faster",
+    "mixed": "a place where either is",
+    "good-wifi": "a place where Wi-Fi is mostly faster",
+}
+DURATION_S, STEP_S = 120, 4
+MANAGERS = ("fullmesh", "bandit", "single", "ndiffports", "backup")
+
+EXPERIMENTS = tuple(Experiment(name) for name in CHOSEN)
+POINTS = tuple(Point(name, {}, "reno", beside=("bandit",)) for name in CHOSEN)
+
+
+def scenario(name: str, place: Place) -> str:
+    """TOML. Conditions and readings change every few seconds."""
+    share = float(np.mean(place.capacity[:, 1] > place.capacity[:, 0]))
+    lines = [
+        f'title = "Which path to start on, at {TITLES[name]}"',
+        f'description = "Generated place {place.name}: LTE is faster {100 * share:.0f} % of the time"',
+        f'duration = "{DURATION_S}s"',
+        "",
+    ]
+    for path in PATHS:
+        lines += [f"[paths.{path}]", 'rate = "10Mbit"', 'delay = "20ms"', 'queue = "100p"', ""]
+    lines += [
+        "# One short download after the other.",
+        "[[connections]]",
+        'bytes = "256kB"',
+        'arrivals = "2/s"',
+        "count = 1",
+        "",
+        "[[variants]]",
+        'controller = "reno"',
+        f"path_manager = [{', '.join(f'{chr(34)}{m}{chr(34)}' for m in MANAGERS)}]",
+        "",
+    ]
+    for t in range(DURATION_S // STEP_S):
+        for index, path in enumerate(PATHS):
+            told = {
+                feature.removeprefix(f"{path}."): place.context[t, FEATURES.index(feature)]
+                for feature in FEATURES
+                if feature.startswith(f"{path}.")
+            }
+            readings = ", ".join(f"{key} = {value:.4g}" for key, value in told.items() if np.isfinite(value))
+            lines += [
+                "[[events]]",
+                f'at = "{t * STEP_S}s"',
+                f'path = "{path}"',
+                f'rate = "{place.capacity[t, index] * 1000:.0f}kbit"',
+                f'delay = "{place.rtt_ms[t, index] * 500:.0f}us"',
+                f"loss = {place.loss[t, index]:.5f}",
+                f"readings = {{ {readings} }}",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def write(folder: Path) -> None:
+    places = generate(DURATION_S // STEP_S, seed=3)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, number in CHOSEN.items():
+        (folder / f"{name}.toml").write_text(scenario(name, places[number]), encoding="utf-8")
+
+
+def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
+    """Of the connections of the last third, the share that the bandit started on this path."""
+    shares = []
+    for row in results.rows:
+        if (row["world"], row["scenario"], row["path_manager"]) == (world, name, "bandit") and row["folder"]:
+            file = Path(row["folder"]) / "runs" / f"{row['index']:04}" / "decisions.arrow"
+            if file.exists():
+                with pa.memory_map(str(file)) as source:
+                    table = ipc.open_file(source).read_all()
+                late = np.array(table["time_s"]) >= DURATION_S * 2 / 3
+                shares.append(float(np.mean(np.array(table["arm"].to_pylist())[late] == arm)))
+    return mean_of(shares)
+
+
+def _completion(results: Results, world: str, name: str, manager: str) -> Mean:
+    return mean_of(
+        float(row["completion_s"])
+        for row in results.rows
+        if (row["world"], row["scenario"], row["path_manager"]) == (world, name, manager) and row["completion_s"]
+    )
+
+
+def _ms(seconds: Mean) -> Mean:
+    return Mean(1e3 * seconds.mean, 1e3 * seconds.half, seconds.n, 1e3 * seconds.std)
+
+
+def show(results: Results) -> Section:
+    panels = []
+    rows = []
+    for name in CHOSEN:
+        sim, kernel = ([_ms(_completion(results, w, name, m)) for m in MANAGERS] for w in (SIM, KERNEL))
+        colours = [svg.PATHS[1] if m == "bandit" else svg.BAR for m in MANAGERS]
+        panels.append(Bars(name, MANAGERS, sim, colours, kernel=kernel, digits=0))
+        for world in (SIM, KERNEL):
+            stock, bandit = (_completion(results, world, name, m) for m in ("fullmesh", "bandit"))
+            share = _late_share(results, world, name, "lte")
+            if stock.n and bandit.n:
+                rows.append(
+                    [
+                        f"{name}, {'simulator' if world == SIM else 'Linux kernel'}",
+                        f"{1e3 * stock.mean:.0f} ms",
+                        f"{1e3 * bandit.mean:.0f} ms",
+                        f"{100 * (bandit.mean / stock.mean - 1):+.0f} %",
+                        f"{100 * share.mean:.0f} %" if share.n else "",
+                        f"{bandit.n}",
+                    ]
+                )
+    head = ["256 kB downloads", "fullmesh", "bandit", "change", "started on LTE, last third", "runs"]
+    lead = [
+        "Three places as scenario files, the same for both worlds: short downloads one after the other "
+        "for two minutes, "
+        "while links and radio readings change every four seconds. The bandit starts with nothing and "
+        "learns within the "
+        "run, so that its mean holds its mistakes too. Bars: mean completion time in ms, simulator; squares: kernel."
+    ]
+    if not rows:
+        lead.append("Not measured yet.")
+        return Section("worlds", "Three places in both worlds", lead, [])
+    body = [card(draw(panels, "Completion time by path manager", 3.4)), card(page.table(head, rows))]
+    return Section("worlds", "Three places in both worlds", lead, body)
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for world in (SIM, KERNEL):
+        for name in CHOSEN:
+            for manager in MANAGERS:
+                time = _completion(results, world, name, manager)
+                if time.n:
+                    found.append(
+                        {"world": world, "scenario": name, "path_manager": manager, "completion_s": time.mean,
+                         "half": time.half, "runs": time.n}
+                    )  # fmt: skip
+    return found
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
