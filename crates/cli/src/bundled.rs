@@ -24,6 +24,11 @@ pub fn load(wanted: &str, overrides: &Overrides) -> Outcome<Experiment> {
         return mp_scenario::load(Path::new(wanted), overrides).map_err(usage);
     }
     let Some(name) = names().find(|n| *n == wanted) else {
+        if Path::new(wanted).is_dir() {
+            return Err(usage(format!(
+                "scenario {wanted}: is a folder; name a scenario file in it"
+            )));
+        }
         let hint = did_you_mean(wanted, names());
         return Err(usage(format!(
             "scenario {wanted}: no such file and no built-in of that name{hint}; see multipilot list scenarios"

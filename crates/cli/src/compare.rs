@@ -119,6 +119,24 @@ fn capture(experiment: &Experiment, world: World, file: &Path) -> Outcome {
     Ok(())
 }
 
+/// The user named a folder that will not do, unless it is only full.
+fn of_opening(error: mp_record::Error) -> Failure {
+    match &error {
+        mp_record::Error::Io { error: why, .. } if is_full(why) => of_writing(error),
+        _ => usage(error),
+    }
+}
+
+/// The folder was good when the comparison began.
+fn of_writing(error: mp_record::Error) -> Failure {
+    Failure::Run(error.to_string())
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 fn check(experiment: &Experiment, world: World) -> Outcome {
     experiment
         .cells
@@ -140,11 +158,11 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
         (None, None) => fresh_folder(&experiment.name, world)?,
     };
     let document = Document::new(&experiment.name, &experiment.title, world.name());
-    let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(usage)?;
+    let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(of_opening)?;
     let ended = run_missing(experiment, world, args, &mut folder);
     match args.ben {
         true => fill_ben(experiment, &mut folder)?,
-        false => folder.flush().map_err(usage)?,
+        false => folder.flush().map_err(of_writing)?,
     }
     let keep = temporary.is_none().then_some(path);
     show(experiment, folder.document(), keep.as_deref(), args.json);
@@ -200,7 +218,7 @@ fn keep(folder: &mut Folder, job: &Job, result: Outcome<Run>, progress: &mut Pro
                 ..Row::of(&job.scenario, &job.variant, job.seed, &run)
             };
             progress.end(&format!("{label}: {}", brief(&row)));
-            folder.append(row, &run).map_err(usage)
+            folder.append(row, &run).map_err(of_writing)
         }
         Err(Failure::Run(error)) => {
             progress.say(&format!(
@@ -213,7 +231,7 @@ fn keep(folder: &mut Folder, job: &Job, result: Outcome<Run>, progress: &mut Pro
                 seed: job.seed,
                 error,
             };
-            folder.fail(failure).map_err(usage)
+            folder.fail(failure).map_err(of_writing)
         }
         // Wrong for this run is wrong for the others too.
         Err(failure) => Err(failure),
@@ -238,7 +256,7 @@ fn fill_ben(experiment: &Experiment, folder: &mut Folder) -> Outcome {
             .copied()
             .flatten()
     };
-    folder.amend(|row| row.ben = of(row)).map_err(usage)
+    folder.amend(|row| row.ben = of(row)).map_err(of_writing)
 }
 
 fn show(experiment: &Experiment, document: &Document, folder: Option<&Path>, json: bool) {

@@ -59,6 +59,11 @@ fn scenarios() {
         "scenario wifi-lt: no such file and no built-in of that name (did you mean \"wifi-lte\"?); see multipilot list scenarios",
     );
     sim(
+        "/",
+        &[],
+        "scenario /: is a folder; name a scenario file in it",
+    );
+    sim(
         "wifi-lte",
         &["--set", "paths.wifi.loss=2"],
         "--set paths.wifi.loss=2: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)",

@@ -455,3 +455,25 @@ fn without_root_the_demo_says_why_and_runs_in_the_simulator() {
         reply.out
     );
 }
+
+#[test]
+fn a_full_disk_fails_the_run_and_says_so() {
+    let root = rustix::process::geteuid().is_root();
+    if !mp_testing::runs((!root).then_some("a file system of its own needs root")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=12k none {0} && exec {1} compare wifi-lte --world sim --controllers lia --seeds 1 --out {0}/record",
+        folder.path().display(),
+        env!("CARGO_BIN_EXE_multipilot")
+    );
+    let mut command = std::process::Command::new("unshare");
+    let reply = Reply::from(command.args(["-m", "sh", "-c", &script]).output().unwrap());
+    assert_eq!(reply.code, 1, "{}", reply.err);
+    assert!(
+        reply.err.contains("/record/") && reply.err.contains("No space left on device"),
+        "{}",
+        reply.err
+    );
+}
