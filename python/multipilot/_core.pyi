@@ -61,6 +61,40 @@ def simulate(
     source: Given, wishes: Wishes, seeds: int, threads: int, telemetry: bool
 ) -> tuple[str, str, Tables, Tables]: ...
 
+Ends = tuple[float, float] | None
+Varied = dict[str, Ends]
+
+class Lanes:
+    """Many simulations side by side, each of which asks one subflow at a time; see :mod:`multipilot.env`."""
+
+    def __init__(
+        self,
+        source: Given,
+        wishes: Wishes,
+        varied: Varied,
+        lanes: int,
+        seed: int,
+        history: int,
+        steps: int,
+        most: int,
+        watched: list[int],
+    ) -> None: ...
+    def step(self, actions: bytes, threads: int) -> tuple[bytes, bytes, bytes, bytes, bytes]: ...
+    def restart(self, seed: int, episode: int) -> None: ...
+    @property
+    def episodes(self) -> int: ...
+
+class Together:
+    """One connection, all of its subflows answered together; see :mod:`multipilot.env`."""
+
+    def __init__(self, source: Given, wishes: Wishes, varied: Varied, seed: int, history: int) -> None: ...
+    @property
+    def paths(self) -> int: ...
+    def reset(self, seed: int) -> tuple[bytes, float, float, float, list[float], bool]: ...
+    def step(self, actions: bytes, park: list[bool]) -> tuple[bytes, float, float, float, list[float], bool]: ...
+
+def act(actor: str, observations: bytes) -> bytes: ...
+
 class Bandit:
     def __init__(self, policy: str, settings_json: str, arms: list[str], features: list[str], seed: int) -> None: ...
     @staticmethod

@@ -8,6 +8,7 @@ mod arrow;
 mod bandit;
 mod batch;
 mod controller;
+mod env;
 mod names;
 mod scenario;
 
@@ -38,6 +39,7 @@ mod _core {
         bandit::{context_names, policies, Bandit, Judge},
         batch::simulate,
         controller::Controller,
+        env::{act, Lanes, Together},
         names::{controllers, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,

@@ -17,14 +17,16 @@ struct Lane {
 pub struct Answers {
     /// [`FEATURES`] × history numbers a lane.
     pub observations: Vec<f32>,
-    /// U / best of the interval that the agent's last action led to, unclipped.
+    /// U / best of the interval that the agent's last action led to, not cut off below. A round trip that falls earns
+    /// nothing here: else it would pay to fill a queue within one interval and to drain it over many.
     pub rewards: Vec<f32>,
     /// Who asks: connection × 8 + slot.
     pub agents: Vec<i32>,
     /// 1: another episode has begun with this question; the step led nowhere.
     pub fresh: Vec<u8>,
-    /// Seconds, rate (bytes/s), packets delivered and lost, elapsed (µs), round trip (µs), utility, best, path: by lane.
-    pub facts: Vec<[f64; 9]>,
+    /// Seconds, rate (bytes/s), packets delivered and lost, elapsed (µs), round trip (µs), utility, best, path, and 1 where an
+    /// answer is awaited: by lane.
+    pub facts: Vec<[f64; 10]>,
 }
 
 /// One [`Env`] a lane, each through one episode after another.
@@ -37,6 +39,7 @@ pub struct Lanes {
     steps: u32,
     /// Agents a connection.
     most: usize,
+    watched: Vec<usize>,
 }
 
 /// Keeps the seeds of lanes and episodes apart.
@@ -74,7 +77,13 @@ impl Lanes {
             history: history.max(1),
             steps: steps.max(1),
             most,
+            watched: Vec::new(),
         }
+    }
+
+    /// See [`Env::watch`].
+    pub fn watch(&mut self, connections: &[usize]) {
+        self.watched = connections.to_vec();
     }
 
     pub fn len(&self) -> usize {
@@ -92,15 +101,19 @@ impl Lanes {
 
     /// Answers each lane's open question (none is open at first, and after [`Lanes::restart`]) and goes on to its next.
     pub fn step(&mut self, actions: &[f32], threads: usize) -> Result<Answers, Error> {
-        let (task, seed, history, steps, most) =
-            (&self.task, self.seed, self.history, self.steps, self.most);
+        let setting = Setting {
+            task: &self.task,
+            seed: self.seed,
+            history: self.history,
+            steps: self.steps,
+            most: self.most,
+            watched: &self.watched,
+        };
         let advance = |first: usize, lanes: &mut [Lane]| -> Result<(), Error> {
             for (k, lane) in lanes.iter_mut().enumerate() {
                 let index = first + k;
                 let action = actions.get(index).copied().unwrap_or(0.0);
-                lane.advance(task, action, steps, most, history, |episode| {
-                    mixed(seed, index as u64, episode)
-                })?;
+                lane.advance(&setting, index as u64, action)?;
             }
             Ok(())
         };
@@ -146,7 +159,8 @@ impl Lanes {
                 continue;
             };
             answers.observations.extend(env.observation(q.agent));
-            answers.rewards.push((q.utility / q.best.max(1e-9)) as f32);
+            let utility = q.utility.min(q.gain);
+            answers.rewards.push((utility / q.best.max(1e-9)) as f32);
             answers.agents.push(env.name(q.agent) as i32);
             answers.fresh.push(u8::from(lane.asked == 1));
             let r = &q.record;
@@ -160,25 +174,30 @@ impl Lanes {
                 q.utility,
                 q.best,
                 env.path(q.agent) as f64,
+                f64::from(u8::from(q.asked)),
             ]);
         }
         answers
     }
 }
 
+/// What all lanes have in common.
+struct Setting<'a> {
+    task: &'a Task,
+    seed: u64,
+    history: usize,
+    steps: u32,
+    most: usize,
+    watched: &'a [usize],
+}
+
 impl Lane {
-    fn advance(
-        &mut self,
-        task: &Task,
-        action: f32,
-        steps: u32,
-        most: usize,
-        history: usize,
-        seed: impl Fn(u64) -> u64,
-    ) -> Result<(), Error> {
+    fn advance(&mut self, all: &Setting<'_>, index: u64, action: f32) -> Result<(), Error> {
         if let (Some(env), Some(question)) = (&mut self.env, &self.question) {
-            env.answer(question.agent, action);
-            if self.asked < steps {
+            if question.asked {
+                env.answer(question.agent, action);
+            }
+            if self.asked < all.steps {
                 self.question = env.next_question();
                 if self.question.is_some() {
                     self.asked += 1;
@@ -188,10 +207,11 @@ impl Lane {
         }
         // A scenario in which nobody ever asks would go on for ever.
         for _ in 0..100 {
-            let seed = seed(self.episode);
+            let seed = mixed(all.seed, index, self.episode);
             self.episode += 1;
-            let (scenario, start) = task.draw(seed);
-            let mut env = Env::new(scenario, seed, history, start, most, |_| true)?;
+            let (scenario, start) = all.task.draw(seed);
+            let mut env = Env::new(scenario, seed, all.history, start, all.most, |_| true)?;
+            env.watch(all.watched);
             self.question = env.next_question();
             self.env = Some(env);
             self.asked = 1;

@@ -33,6 +33,8 @@ const PATIENCE: u64 = 10 * SECOND;
 pub struct Question {
     /// Index of the agent.
     pub agent: usize,
+    /// It waits for an answer; else plain MPCC steers, and this is a report.
+    pub asked: bool,
     pub time_s: f64,
     pub record: Record,
     /// U of the interval, in the controller's unit.
@@ -41,6 +43,8 @@ pub struct Question {
     pub x: f64,
     pub alpha: f64,
     pub cost: f64,
+    /// U without loss and queues: X^α.
+    pub gain: f64,
     /// U if all paths of the connection were full, without loss: an upper bound to scale by.
     pub best: f64,
 }
@@ -50,7 +54,8 @@ struct Agent {
     observer: Observer,
     /// Not answered: plain MPCC steers.
     left_alone: bool,
-    held: bool,
+    /// Round trip of its last record, and when that was; for one that is left alone.
+    last: Option<(u64, u64)>,
 }
 
 /// One simulation under way.
@@ -63,6 +68,8 @@ pub struct Env {
     start: Vec<f64>,
     /// Agents beyond so many of a connection are left alone.
     most: usize,
+    /// Connections that are left to plain MPCC and reported.
+    watched: Vec<usize>,
     /// Payload that each path carries, bytes/s; 0: it varies.
     capacity: Vec<f64>,
 }
@@ -106,8 +113,14 @@ impl Env {
             history,
             start,
             most,
+            watched: Vec::new(),
             capacity,
         })
+    }
+
+    /// Leaves these connections, in the order they start in, to plain MPCC; their intervals are reported, not asked about.
+    pub fn watch(&mut self, connections: &[usize]) {
+        self.watched = connections.to_vec();
     }
 
     /// Goes on to the next question; `None` at the end of the run, or where nobody asks any more.
@@ -135,8 +148,8 @@ impl Env {
         let agent = Agent {
             place,
             observer: Observer::new(self.history),
-            left_alone: place.slot >= self.most,
-            held: false,
+            left_alone: place.slot >= self.most || self.watched.contains(&place.connection),
+            last: None,
         };
         let alone = agent.left_alone;
         match self.agents.iter().position(same) {
@@ -158,25 +171,43 @@ impl Env {
         let state = self.world.shared(place.connection).subflows[place.slot];
         let record = Record::of(&state);
         self.agents[agent].observer.observe(&record_of(&state));
-        if self.agents[agent].left_alone {
+        let watched = self.watched.contains(&place.connection) && place.slot < self.most;
+        if self.agents[agent].left_alone && !watched {
             return None;
         }
-        if !record.asked {
+        if !watched && !record.asked {
             // Shows that somebody is there.
             learned::answer(self.world.shared(place.connection), place.slot, record.rate);
             return None;
         }
-        let [alpha, _, _, unit, ..] = self.world.plan(place.connection).parameters.parameters;
+        let [alpha, beta, gamma, unit, ..] =
+            self.world.plan(place.connection).parameters.parameters;
         let alpha = alpha as f64 / 1000.0;
         let in_unit = |bytes: u64| bytes as f64 * 8.0 / unit.max(1) as f64;
         let total = in_unit(record.rate + state.state[word::OTHERS]).max(1e-9);
-        let utility = learned::utility(&state);
+        let utility = if watched {
+            // The controller keeps no utility of a single interval in this state: the same formula, with the slope
+            // between the mean round trips of this interval and the last one.
+            let now_us = self.world.now() / 1000;
+            let last = self.agents[agent].last.replace((record.rtt_us, now_us));
+            let slope = last.map_or(0.0, |(rtt, at)| {
+                (record.rtt_us as f64 - rtt as f64) / (now_us - at).max(1) as f64
+            });
+            let slope = if slope.abs() < 0.03 { 0.0 } else { slope };
+            let loss = record.lost as f64 / (record.lost + record.delivered).max(1) as f64;
+            let cost = beta as f64 / 1000.0 * loss + gamma as f64 / 1000.0 * slope;
+            libm::pow(total, alpha) - cost * total
+        } else {
+            learned::utility(&state)
+        };
         Some(Question {
             agent,
+            asked: !watched,
             time_s: seconds(self.world.now()),
             record,
             utility,
             x: in_unit(record.rate),
+            gain: libm::pow(total, alpha),
             alpha,
             cost: (libm::pow(total, alpha) - utility) / total,
             best: self.best(place.connection),
@@ -220,7 +251,6 @@ impl Env {
         let shared = self.world.shared(place.connection);
         let rate = shared.subflows[place.slot].state[word::RATE];
         learned::answer(shared, place.slot, stepped(rate, action));
-        self.agents[agent].held = false;
     }
 
     /// Lets an agent's question wait, without a deadline.
@@ -228,7 +258,6 @@ impl Env {
         let place = self.agents[agent].place;
         let state = &mut self.world.shared(place.connection).subflows[place.slot].state;
         state[word::DEADLINE] = u64::MAX;
-        self.agents[agent].held = true;
     }
 
     /// The client asks for no data on the agent's path (MP_PRIO), or for data again.

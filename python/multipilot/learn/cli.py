@@ -1,0 +1,135 @@
+"""``multipilot train``: train an actor for ddpg-mpcc in the simulator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multipilot import console
+from multipilot.console import CANNOT_HERE, fail, say
+
+if TYPE_CHECKING:
+    from multipilot.learn.training import Trainer
+
+ALGORITHMS = ("ddpg", "td3", "twin-average")
+INTERRUPTED = 130
+NEEDS = "training needs JAX: pip install 'multipilot[learn]'"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(help="Train the network that steers ddpg-mpcc, in the simulator; Ctrl-C keeps what was learnt.")
+def train(
+    algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help=" | ".join(ALGORITHMS))] = "ddpg",
+    seed: Annotated[int, typer.Option(help="of networks, noise and paths")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="episodes in every lane")] = 120,
+    lanes: Annotated[int, typer.Option(min=1, help="simulations at once")] = 8,
+    steps: Annotated[int, typer.Option(min=2, help="questions an episode, over both subflows")] = 400,
+    history: Annotated[int, typer.Option(min=1, max=64, help="monitor intervals that the actor sees")] = 4,
+    threads: Annotated[int, typer.Option(min=1, help="of the simulator")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="folder of checkpoint, curve and actor [default: results/train/ALGORITHM-SEED]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the result as one JSON document")] = False,
+) -> None:
+    if algorithm not in ALGORITHMS:
+        fail(f'there is no algorithm "{algorithm}": one of {", ".join(ALGORITHMS)}')
+    try:
+        from multipilot.learn.training import CHECKPOINT, Plan, Trainer
+    except ImportError as error:
+        fail(f"{NEEDS} ({error.name} is missing)", CANNOT_HERE)
+    folder = out or Path("results/train") / f"{algorithm}-{seed}"
+    plan = Plan(algorithm, seed, rounds, lanes, steps, history, threads=threads)
+    checkpoint = folder / CHECKPOINT
+    if resume and not checkpoint.exists():
+        fail(f"{checkpoint} is missing: there is nothing to resume; leave --resume out to begin")
+    if not resume and checkpoint.exists():
+        fail(f"{checkpoint} exists: --resume goes on from it, another --out begins anew")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trainer = Trainer.resume(plan, folder) if resume else Trainer.begin(plan)
+        interrupted = _run(trainer, folder)
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    if not trainer.curve:
+        fail("interrupted in the first round: nothing was learnt yet", INTERRUPTED)
+    document = finish(trainer, folder)
+    if as_json:
+        print(json.dumps(document, indent=1))
+    else:
+        print(document["actor"])
+    if interrupted:
+        fail(f"interrupted after round {trainer.round}: --resume goes on", INTERRUPTED)
+
+
+def _run(trainer: Trainer, folder: Path) -> bool:
+    """Rounds until the plan is done, with a checkpoint after each; whether Ctrl-C ended it."""
+    stop: list[int] = []
+
+    def heed(number: int, _: Any) -> None:
+        stop.append(number)
+        if len(stop) > 1:  # twice: now
+            raise KeyboardInterrupt
+        say("stopping after this round (again: at once)")
+
+    before = signal.signal(signal.SIGINT, heed)
+    try:
+        with console.progress() as progress:
+            task = progress.add_task("training", total=trainer.plan.rounds, completed=trainer.round)
+            while trainer.round < trainer.plan.rounds and not stop:
+                trainer.run_round()
+                trainer.save(folder)
+                last = trainer.curve[-1]
+                if "reward" in last:
+                    text = f"round {trainer.round}: reward {last['reward']:.3f}, loss {last['loss']:.4f}"
+                    progress.console.print(text, markup=False)
+                progress.update(task, completed=trainer.round)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return bool(stop)
+
+
+def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
+    """Writes actor and curve; the document that ``--json`` prints."""
+    from multipilot.learn.curve import curve
+    from multipilot.learn.networks import export
+    from multipilot.learn.training import ACTOR
+
+    plan = trainer.plan
+    made_by = (
+        f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
+        f"--steps {plan.steps} --history {plan.history}"
+    )
+    file = folder / ACTOR
+    export(trainer.state.actor, file, made_by)
+    (folder / "curve.svg").write_text(curve(trainer.curve, f"{plan.algorithm}, seed {plan.seed}"), encoding="utf-8")
+    evaluated = [entry for entry in trainer.curve if "reward" in entry]
+    return {
+        "schema": 1,
+        "algorithm": plan.algorithm,
+        "seed": plan.seed,
+        "rounds": trainer.round,
+        "steps": trainer.curve[-1]["steps"],
+        "actor": str(file),
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "made_by": made_by,
+        "evaluation": evaluated[-1] if evaluated else None,
+        "rows": trainer.curve,
+    }
+
+
+def main() -> None:
+    app(prog_name="multipilot train" if Path(sys.argv[0]).name == "multipilot-train" else None)
+
+
+if __name__ == "__main__":
+    main()
