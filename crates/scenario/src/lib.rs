@@ -11,6 +11,7 @@ mod links;
 mod parse;
 mod print;
 mod radio;
+mod sources;
 mod traffic;
 mod tree;
 mod units;
@@ -131,7 +132,7 @@ pub fn parse(
     let stem = FsPath::new(shown)
         .file_stem()
         .map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
-    let traces = links::Traces::new(read);
+    let traces = sources::Traces::new(read);
     let mut cells = Vec::new();
     for cell in grid::expand(&root)? {
         let mut scenario = parse::scenario(&radio::expand(&cell.root), &stem, &traces)?;

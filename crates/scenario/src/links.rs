@@ -1,9 +1,5 @@
 //! Paths and shared links: the two directions, their rates, losses and queues.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -11,12 +7,10 @@ use indexmap::IndexMap;
 use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
-use crate::model::{
-    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Trace, TraceKind, TransferDirection,
-};
-use crate::radio::{self, Air};
+use crate::model::{Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, TransferDirection};
+use crate::sources::Traces;
+use crate::trace;
 use crate::units::QueueSize;
-use crate::{trace, ReadFile};
 
 pub const PATH_KEYS: &[&str] = &[
     "link", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
@@ -198,6 +192,7 @@ fn direction(
     if let Some(second) = sources.iter().flatten().nth(1) {
         return Err(second.error("stands beside another source of the rate", "one of them"));
     }
+    let over_radio = sources[2].is_some();
     let rate = match sources {
         [Some(field), ..] if matches!(field.string(), Ok("unlimited")) => Rate::Unlimited,
         [Some(field), ..] => Rate::Constant(field.rate()?),
@@ -210,7 +205,12 @@ fn direction(
             return Err(Error::new(common.at, &key, "missing", expected));
         }
     };
-    let delay = get("delay").map_or(Ok(Duration::ZERO), |f| f.duration())?;
+    // A radio's trace states the delay over time; queues are sized by what lies behind the access point.
+    let wired = match over_radio {
+        true => traces.wired_delay(),
+        false => Duration::ZERO,
+    };
+    let delay = get("delay").map_or(Ok(wired), |f| f.duration())?;
     if delay > Duration::from_secs(3600) {
         return Err(get("delay").map_or_else(
             || common.error("", ""),
@@ -235,92 +235,6 @@ fn direction(
         },
         bdp,
     })
-}
-
-/// Trace files, each read once however many cells and directions name it.
-pub(crate) struct Traces<'a> {
-    read: &'a ReadFile<'a>,
-    loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
-    /// That of the scenario which is being read.
-    air: RefCell<Option<Air>>,
-}
-
-impl<'a> Traces<'a> {
-    pub fn new(read: &'a ReadFile<'a>) -> Self {
-        Traces {
-            read,
-            loaded: RefCell::default(),
-            air: RefCell::default(),
-        }
-    }
-
-    /// Runs the radio of the next scenario, unless it is the one that was run last: cells often differ elsewhere.
-    pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
-        let Some(field) = field else {
-            *self.air.borrow_mut() = None;
-            return Ok(());
-        };
-        let (radio, seconds) = (radio::read(&field, self)?, duration.as_secs_f64());
-        if (self.air.borrow().as_ref()).is_some_and(|air| air.is(&radio, seconds)) {
-            return Ok(());
-        }
-        *self.air.borrow_mut() = Some(Air::new(radio, seconds, &field)?);
-        Ok(())
-    }
-
-    /// The radio of the scenario that was read last.
-    pub fn tuned(&self) -> Option<mp_wireless::Radio> {
-        self.air.borrow().as_ref().map(|air| air.radio().clone())
-    }
-
-    fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
-        let air = self.air.borrow();
-        let Some(air) = air.as_ref() else {
-            return Err(field.error("there is no [radio]", "a scenario with that section"));
-        };
-        let (file, steps) = air.steps(field)?;
-        Ok(Arc::new(Trace {
-            file: file.into(),
-            kind: TraceKind::Steps(steps),
-        }))
-    }
-
-    /// Any other file that a scenario names.
-    pub fn file<T>(
-        &self,
-        field: &Field<'_>,
-        expected: &str,
-        parse: impl Fn(&str) -> Result<T, mp_wireless::csv::Problem>,
-    ) -> Result<T, Error> {
-        let file = PathBuf::from(field.string()?);
-        let shown = file.display();
-        let unread = |e: std::io::Error| field.error(format!("cannot read {shown}: {e}"), expected);
-        let content = (self.read)(&file).map_err(unread)?;
-        let bad = |place: String, what: String| Error::new(place, "", what, expected);
-        let text =
-            String::from_utf8(content).map_err(|_| bad(shown.to_string(), "is no text".into()))?;
-        parse(&text).map_err(|p| bad(format!("{shown}:{}", p.line), p.what))
-    }
-
-    fn load(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
-        let file = PathBuf::from(field.string()?);
-        if let Some(trace) = self.loaded.borrow().get(&file) {
-            return Ok(trace.clone());
-        }
-        let content = (self.read)(&file).map_err(|e| {
-            field.error(
-                format!("cannot read {}: {e}", file.display()),
-                "a Mahimahi or CSV trace",
-            )
-        })?;
-        let kind = trace::parse(&file.display().to_string(), &content)?;
-        let trace = Arc::new(Trace {
-            file: file.clone(),
-            kind,
-        });
-        self.loaded.borrow_mut().insert(file, trace.clone());
-        Ok(trace)
-    }
 }
 
 pub(crate) fn loss(field: &Field<'_>) -> Result<Loss, Error> {

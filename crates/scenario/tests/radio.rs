@@ -58,6 +58,7 @@ fn each_link_of_each_device_is_a_path_with_a_trace() {
         };
         assert!(steps.len() > 3 && steps.iter().any(|s| s.rate > 1_000_000_000));
         assert_eq!(path.up, path.down);
+        assert_eq!(path.down.delay.as_millis(), 6, "queues are sized by it");
     }
     let of = |i: usize| &scenario.connections[i];
     assert_eq!(scenario.connections.len(), 3);

@@ -110,10 +110,11 @@ impl<'a> Air<'a> {
         for (index, sample) in samples.iter_mut().enumerate() {
             let held = self.radios[index / timeline.links_per_device].held()
                 [index % timeline.links_per_device];
-            sample.loss = 1.0;
             sample.delay = self.radio.delay;
             sample.ap = held.map(|(ap, _)| ap);
             sample.handoff = held.is_some_and(|(_, ready)| ready > now);
+            // Access points pass on what waits for a device that changes between them; out of reach all is lost.
+            sample.loss = if sample.handoff { 0.0 } else { 1.0 };
         }
         for ap in 0..self.radio.aps.len() {
             let users: Vec<User> = (samples.iter().enumerate())

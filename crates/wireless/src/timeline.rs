@@ -65,7 +65,8 @@ impl Timeline {
                 at: i as f64 * self.interval,
                 rate_mbps: (sample.rate_mbps * 10.0).round() / 10.0,
                 delay: (sample.delay * 1e5).round() / 1e5,
-                loss: sample.loss,
+                // What is lost once in a thousand million packets is not lost.
+                loss: (sample.loss * 1e9).round() / 1e9,
             };
             let same = steps.last().is_some_and(|last| {
                 (last.rate_mbps, last.delay, last.loss) == (step.rate_mbps, step.delay, step.loss)

@@ -1,0 +1,105 @@
+//! What a path's rate comes from beside a number: trace files, the radio, and files that the radio names.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::field::Field;
+use crate::model::{Trace, TraceKind};
+use crate::radio::{self, Air};
+use crate::{trace, ReadFile};
+
+/// Trace files, each read once however many cells and directions name it.
+pub(crate) struct Traces<'a> {
+    read: &'a ReadFile<'a>,
+    loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
+    /// That of the scenario which is being read.
+    air: RefCell<Option<Air>>,
+}
+
+impl<'a> Traces<'a> {
+    pub fn new(read: &'a ReadFile<'a>) -> Self {
+        Traces {
+            read,
+            loaded: RefCell::default(),
+            air: RefCell::default(),
+        }
+    }
+
+    /// Runs the radio of the next scenario, unless it is the one that was run last: cells often differ elsewhere.
+    pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
+        let Some(field) = field else {
+            *self.air.borrow_mut() = None;
+            return Ok(());
+        };
+        let (radio, seconds) = (radio::read(&field, self)?, duration.as_secs_f64());
+        if (self.air.borrow().as_ref()).is_some_and(|air| air.is(&radio, seconds)) {
+            return Ok(());
+        }
+        *self.air.borrow_mut() = Some(Air::new(radio, seconds, &field)?);
+        Ok(())
+    }
+
+    /// The radio of the scenario that was read last.
+    pub fn tuned(&self) -> Option<mp_wireless::Radio> {
+        self.air.borrow().as_ref().map(|air| air.radio().clone())
+    }
+
+    pub fn wired_delay(&self) -> Duration {
+        self.air.borrow().as_ref().map_or(Duration::ZERO, |air| {
+            Duration::from_secs_f64(air.radio().delay)
+        })
+    }
+
+    pub fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
+        let air = self.air.borrow();
+        let Some(air) = air.as_ref() else {
+            return Err(field.error("there is no [radio]", "a scenario with that section"));
+        };
+        let (file, steps) = air.steps(field)?;
+        Ok(Arc::new(Trace {
+            file: file.into(),
+            kind: TraceKind::Steps(steps),
+        }))
+    }
+
+    /// Any other file that a scenario names.
+    pub fn file<T>(
+        &self,
+        field: &Field<'_>,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, mp_wireless::csv::Problem>,
+    ) -> Result<T, Error> {
+        let file = PathBuf::from(field.string()?);
+        let shown = file.display();
+        let unread = |e: std::io::Error| field.error(format!("cannot read {shown}: {e}"), expected);
+        let content = (self.read)(&file).map_err(unread)?;
+        let bad = |place: String, what: String| Error::new(place, "", what, expected);
+        let text =
+            String::from_utf8(content).map_err(|_| bad(shown.to_string(), "is no text".into()))?;
+        parse(&text).map_err(|p| bad(format!("{shown}:{}", p.line), p.what))
+    }
+
+    pub fn load(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
+        let file = PathBuf::from(field.string()?);
+        if let Some(trace) = self.loaded.borrow().get(&file) {
+            return Ok(trace.clone());
+        }
+        let content = (self.read)(&file).map_err(|e| {
+            field.error(
+                format!("cannot read {}: {e}", file.display()),
+                "a Mahimahi or CSV trace",
+            )
+        })?;
+        let kind = trace::parse(&file.display().to_string(), &content)?;
+        let trace = Arc::new(Trace {
+            file: file.clone(),
+            kind,
+        });
+        self.loaded.borrow_mut().insert(file, trace.clone());
+        Ok(trace)
+    }
+}
