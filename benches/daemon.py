@@ -157,8 +157,8 @@ def flaps(binary: Path, seeds: int, seconds: float) -> list[float]:
     """Turns to backup per minute, with a loss at the threshold of suspicion (`awareness.loss.short`)."""
 
     def run(folder: Path, seed: int) -> float:
-        loss = "paths.wifi.loss = 0.0003"
-        seen = emulate(binary, folder, seconds, upload=True, controller="lia", scenario=loss, seed=seed)
+        event = 'events = [{ at = "0s", path = "wifi", loss = 0.0003 }]'
+        seen = emulate(binary, folder, seconds, upload=True, controller="lia", scenario=event, seed=seed)
         return round(sum(flag for _, _, flag in seen["prio"]) * 60 / seconds, 2)
 
     return runs(seeds, run)
