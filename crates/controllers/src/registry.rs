@@ -234,7 +234,7 @@ static CONTROLLERS: [Controller; 14] = [
     },
     Controller {
         name: "ddpg-mpcc",
-        summary: "MPCC whose steps a trained network takes; plain MPCC while it does not answer",
+        summary: "MPCC whose steps a network takes; plain MPCC while it does not answer",
         source: "Pokhrel et al., Future Internet 16(2), 37, 2024",
         kind: Kind::Rate,
         parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 1),
