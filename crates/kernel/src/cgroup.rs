@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Context, Error};
-use crate::mounts;
+use crate::{check, mounts};
 
 const PREFIX: &str = "multipilot-";
 
@@ -21,6 +21,7 @@ pub struct Group {
 impl Group {
     /// Below the calling process's own, whose limits so go on to hold.
     pub fn new() -> Result<Group, Error> {
+        check::check()?;
         let parent = own()?;
         collect(&parent);
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));

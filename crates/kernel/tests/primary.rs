@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
@@ -127,6 +128,12 @@ fn program_process() {
     let Ok(mode) = std::env::var("MULTIPILOT_TEST_PROGRAM") else {
         return;
     };
+    if mode == "group" {
+        let group = Group::new().unwrap();
+        println!("\ngroup {}", group.path().display());
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
     let to = SocketAddr::from((SERVER, PORT));
     let mut stream = match mode.as_str() {
         "bound" => {
@@ -240,6 +247,31 @@ fn without_bpf_the_shim_binds_what_the_program_has_not() {
     let shimmed = |command: &mut Command| preload::start_from(command, &[SECOND]);
     assert_eq!(bench.download_as("plain", shimmed).0, SECOND);
     assert_eq!(bench.download_as("bound", shimmed).0, FIRST);
+}
+
+#[test]
+fn the_group_of_a_killed_process_is_removed_by_the_next() {
+    let Some(_turn) = turn() else { return };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "program_process", "--nocapture"])
+        .env("MULTIPILOT_TEST_PROGRAM", "group")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let path = lines
+        .find_map(|line| line.strip_prefix("group ").map(PathBuf::from))
+        .unwrap();
+    drop(Group::new().unwrap());
+    assert!(path.exists(), "its maker lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(path.exists(), "nobody has looked yet");
+    drop(Group::new().unwrap());
+    assert!(!path.exists());
 }
 
 #[test]
