@@ -14,6 +14,7 @@ mod progress;
 mod radio;
 mod run;
 mod runner;
+mod serve;
 mod signals;
 mod table;
 mod world;
@@ -60,6 +61,8 @@ enum Command {
     Status(daemon::Status),
     /// The same, live and with every subflow
     Top(daemon::Top),
+    /// Tell many devices where their connections should start, and learn from what came of them
+    Serve(serve::Serve),
     /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
     Radio(radio::Radio),
     /// Completions for a shell, to be sourced
@@ -73,8 +76,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    // The daemon has signals of its own.
-    if !matches!(cli.command, Command::Daemon(_)) {
+    // The daemon and the server have signals of their own.
+    if !matches!(cli.command, Command::Daemon(_) | Command::Serve(_)) {
         signals::catch();
     }
     match dispatch(cli.command) {
@@ -101,6 +104,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Down(args) => daemon::down(&args),
         Command::Status(args) => daemon::status(&args),
         Command::Top(args) => daemon::top(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Radio(args) => radio::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -128,6 +128,7 @@ impl Client {
             location: location.to_owned(),
             context: context.clone(),
         };
+        lock(&self.own).note(location);
         if !self.is_away() {
             let question = Question {
                 location: location.to_owned(),

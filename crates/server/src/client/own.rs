@@ -74,6 +74,11 @@ impl Own {
         self.places.back_mut().expect("one was pushed")
     }
 
+    /// A location is asked for: its model will be looked up.
+    pub fn note(&mut self, location: &str) {
+        self.place(location);
+    }
+
     /// Locations that were asked for.
     pub fn locations(&self) -> Vec<String> {
         self.places.iter().map(|p| p.location.clone()).collect()
