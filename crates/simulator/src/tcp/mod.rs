@@ -31,6 +31,7 @@ mod recovery;
 mod rtt;
 mod sender;
 mod timer;
+mod transmit;
 
 pub(crate) use control::record_of;
 pub use control::{Congestion, Kindred, LEARNED};
