@@ -17,7 +17,7 @@ use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::pilot::Pilot;
-use crate::radio::{FileRadio, Radio};
+use crate::radio::{Radio, Radios};
 use crate::status::{self, Status};
 use crate::Error;
 
@@ -111,7 +111,7 @@ struct Daemon {
     news: mpsc::Receiver<()>,
     diag: Diag,
     pilot: Pilot,
-    radio: Option<FileRadio>,
+    radio: Radios,
     calls: mpsc::Receiver<Call>,
     sender: mpsc::Sender<Call>,
     _control: Control,
@@ -185,8 +185,8 @@ impl Daemon {
         for endpoint in endpoints.list()? {
             pilot.take_over(endpoint.address, endpoint.flags.backup);
         }
-        let mut radio = config.radio_file.clone().map(FileRadio::new);
-        pilot.hear(now, radio.as_mut().map(|r| r as &mut dyn Radio));
+        let mut radio = Radios::new(config.radio_file.clone());
+        pilot.hear(now, Some(&mut radio));
         pilot.start(now);
         pilot.again();
         let mut daemon = Daemon {
@@ -279,8 +279,8 @@ impl Daemon {
         match self.diag.subflows() {
             Ok(subflows) => {
                 let now = self.now_us();
-                let radio = self.radio.as_mut().map(|r| r as &mut dyn Radio);
-                if self.pilot.look(now, subflows, radio) {
+                let radio: &mut dyn Radio = &mut self.radio;
+                if self.pilot.look(now, subflows, Some(radio)) {
                     self.busy_until = began + LINGER;
                 }
                 self.trouble(None);
@@ -396,7 +396,7 @@ impl Daemon {
         }
         self.endpoints
             .set_limits(new.subflows, new.add_addr_accepted)?;
-        self.radio = new.radio_file.clone().map(FileRadio::new);
+        self.radio.set_file(new.radio_file.clone());
         let old = std::mem::replace(&mut self.config, new);
         let interfaces = self.links.list().await?;
         let now = self.now_us();

@@ -1,14 +1,10 @@
-//! Received signal strength of interfaces, from wherever it can be had.
+//! Signals from a text file.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Where signals come from.
-pub trait Radio {
-    /// dBm now, `since_start` after the daemon's beginning; `None` where the interface has no known signal.
-    fn signal_dbm(&mut self, interface: &str, since_start: Duration) -> Option<i32>;
-}
+use super::Radio;
 
 /// From a text file that another program keeps up to date, or from a recorded trace. Lines are
 ///
