@@ -14,13 +14,14 @@ from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
 from multipilot.papers import page
 from multipilot.papers.bandit import PAPER as BANDIT
+from multipilot.papers.drones import PAPER as DRONES
 from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
 from multipilot.papers.paper import Paper, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT)}
+PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DRONES)}
 WORLDS = ("sim", "kernel", "both")
 SEEDS, QUICK_SEEDS = 20, 3
 INTERRUPTED = 130
