@@ -224,6 +224,30 @@ variants = [{ controller = \"linux-reno\" }]
     assert_eq!(after.trim(), "add_addr_accepted 0 subflows 2");
 }
 
+/// What the daemon is for. Both downloads are of one run, and the daemon has nothing but its defaults.
+#[test]
+fn after_up_a_download_is_not_slower_than_over_the_better_link_alone() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+get() { curl -s -o /dev/null -w '%{speed_download}' \"$@\" $MULTIPILOT_URL; }
+(unset LD_PRELOAD; get --interface lte > alone)
+mp up --log $PWD/log; get > with
+calm; mp down
+";
+    let scenario = "duration = \"60s\"
+paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\", loss = 0.05 }
+paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"400p\" }
+connections = [{ bytes = \"15MB\", command = \"COMMAND\" }]
+variants = [{ controller = \"linux-reno\" }]
+";
+    emulate(folder.path(), "", scenario, script);
+    let speed = |name: &str| text(folder.path(), name).trim().parse::<f64>().unwrap();
+    let (alone, with) = (speed("alone"), speed("with"));
+    assert!(alone > 1e6, "{alone} bytes/s");
+    assert!(with >= 0.9 * alone, "{with} after {alone} bytes/s");
+}
+
 /// Links that go and come with their routes, as with a DHCP client, and a daemon that is started and ended all the while.
 /// At last the Wi-Fi comes back without its routes, so that its subflow is dead but for the kernel: to have the daemon put
 /// everything back may not cost the other one.

@@ -1,5 +1,7 @@
 //! `multipilot top`: what the daemon sees and does, live.
 
+mod history;
+
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -10,12 +12,17 @@ use mp_daemon::status::Status as Report;
 use super::{ask, status, Socket};
 use crate::outcome::{Failure, Outcome};
 use crate::signals;
+use history::History;
 
 /// Subflows shown at most, those that carry most first.
 const SUBFLOWS: usize = 20;
-/// Alternate screen, no cursor; and back.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// Alternate screen, no cursor, long lines cut off; and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const YELLOW: &str = "\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
 
 #[derive(clap::Args)]
 pub struct Top {
@@ -38,12 +45,14 @@ pub fn main(args: &Top) -> Outcome {
 }
 
 fn show(args: &Top, out: &mut impl Write) -> Outcome {
+    let mut history = History::default();
     while !signals::stopped() {
         let report = status::read(ask(&args.socket.path, Request::Status)?)?;
-        // From the top, each line and then the rest cleared: no flicker.
-        let page = page(&report).replace('\n', "\x1b[K\r\n");
-        let written = write!(out, "\x1b[H{page}\x1b[J").and_then(|()| out.flush());
-        if written.is_err() {
+        history.take_in(&report);
+        if write!(out, "{}", screen(&page(&report, &history)))
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             return Ok(());
         }
         let drawn = Instant::now();
@@ -54,26 +63,55 @@ fn show(args: &Top, out: &mut impl Write) -> Outcome {
     Ok(())
 }
 
-fn page(report: &Report) -> String {
-    let mut out = status::paths(report);
+/// Each line at its place, and then the rest cleared: no flicker, and no scrolling where there are more than the terminal
+/// has.
+fn screen(page: &str) -> String {
+    let mut out = String::new();
+    for (row, line) in page.lines().enumerate() {
+        let _ = write!(out, "\x1b[{};1H{line}\x1b[K", row + 1);
+    }
+    out + "\x1b[J"
+}
+
+fn page(report: &Report, history: &History) -> String {
+    let mut out = String::new();
+    for (row, line) in status::paths(report).lines().enumerate() {
+        // The first two are the daemon's own and an empty one, then come the header and the paths.
+        let priority = row
+            .checked_sub(3)
+            .and_then(|i| report.paths.get(i))
+            .map(|p| p.priority.as_str());
+        let style = match priority {
+            None => BOLD,
+            Some("backup") => YELLOW,
+            Some("off") => DIM,
+            Some(_) => "",
+        };
+        let _ = writeln!(out, "{style}{line}{PLAIN}");
+    }
+    out += &history.rates();
+    out += &history.turns();
     let mut subflows: Vec<_> = report.subflows.iter().collect();
     subflows.sort_by(|a, b| b.rate_mbps.total_cmp(&a.rate_mbps));
     let _ = writeln!(
         out,
-        "\n{:<10} {:<12} {:<24} {:<24} {:>7} {:>8}  is",
+        "\n{BOLD}{:<10} {:<15} {:<24} {:<24} {:>7} {:>8}  is{PLAIN}",
         "connection", "path", "from", "to", "Mbit/s", "RTT ms"
     );
     for s in subflows.iter().take(SUBFLOWS) {
         let path = s.interface.as_deref().unwrap_or("-");
-        let is = if s.backup { "backup" } else { "normal" };
+        let (is, style) = match s.backup {
+            true => ("backup", YELLOW),
+            false => ("normal", ""),
+        };
         let _ = writeln!(
             out,
-            "{:<10x} {path:<12} {:<24} {:<24} {:>7.1} {:>8.1}  {is}",
+            "{style}{:<10x} {path:<15} {:<24} {:<24} {:>7.1} {:>8.1}  {is}{PLAIN}",
             s.token, s.local, s.remote, s.rate_mbps, s.rtt_ms
         );
     }
     if subflows.len() > SUBFLOWS {
         let _ = writeln!(out, "… and {} more", subflows.len() - SUBFLOWS);
     }
-    out + "\nCtrl-C ends this; the daemon goes on\n"
+    out + &format!("\n{DIM}Ctrl-C ends this; the daemon goes on{PLAIN}\n")
 }
