@@ -187,9 +187,9 @@ def _reward_rows(m: Measured) -> Rows:
     found = []
     for name, life in m.lives.items():
         late = mean_of(life.late())
-        found.append(
-            {"policy": name, "mean_reward": float(life.rewards.mean()), "late_reward": late.mean, "half": late.half}
-        )
+        half = None if np.isnan(late.half) else late.half
+        mean = float(life.rewards.mean())
+        found.append({"policy": name, "mean_reward": mean, "late_reward": late.mean, "half": half})
     return found
 
 
@@ -319,8 +319,7 @@ def _systems(m: Measured) -> Section:
     lead = [
         f"A bandit system has the highest throughput in {fastest} of {len(points)} pictures. Latency is the round-trip "
         "time, at the end, of the path that the connection started on. Coupled control (LIA) has "
-        f"{100 * (coupled - 1):+.1f} % throughput against Reno: transfers of up to 4 MB spend most of their lives in "
-        "slow start, where coupling does not act.",
+        f"{100 * (coupled - 1):+.1f} % throughput against Reno.",
     ]
     return Section("fig7", "Figure 7: throughput against latency, five systems", lead, body)
 

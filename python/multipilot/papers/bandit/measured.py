@@ -58,6 +58,8 @@ def _tests(folder: Path, names: tuple[str, ...], columns: dict[str, str]) -> Ite
                 bandwidth = value(row.get("bandwidth_Mbps") or "")
                 placeholder = PLACEHOLDER if "cell_ssRsrp" in row else None
                 told = [value(row.get(column) or "", placeholder) for column in columns.values()]
+                # Some modems report a received power above that of the sender.
+                told = [math.nan if n == "signal_dbm" and v > 0 else v for n, v in zip(columns, told, strict=True)]
                 if bandwidth > 0:
                     yield row.get("user_city_id") or "", bandwidth, told
 

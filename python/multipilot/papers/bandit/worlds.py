@@ -158,7 +158,7 @@ def rows(results: Results) -> list[dict[str, Any]]:
                 if time.n:
                     found.append(
                         {"world": world, "scenario": name, "path_manager": manager, "completion_s": time.mean,
-                         "half": time.half, "runs": time.n}
+                         "half": None if np.isnan(time.half) else time.half, "runs": time.n}
                     )  # fmt: skip
     return found
 

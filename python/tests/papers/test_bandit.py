@@ -1,0 +1,190 @@
+"""Paper bandit: the places are what they claim, the rounds are simulated fairly, the policies are the library's."""
+
+import gzip
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipilot.bandit import PathBandit
+from multipilot.papers import page
+from multipilot.papers.bandit import PAPER, worlds
+from multipilot.papers.bandit.measured import UNKNOWN, load_table, load_tests, value
+from multipilot.papers.bandit.places import FEATURES, generate
+from multipilot.papers.bandit.policies import Life, Stream
+from multipilot.papers.bandit.stream import SIZES, load_or_simulate
+from multipilot.papers.bandit.svm import Svm
+from multipilot.papers.results import Results
+from multipilot.papers.runs import find_scenarios
+from multipilot.stats import mean_of
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+sys.path.insert(0, str(REFERENCE))
+from stream import BATCH, FEATURES as WIDTH, stream  # noqa: E402, I001
+
+
+def test_the_generated_places_keep_to_what_is_published() -> None:
+    places = generate(300)
+    capacity, rtt = (np.concatenate([getattr(p, name) for p in places]) for name in ("capacity", "rtt_ms"))
+    context = np.concatenate([p.context for p in places])
+    assert len(places) == 20
+    assert 0.33 < (capacity[:, 1] > capacity[:, 0]).mean() < 0.47  # 40 %
+    assert 0.13 < (rtt[:, 1] < rtt[:, 0]).mean() < 0.27  # 20 %
+
+    def correlation(feature: str, path: int) -> float:
+        told = context[:, FEATURES.index(feature)]
+        known = np.isfinite(told)
+        return float(np.corrcoef(told[known], capacity[known, path])[0, 1])
+
+    assert 0.10 < correlation("lte.signal_dbm", 1) < 0.35
+    assert 0.10 < correlation("wifi.signal_dbm", 0) < 0.35
+    assert 0.30 < correlation("wifi.link_speed_mbps", 0) < 0.60
+    cqi = [np.isfinite(p.context[:, FEATURES.index("lte.cqi")]).any() for p in places]
+    assert 0 < sum(cqi) < 20, "some modems report no CQI"
+    assert np.array_equal(places[3].capacity, generate(300)[3].capacity)
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("-84;-86", -85.0),
+        (f"{UNKNOWN};-90", -90.0),
+        (str(UNKNOWN), math.nan),
+        ("Added in API level 26", math.nan),
+        ("", math.nan),
+        ("-44;-44;-101", -101.0),
+        ("inf", math.nan),
+    ],
+)
+def test_cells_of_the_tests_and_their_traps(cell: str, expected: float) -> None:
+    assert value(cell, placeholder=-44.0) == pytest.approx(expected, nan_ok=True)
+
+
+def test_radio_tests_are_paired_by_city(tmp_path: Path) -> None:
+    def write(name: str, head: str, lines: list[str]) -> None:
+        with gzip.open(tmp_path / name, "wt") as file:
+            file.write("\n".join([head, *lines]) + "\n")
+
+    write(
+        "wifi5.csv.gz",
+        "user_city_id,bandwidth_Mbps,wifi_rssi,wifi_linkSpeed",
+        ["here,50,-50;-52,433", "here,80,-40,Added in API level 30", "there,10,-70,65"],
+    )
+    write(
+        "4G.csv.gz",
+        "user_city_id,bandwidth_Mbps,cell_dbm,cell_asuLevel,cell_rsrq,cell_rssnr",
+        [f"here,30,-90,50,-9,{UNKNOWN}", "elsewhere,5,-110,30,-15,1"],
+    )
+    here = load_tests(tmp_path, rounds=40)[0]
+    assert here.name == "here"
+    assert set(here.capacity[:, 0]) == {50.0, 80.0}
+    assert set(here.capacity[:, 1]) == {30.0}
+    column = {name: here.context[:, FEATURES.index(name)] for name in FEATURES}
+    assert set(column["wifi.signal_dbm"]) == {-51.0, -40.0}
+    assert np.isnan(column["lte.snr_db"]).all()
+    assert "lte.snr_db" in here.real
+    assert "wifi.rtt_ms" not in here.real
+    with pytest.raises(ValueError, match=r"no tests here; expected wifi4\.csv\.gz"):
+        load_tests(tmp_path / "nowhere", rounds=5)
+
+
+def test_a_table_of_the_papers_schema(tmp_path: Path) -> None:
+    file = tmp_path / "cell-vs-wifi.csv"
+    file.write_text(
+        "location,wifi.capacity_mbps,lte.capacity_mbps,wifi.rtt_ms,lte.cqi\na,10,5,20,9\na,2,,30,8\nb,1,9,,\n"
+    )
+    a, b = load_table(file)
+    assert (a.name, len(a), a.rtt_ms[0, 0]) == ("a", 1, 20.0)
+    assert "lte.cqi" in a.real
+    assert math.isnan(b.context[0, FEATURES.index("lte.cqi")])
+    file.write_text("location\nx\n")
+    with pytest.raises(ValueError, match=r"no column wifi\.capacity_mbps, lte\.capacity_mbps"):
+        load_table(file)
+
+
+def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path) -> None:
+    place = generate(8)[2]  # LTE is mostly faster there
+    outcomes = load_or_simulate(place, tmp_path)
+    assert outcomes is not None
+    assert list(outcomes.size) == [*SIZES, *SIZES]
+    faster = outcomes.place.capacity.argmax(axis=1)
+    single = outcomes.mbps("single")
+    # Over one path alone a megabyte and more goes faster where the link is faster, by far.
+    for t in range(8):
+        if outcomes.size[t] >= 1_000_000 and place.capacity[t].max() > 2 * place.capacity[t].min():
+            assert single[t, faster[t]] > single[t, 1 - faster[t]]
+    assert (outcomes.completion_s["fullmesh", "reno"] <= outcomes.completion_s["single", "reno"] * 1.05).mean() > 0.8
+    assert outcomes.rewards().shape == (8, 2)
+    again = load_or_simulate(place, tmp_path, recall=True)
+    assert again is not None
+    assert np.array_equal(again.completion_s["fullmesh", "lia"], outcomes.completion_s["fullmesh", "lia"])
+    assert load_or_simulate(generate(9)[2], tmp_path, recall=True) is None
+
+
+def test_the_oracle_never_regrets_and_no_policy_beats_it() -> None:
+    rng = np.random.default_rng(1)
+    rewards = rng.random((400, 2)) < 0.5
+    number = np.arange(400)
+    played = Stream(rng.normal(size=(400, len(FEATURES))), rewards, number % 2, number // 2)
+    assert Life.of(played, "oracle", 3).regret[:, -1].tolist() == [0]
+    chosen = Life.of(played, "active-explorer", 2)
+    assert chosen.arms.shape == (2, 400)
+    assert (chosen.regret[:, -1] > 0).all()
+    assert chosen.cumulative().shape == (2, 8)
+
+
+def test_the_shipped_svm_knows_the_faster_path_better_than_chance() -> None:
+    places = generate(60, seed=5)
+    context, capacity = (np.concatenate([getattr(p, name) for p in places]) for name in ("context", "capacity"))
+    better, both = Svm.shipped().decide(context)
+    assert (better == capacity.argmax(axis=1)).mean() > 0.65
+    assert 0.3 < both.mean() < 1
+
+
+#: Policies as the library has them: its own active heuristic, no steps between refits.
+SAME = {
+    "epsilon-greedy": {},
+    "bootstrapped-ucb": {},
+    "adaptive-greedy": {},
+    "explore-first": {},
+    "adaptive-active-greedy": {"policy": {"otherwise": "active-squared"}},
+    "active-explorer": {"policy": {"by": "active-squared"}},
+}
+
+
+@pytest.mark.parametrize("policy", SAME)
+def test_mean_rewards_are_those_of_contextualbandits(policy: str) -> None:
+    kept = json.loads((REFERENCE / "contextualbandits.json").read_text(encoding="utf-8"))["mean_reward"][policy]
+    names = [f"x{i}" for i in range(WIDTH)]
+    differences = []
+    for seed, reference in enumerate(kept, start=1):
+        x, rewards = stream(seed)
+        settings = {**SAME[policy], "incremental": False, "refit_every": BATCH}
+        bandit = PathBandit(policy, arms=["0", "1"], features=names, seed=seed, settings=settings)
+        # The library's first batch is random, and its policies do not count it.
+        first = np.random.default_rng(seed).integers(2, size=len(x))[:BATCH]
+        bandit.partial_fit(x[:BATCH], list(first), list(rewards[np.arange(BATCH), first]))
+        arms = np.concatenate([first, bandit.play(x[BATCH:], rewards[BATCH:])])
+        differences.append(float(rewards[np.arange(len(x)), arms].mean()) - reference)
+    found = mean_of(differences)
+    assert abs(found.mean) + found.half < 0.01, f"{found.mean:+.4f} ± {found.half:.4f}"
+
+
+def test_the_scenarios_are_those_that_the_generator_writes(tmp_path: Path) -> None:
+    worlds.write(tmp_path)
+    shipped = find_scenarios("bandit")
+    assert {f.name for f in shipped.glob("*.toml")} == {f.name for f in tmp_path.iterdir()}
+    for file in tmp_path.iterdir():
+        assert file.read_text() == (shipped / file.name).read_text(), f"python -m {worlds.__name__} {shipped}"
+
+
+def test_the_page_stands_without_any_measurement() -> None:
+    found = Results()
+    html = page.render(
+        PAPER.name, PAPER.title, PAPER.source, PAPER.summary(found), "facts", [i.show(found) for i in PAPER.items]
+    )
+    assert all(f'id="{item.name}"' in html for item in PAPER.items)
+    assert all(item.rows(found) == [] for item in PAPER.items)
