@@ -7,9 +7,12 @@
 
 pub mod actor;
 pub mod awareness;
+pub mod balance;
 pub mod bandit;
+pub mod cloning;
 pub mod path_manager;
 pub mod scheduler;
+pub mod super_arm;
 
 /// Subflows of one connection at most (`MPTCP_PM_ADDR_MAX` of Linux, `MP_MAX_SUBFLOWS` of the controllers).
 pub const MAX_SUBFLOWS: usize = 8;

@@ -1,0 +1,359 @@
+//! Delay balancing: how many of W packets each link should carry so that the last one arrives as early as it can.
+//!
+//! With D_i the delay of link i and P_i^m the time between the acknowledgements of its packets m − 1 and m, a block is there
+//! after T(w) = max_i (D_i + Σ_{m≤w_i} P_i^m). The sums are taken for normal (equation 8):
+//!
+//! ```text
+//! P_i(w) ≈ γ_i·w + u_i(w)·N(0, 1)        u_i(w) = √(w·r_0 + 2 Σ_{k<w} (w − k)·r_k)
+//! P(T > τ) = 1 − Π Φ((τ − D_i − γ_i·w_i) / u_i(w_i))
+//! ```
+//!
+//! with γ_i their mean and r_k their autocovariances over the last 200 packets. [`balance`] equalises D_i + γ_i·w_i by
+//! bisection on τ and then moves single packets while that lowers E[T].
+
+use std::collections::VecDeque;
+
+/// Packets whose inter-ACK times are kept.
+pub const MEMORY: usize = 200;
+/// Autocovariances at longer lags are estimates from few pairs, and count as 0.
+const LAGS: usize = 16;
+/// Standard deviations beyond which a normal distribution ends for us.
+const REACH: f64 = 6.0;
+/// Intervals of Simpson's rule over each part of a maximum's distribution.
+const STEPS: usize = 32;
+
+/// What is known of a link.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Link {
+    /// D: until the first packet is there, µs.
+    pub delay_us: f64,
+    /// γ: mean time between acknowledgements, µs.
+    pub pace_us: f64,
+    /// r_0, r_1, …: autocovariances of those times, µs².
+    pub covariance: Vec<f64>,
+}
+
+impl Link {
+    /// Mean arrival of the last of `packets`, µs.
+    fn mean(&self, packets: u32) -> f64 {
+        self.delay_us + self.pace_us * f64::from(packets)
+    }
+
+    /// u(w), µs.
+    fn spread(&self, packets: u32) -> f64 {
+        let w = f64::from(packets);
+        let lagged = self.covariance.iter().enumerate().skip(1);
+        let pairs: f64 = lagged
+            .take_while(|(k, _)| *k < packets as usize)
+            .map(|(k, r)| (w - k as f64) * r)
+            .sum();
+        let own = w * self.covariance.first().copied().unwrap_or(0.0);
+        libm::sqrt((own + 2.0 * pairs).max(0.0))
+    }
+}
+
+/// How a block is split, and when it is expected to be there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Balance {
+    /// w: packets by link.
+    pub packets: Vec<u32>,
+    /// E[T], µs: the target delay τ* of LD-MPSP.
+    pub expected_us: f64,
+}
+
+fn phi(z: f64) -> f64 {
+    0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
+}
+
+/// E[T] of a split, µs. A link without packets delays nothing.
+pub fn expected(links: &[Link], packets: &[u32]) -> f64 {
+    let used = || {
+        let pairs = links.iter().zip(packets).filter(|(_, w)| **w > 0);
+        pairs.map(|(l, &w)| (l.mean(w), l.spread(w)))
+    };
+    let low = used().map(|(m, u)| m - REACH * u).fold(0.0, f64::max);
+    let high = used().map(|(m, u)| m + REACH * u).fold(0.0, f64::max);
+    if high <= low {
+        return high;
+    }
+    // E[T] = high − ∫ P(T ≤ τ) dτ, for T lies between the two.
+    let below = |at: f64| -> f64 {
+        used()
+            .map(|(m, u)| match u > 0.0 {
+                true => phi((at - m) / u),
+                false => f64::from(u8::from(at >= m)),
+            })
+            .product()
+    };
+    // Each link's own range apart: one that varies little is a step to one that varies much.
+    let mut ends: Vec<f64> = used()
+        .flat_map(|(m, u)| [m - REACH * u, m + REACH * u])
+        .filter(|end| *end > low && *end < high)
+        .chain([low, high])
+        .collect();
+    ends.sort_by(f64::total_cmp);
+    let simpson = |from: f64, to: f64| {
+        let h = (to - from) / STEPS as f64;
+        let weight = |i: usize| match i {
+            0 | STEPS => 1.0,
+            i if i % 2 == 1 => 4.0,
+            _ => 2.0,
+        };
+        let sum: f64 = (0..=STEPS)
+            .map(|i| weight(i) * below(from + h * i as f64))
+            .sum();
+        sum * h / 3.0
+    };
+    high - ends.windows(2).map(|w| simpson(w[0], w[1])).sum::<f64>()
+}
+
+/// Splits `total` packets. Links whose pace is no positive number carry nothing; with none left, all goes to the first.
+pub fn balance(links: &[Link], total: u32) -> Balance {
+    let usable = |l: &Link| l.pace_us > 0.0 && l.pace_us.is_finite() && l.delay_us.is_finite();
+    let mut packets = vec![0u32; links.len()];
+    let open: Vec<usize> = (0..links.len()).filter(|&i| usable(&links[i])).collect();
+    if open.is_empty() || total == 0 {
+        if let Some(first) = packets.first_mut() {
+            *first = total;
+        }
+        return Balance {
+            expected_us: expected(links, &packets),
+            packets,
+        };
+    }
+    let share = |i: usize, tau: f64| ((tau - links[i].delay_us) / links[i].pace_us).max(0.0);
+    let carried = |tau: f64| open.iter().map(|&i| share(i, tau)).sum::<f64>();
+    let (mut low, mut high) = (
+        0.0,
+        open.iter()
+            .map(|&i| links[i].mean(total))
+            .fold(0.0, f64::max),
+    );
+    for _ in 0..60 {
+        let tau = 0.5 * (low + high);
+        match carried(tau) < f64::from(total) {
+            true => low = tau,
+            false => high = tau,
+        }
+    }
+    for &i in &open {
+        packets[i] = (share(i, low).floor() as u32).min(total);
+    }
+    round(links, &open, &mut packets, total);
+    descend(links, &open, &mut packets);
+    Balance {
+        expected_us: expected(links, &packets),
+        packets,
+    }
+}
+
+/// Hands out what rounding down left over, each packet where it arrives first.
+fn round(links: &[Link], open: &[usize], packets: &mut [u32], total: u32) {
+    let mut left = total.saturating_sub(packets.iter().sum());
+    while left > 0 {
+        let next = |i: usize| links[i].mean(packets[i] + 1);
+        let best = open
+            .iter()
+            .copied()
+            .min_by(|&a, &b| next(a).total_cmp(&next(b)));
+        packets[best.expect("a link is open")] += 1;
+        left -= 1;
+    }
+}
+
+/// Moves packets from link to link while that lowers E[T]: links that vary much should carry less.
+fn descend(links: &[Link], open: &[usize], packets: &mut [u32]) {
+    let mut now = expected(links, packets);
+    loop {
+        let mut best: Option<(f64, usize, usize, u32)> = None;
+        for &from in open {
+            for &to in open.iter().filter(|&&to| to != from) {
+                // Also all at once: a link that is hardly used may be better left.
+                for some in [1, packets[from]] {
+                    if packets[from] < some || some == 0 {
+                        continue;
+                    }
+                    packets[from] -= some;
+                    packets[to] += some;
+                    let then = expected(links, packets);
+                    packets[from] += some;
+                    packets[to] -= some;
+                    if then < best.map_or(now, |b| b.0) - 1e-9 {
+                        best = Some((then, from, to, some));
+                    }
+                }
+            }
+        }
+        let Some((then, from, to, some)) = best else {
+            return;
+        };
+        packets[from] -= some;
+        packets[to] += some;
+        now = then;
+    }
+}
+
+/// The times between a link's acknowledgements, the last 200.
+#[derive(Debug, Clone, Default)]
+pub struct Pace {
+    times_us: VecDeque<f64>,
+}
+
+impl Pace {
+    /// `packets` were acknowledged within so many µs.
+    pub fn observe(&mut self, elapsed_us: f64, packets: u32) {
+        let each = elapsed_us / f64::from(packets.max(1));
+        for _ in 0..packets.min(MEMORY as u32) {
+            if self.times_us.len() == MEMORY {
+                self.times_us.pop_front();
+            }
+            self.times_us.push_back(each);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.times_us.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.times_us.is_empty()
+    }
+
+    /// The link that these times make of a delay, µs.
+    pub fn link(&self, delay_us: f64) -> Link {
+        let n = self.times_us.len();
+        let mean = self.times_us.iter().sum::<f64>() / n.max(1) as f64;
+        let covariance = |k: usize| {
+            let later = self.times_us.iter().skip(k);
+            let pairs = self.times_us.iter().zip(later);
+            pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / n.max(1) as f64
+        };
+        Link {
+            delay_us,
+            pace_us: mean,
+            covariance: (0..LAGS.min(n)).map(covariance).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn link(delay_us: f64, pace_us: f64, deviation_us: f64) -> Link {
+        Link {
+            delay_us,
+            pace_us,
+            covariance: vec![deviation_us * deviation_us],
+        }
+    }
+
+    /// Every split there is.
+    fn brute(links: &[Link], total: u32) -> f64 {
+        fn rest(links: &[Link], packets: &mut Vec<u32>, left: u32, best: &mut f64) {
+            if packets.len() + 1 == links.len() {
+                packets.push(left);
+                *best = best.min(expected(links, packets));
+                packets.pop();
+                return;
+            }
+            for w in 0..=left {
+                packets.push(w);
+                rest(links, packets, left - w, best);
+                packets.pop();
+            }
+        }
+        let mut best = f64::INFINITY;
+        rest(links, &mut Vec::new(), total, &mut best);
+        best
+    }
+
+    #[test]
+    fn links_without_noise_end_together() {
+        let links = [link(10_000.0, 100.0, 0.0), link(20_000.0, 50.0, 0.0)];
+        let balance = balance(&links, 500);
+        // 10,000 + 100 w = 20,000 + 50 (500 − w) at w = 233⅓; with 234 on the first it would be 33,400 µs.
+        assert_eq!(balance.packets, [233, 267]);
+        assert_eq!(balance.expected_us, 33_350.0);
+    }
+
+    #[test]
+    fn a_far_link_is_left_out_of_a_small_block() {
+        let links = [link(1_000.0, 100.0, 10.0), link(90_000.0, 10.0, 10.0)];
+        assert_eq!(balance(&links, 20).packets, [20, 0]);
+    }
+
+    #[test]
+    fn noise_costs_a_link_packets() {
+        let calm = balance(&[link(0.0, 100.0, 0.0), link(0.0, 100.0, 0.0)], 40);
+        assert_eq!(calm.packets, [20, 20]);
+        let noisy = balance(&[link(0.0, 100.0, 5.0), link(0.0, 100.0, 300.0)], 40);
+        assert!(noisy.packets[1] < 20, "{noisy:?}");
+        assert!(noisy.expected_us > calm.expected_us);
+    }
+
+    #[test]
+    fn the_spread_of_a_sum_counts_covariances() {
+        let link = Link {
+            covariance: vec![4.0, 1.0, 0.5],
+            ..link(0.0, 1.0, 0.0)
+        };
+        // w = 4: 4·4 + 2 (3·1 + 2·0.5) = 24
+        assert!((link.spread(4) - 24f64.sqrt()).abs() < 1e-12);
+        assert_eq!(link.spread(1), 2.0);
+        assert_eq!(link.spread(0), 0.0);
+    }
+
+    #[test]
+    fn the_maximum_of_two_normals_is_as_known() {
+        // E[max(X, Y)] of two equal normals is μ + σ/√π.
+        let two = [link(900.0, 100.0, 10.0), link(900.0, 100.0, 10.0)];
+        let known = 1000.0 + 10.0 / std::f64::consts::PI.sqrt();
+        assert!((expected(&two, &[1, 1]) - known).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_pace_is_measured_from_acknowledgements() {
+        let mut pace = Pace::default();
+        for i in 0..300 {
+            pace.observe(if i % 2 == 0 { 80.0 } else { 120.0 }, 1);
+        }
+        pace.observe(400.0, 4);
+        let link = pace.link(5_000.0);
+        assert_eq!(pace.len(), MEMORY);
+        assert!((link.pace_us - 100.0).abs() < 1e-9);
+        assert!(
+            (link.covariance[0] - 392.0).abs() < 1.0,
+            "{:?}",
+            link.covariance[0]
+        );
+        assert!(link.covariance[1] < 0.0, "fast and slow take turns");
+    }
+
+    #[test]
+    fn nonsense_is_not_divided_by() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let links = [link(1.0, bad, 1.0), link(1.0, 10.0, 1.0)];
+            assert_eq!(balance(&links, 7).packets, [0, 7]);
+            assert_eq!(balance(&links[..1], 7).packets, [7]);
+        }
+        assert_eq!(balance(&[], 7).packets, Vec::<u32>::new());
+        assert_eq!(balance(&[link(1.0, 1.0, 1.0)], 0).packets, [0]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn as_good_as_trying_every_split(
+            links in prop::collection::vec((0.0..5_000.0f64, 20.0..400.0f64, 0.0..200.0f64), 2..4), total in 1u32..24,
+        ) {
+            let links: Vec<Link> = links.into_iter().map(|(d, g, s)| link(d, g, s)).collect();
+            let found = balance(&links, total);
+            prop_assert_eq!(found.packets.iter().sum::<u32>(), total);
+            let best = brute(&links, total);
+            prop_assert!(found.expected_us <= best * 1.002 + 1e-6, "{} against {}", found.expected_us, best);
+        }
+    }
+}
