@@ -157,10 +157,9 @@ BALIA = (
     "the stock scheduler sees a fast path and gives it data by the megabyte; after the first losses BALIA's "
     "window there falls to two to five packets, and what was handed over leaves at 2 to 4 Mbit/s. The stream "
     "waits for it, the receive window closes, and the clean LTE stands still in the middle of its slow start. "
-    "Sparing the Wi-Fi alone then comes too late, for a backup subflow still has to deliver what it holds. So in "
-    "the simulator loss awareness also closes that subflow and opens a new one as backup, and the data go "
-    "elsewhere; on the kernel the daemon only spares it. With buffers that grow as they are used, less is handed "
-    "over.",
+    "Sparing the Wi-Fi then comes too late, for a backup subflow still has to deliver what it holds; and while the "
+    "LTE stands still, nobody has seen what it could carry, so that awareness may even spare the wrong path. With "
+    "buffers that grow as they are used, less is handed over.",
     "The second is the coupling. BALIA lets the LTE grow by x/(Σx)² of what all paths carry and cut a window by "
     "up to three quarters where another path is faster. A window lost before the loss elsewhere is proven comes "
     "back by less than a packet a round trip of 90 ms: some 300 packets need half a minute. No choice of paths "
