@@ -230,7 +230,15 @@ impl TwoPaths {
     /// Runs the command on the host; returns its output, and from which path each of its connections started.
     fn run(&self, arguments: &[&str], state: &Path) -> (Output, Vec<u8>) {
         let namespace = File::open(format!("/run/netns/{}", self.server.0)).unwrap();
-        let bind = || TcpListener::bind("10.99.0.1:5001").unwrap();
+        // A child that another test is starting may still hold the listener of the run before, until it becomes its program.
+        let bind = || loop {
+            match TcpListener::bind("10.99.0.1:5001") {
+                Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                bound => break bound.unwrap(),
+            }
+        };
         let listener = mp_kernel::choose::inside(namespace.as_fd(), bind).unwrap();
         listener.set_nonblocking(true).unwrap();
         let done = AtomicBool::new(false);

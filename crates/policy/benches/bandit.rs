@@ -43,7 +43,7 @@ fn main() {
         };
         let update = |b: &mut Bandit, i: usize| {
             let x = &contexts[i % contexts.len()];
-            b.update(x, i % 2, i % 3 == 0);
+            b.update(x, i % 2, i.is_multiple_of(3));
         };
         (0..REMEMBERED).for_each(|i| update(&mut bandit, i));
         bandit.refit();

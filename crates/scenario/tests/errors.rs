@@ -62,7 +62,7 @@ fn top_level() {
     assert_eq!(
         message("durration = '5s'"),
         "bad.toml:1:1: durration: unknown key (did you mean \"duration\"?); expected one of name, title, description, \
-         duration, seed, sample_interval, segment_train, mss, buffers, links, paths, connections, events, variants, grid, cases"
+         duration, seed, sample_interval, segment_train, mss, buffers, links, paths, connections, events, variants, grid, cases, radio"
     );
     assert_eq!(message("duration = 30\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:12: duration: 30 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     assert_eq!(message("duration = '0s'\n[paths.a]\nrate = '1Mbit'"), "bad.toml:1:12: duration: is zero; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
@@ -104,7 +104,7 @@ fn paths() {
         "delay = '2h'",
         "1:9: paths.wifi.delay: is above an hour; expected less",
     );
-    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rate, trace, delay, jitter, reorder, loss, queue, down, up");
+    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rate, trace, radio, delay, jitter, reorder, loss, queue, down, up");
     check("up = { rate = '0Mbit' }", "1:15: paths.wifi.up.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("up = { rate = '5Mb' }", "1:15: paths.wifi.up.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check(
@@ -113,7 +113,7 @@ fn paths() {
     );
     check(
         "trace = 'x.mahi'",
-        "1:9: paths.wifi.trace: stands beside a rate; expected either of them",
+        "1:9: paths.wifi.trace: stands beside another source of the rate; expected one of them",
     );
     check("up.trace = 'x.mahi'", "1:12: paths.wifi.up.trace: cannot read x.mahi: entity not found; expected a Mahimahi or CSV trace");
     check(

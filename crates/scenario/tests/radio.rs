@@ -127,7 +127,7 @@ rate = "20Mbit"
 #[test]
 fn says_what_is_wrong_and_where() {
     let with = |from: &str, to: &str| error(&ORBIT.replace(from, to));
-    assert!(with("chains = 4", "chain = 4").contains("radio.chain: unknown key, did you mean"));
+    assert!(with("chains = 4", "chain = 4").contains("radio.chain: unknown key (did you mean"));
     assert!(with("at = [40, 0, 5]", "at = [40, 0]").contains("has 2 numbers"));
     assert!(with("speed_mps = 15", "").contains("speed_mps: missing"));
     assert!(with("chains = 4", "interval = 5").contains("5 has no unit"));
@@ -148,7 +148,7 @@ fn says_what_is_wrong_and_where() {
         "{ORBIT}[paths.x]\nradio = {{ device = \"drone\" }}\n"
     ));
     assert!(
-        nobody.contains("there is no device \"drone\", did you mean"),
+        nobody.contains("there is no device \"drone\" (did you mean"),
         "{nobody}"
     );
 }

@@ -131,7 +131,7 @@ pub fn check_context(context: &Context, known: &[String]) -> Result<(), String> 
             let hint = mp_scenario::did_you_mean(&shown, known.iter().map(String::as_str));
             return Err(format!("context: {shown:?} is no feature{hint}"));
         }
-        if value.is_some_and(|v| !(v.abs() <= LARGEST)) {
+        if value.is_some_and(|v| v.is_nan() || v.abs() > LARGEST) {
             return Err(format!(
                 "context.{name}: expected a number within ±1e9, or null"
             ));

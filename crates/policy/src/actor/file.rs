@@ -73,11 +73,6 @@ pub(super) fn read(text: &str) -> Result<Actor, Error> {
             )));
         }
         let weights = layer.weights.concat();
-        if !weights.iter().chain(&layer.bias).all(|x| x.is_finite()) {
-            return Err(Error(format!(
-                "layer {k} holds a number that is not finite: its training diverged; {again}"
-            )));
-        }
         let activation = match layer.activation.as_str() {
             "relu" => Activation::Relu,
             "tanh" => Activation::Tanh,

@@ -26,6 +26,9 @@ pub const LARGEST_STEP: f32 = 0.1;
 /// A peak of the delivery rate is forgotten by so much an interval, for capacity may go down for good.
 const PEAK_MEMORY: f32 = 0.995;
 
+/// Round trips that differ by less differ by chance (interrupts, schedulers, tunnels): not by a queue, µs.
+const NO_QUEUE_US: u64 = 2_000;
+
 /// What a monitor interval showed of one subflow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
@@ -82,7 +85,7 @@ impl Observer {
         let frame = [
             // One half: as much as ever was delivered.
             unit(record.rate as f32 / (2.0 * self.peak)),
-            unit(shortest as f32 / record.rtt_us.max(1) as f32),
+            unit(shortest.saturating_add(NO_QUEUE_US) as f32 / record.rtt_us.max(1) as f32),
             unit(record.lost as f32 / (record.lost + record.delivered).max(1) as f32),
         ];
         if self.frames.is_empty() {

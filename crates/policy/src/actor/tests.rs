@@ -30,7 +30,7 @@ fn observations_are_ratios_newest_first() {
     // 900 kB/s were delivered
     assert_eq!(
         observer.observe(&record()),
-        [1.0 / 1.8, 0.8, 0.1, 1.0 / 1.8, 0.8, 0.1]
+        [1.0 / 1.8, 0.84, 0.1, 1.0 / 1.8, 0.84, 0.1]
     );
     let second = Record {
         lost: 0,
@@ -39,7 +39,7 @@ fn observations_are_ratios_newest_first() {
     };
     let seen = observer.observe(&second).to_vec();
     assert_eq!(seen[1..3], [1.0, 0.0]);
-    assert_eq!(seen[3..], [1.0 / 1.8, 0.8, 0.1]);
+    assert_eq!(seen[3..], [1.0 / 1.8, 0.84, 0.1]);
     assert_eq!(observer.latest(), seen);
 }
 
@@ -71,7 +71,7 @@ fn what_is_no_actor_is_refused_in_a_line() {
     let cases = [
         ("{", "no actor file"),
         (&TINY.replace("[0.25]", "[NaN]"), "no actor file"),
-        (&TINY.replace("[0.25]", "[1e39]"), "not finite"),
+        (&TINY.replace("[0.25]", "[1e39]"), "out of range"),
         (
             &TINY.replace("\"version\": 1", "\"version\": 2"),
             "version 2",

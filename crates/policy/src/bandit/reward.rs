@@ -27,6 +27,8 @@ impl Default for Thresholds {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     thresholds: Thresholds,
+    #[serde(default)]
+    slack: f64,
     throughput: Median,
     latency: Median,
 }
@@ -37,6 +39,12 @@ impl Judge {
             thresholds,
             ..Judge::default()
         }
+    }
+
+    /// Forgives what misses a threshold by less than this part of it. Where nearly all connections start on one path, half
+    /// of them are below their own median: without slack the better path would look no better than chance.
+    pub fn with_slack(self, slack: f64) -> Judge {
+        Judge { slack, ..self }
     }
 
     /// Throughput (Mbit/s) and latency (ms) that a connection has to reach now; `None` while nothing is known.
@@ -55,9 +63,10 @@ impl Judge {
         if !throughput_mbps.is_finite() || !latency_ms.is_finite() {
             return false;
         }
-        let reward = self
-            .thresholds()
-            .is_none_or(|(rate, delay)| throughput_mbps >= rate && latency_ms <= delay);
+        let slack = self.slack;
+        let reward = self.thresholds().is_none_or(|(rate, delay)| {
+            throughput_mbps >= rate * (1.0 - slack) && latency_ms <= delay * (1.0 + slack)
+        });
         if let Thresholds::RunningMedian { window } = self.thresholds {
             self.throughput.observe(throughput_mbps, window);
             self.latency.observe(latency_ms, window);
@@ -113,6 +122,14 @@ mod tests {
         assert!(!judge.judge(10.0, 50.1));
         assert!(!judge.judge(f64::NAN, 1.0));
         assert!(!judge.judge(f64::INFINITY, 1.0));
+    }
+
+    #[test]
+    fn slack_forgives_a_little() {
+        let mut judge = Judge::new(Thresholds::RunningMedian { window: 5 }).with_slack(0.25);
+        judge.judge(4.0, 100.0);
+        assert!(judge.judge(3.0, 125.0));
+        assert!(!judge.judge(2.5, 100.0));
     }
 
     #[test]

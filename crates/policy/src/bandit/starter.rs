@@ -6,6 +6,8 @@ use super::{Bandit, Decision, Invalid, Settings};
 
 /// What one connection more counts in the memory of what a path was like.
 const GAIN: f64 = 0.3;
+/// What connections over one path differ by, by chance.
+const SLACK: f64 = 0.25;
 
 /// A bandit, the judge of its outcomes, and what connections have seen of each path so far.
 #[derive(Debug, Clone)]
@@ -20,7 +22,7 @@ impl Starter {
     pub fn new(settings: Settings, paths: &[&str], seed: u64) -> Result<Starter, Invalid> {
         let features = context::names(paths.iter().copied());
         let bandit = Bandit::new(settings, paths.iter().copied(), features, seed)?;
-        Ok(Starter::resume(bandit, Judge::default()))
+        Ok(Starter::resume(bandit, Judge::default().with_slack(SLACK)))
     }
 
     /// With what was learnt before.

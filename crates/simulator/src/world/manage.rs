@@ -120,7 +120,10 @@ impl World<'_> {
             return;
         }
         let primary = connection.paths.iter().position(|p| p.primary);
-        connection.unannounced = ((1 << connection.paths.len()) - 1) & !(1 << primary.unwrap_or(0));
+        // More addresses than bits are not told, and no connection has so many subflows.
+        let told = connection.paths.len().min(32);
+        let first = 1u32.checked_shl(primary.unwrap_or(0) as u32).unwrap_or(0);
+        connection.unannounced = (u32::MAX >> (32 - told)) & !first;
         connection.announce_tries = 0;
         self.announce_again(owner);
     }
@@ -140,7 +143,7 @@ impl World<'_> {
         connection.announce_at = self.net.now + (rto << connection.announce_tries);
         connection.announce_tries += 1;
         let (paths, missing) = (connection.paths.len(), connection.unannounced);
-        for path in (0..paths).filter(|path| missing >> path & 1 == 1) {
+        for path in (0..paths.min(32)).filter(|path| missing >> path & 1 == 1) {
             self.send_address(first, path, false);
         }
         self.arm_connection(owner);
