@@ -60,7 +60,7 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
         let owner = format!("variant \"{}\"", variant.name);
         controller(&variant.controller, &owner, world)?;
         parameters(variant, &owner)?;
-        path_manager(&variant.path_manager, &owner)?;
+        path_manager(&variant.path_manager, &owner, world)?;
         scheduler(&variant.scheduler, &owner, world)?;
     }
     for connection in &scenario.connections {
@@ -78,7 +78,9 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
             )));
         }
         own.iter().try_for_each(|n| controller(n, &owner, world))?;
-        manager.iter().try_for_each(|n| path_manager(n, &owner))?;
+        manager
+            .iter()
+            .try_for_each(|n| path_manager(n, &owner, world))?;
         own_scheduler
             .iter()
             .try_for_each(|n| scheduler(n, &owner, world))?;
@@ -143,12 +145,16 @@ fn parameters(variant: &Variant, owner: &str) -> Outcome {
     }
 }
 
-fn path_manager(name: &str, owner: &str) -> Outcome {
+fn path_manager(name: &str, owner: &str, world: World) -> Outcome {
     let known = path_managers();
-    if known.contains(&name) {
-        Ok(())
-    } else {
-        Err(unknown("path manager", name, owner, &known))
+    if !known.contains(&name) {
+        return Err(unknown("path manager", name, owner, &known));
+    }
+    match world {
+        World::Kernel if name.starts_with("ms-ucb") => Err(Failure::Unable(format!(
+            "{owner}: path manager \"{name}\": only the simulator has it so far; leave it out, or use --world sim"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@
 mod aware;
 mod backup;
 mod fullmesh;
+mod ms_ucb;
 mod ndiffports;
 mod single;
 #[cfg(test)]
@@ -15,10 +16,12 @@ mod tests;
 pub use aware::{LossAware, SignalAware};
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
+pub use ms_ucb::{Alone, Federated};
 pub use ndiffports::Ndiffports;
 pub use single::Single;
 
 use crate::bandit::Policy;
+use crate::super_arm::Arm;
 
 /// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,6 +163,14 @@ pub enum Action {
 pub trait Manage {
     /// Appends what is to be done now. `view` already holds the event's effect.
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>);
+
+    /// What this connection has seen of each path, for those that share it.
+    fn told(&self) -> Option<&[Arm]> {
+        None
+    }
+
+    /// Takes over what others have seen of its paths, before it begins.
+    fn hear(&mut self, _arms: &[Arm]) {}
 }
 
 macro_rules! path_managers {
@@ -174,6 +185,18 @@ macro_rules! path_managers {
             fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
                 match self {
                     $(Self::$variant(m) => m.observe(event, view, actions),)*
+                }
+            }
+
+            fn told(&self) -> Option<&[Arm]> {
+                match self {
+                    $(Self::$variant(m) => m.told(),)*
+                }
+            }
+
+            fn hear(&mut self, arms: &[Arm]) {
+                match self {
+                    $(Self::$variant(m) => m.hear(arms),)*
                 }
             }
         }
@@ -216,6 +239,10 @@ path_managers! {
         "Li et al., WWW 2010";
     BanditThompson: Fullmesh, "bandit-thompson", "The same, by draws from a linear model's posterior",
         "Agrawal and Goyal, ICML 2013";
+    MsUcb: Alone, "ms-ucb", "A subflow on every path, of which a bandit has at most three carry data (simulator only)",
+        "Paper drones, algorithm 2; Gai, Krishnamachari, Jain, IEEE/ACM ToN 2012 (LLR)";
+    MsUcbFederated: Federated, "ms-ucb-federated", "The same, beginning with what the connections before have seen",
+        "Paper drones, federated MS-UCB";
     Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }
 

@@ -7,6 +7,8 @@
 //! [`Scheduler`] is the closed set of built-in ones, dispatched statically; outsiders implement [`Schedule`].
 
 mod blest;
+mod cloning;
+mod delay_balance;
 mod ecf;
 mod edpf;
 mod linux;
@@ -17,6 +19,8 @@ mod round_robin;
 mod tests;
 
 pub use blest::Blest;
+pub use cloning::Cloning;
+pub use delay_balance::DelayBalance;
 pub use ecf::Ecf;
 pub use edpf::Edpf;
 pub use linux::Linux;
@@ -55,6 +59,12 @@ pub struct SubflowView {
     pub room: u64,
     /// Pacing rate, bytes/s (`sk_pacing_rate`; Linux computes it for every controller).
     pub pacing_rate: u64,
+    /// Packets sent so far, retransmissions included.
+    pub sent: u64,
+    /// Packets marked lost so far.
+    pub lost: u64,
+    /// Packets acknowledged so far.
+    pub delivered: u64,
 }
 
 impl SubflowView {
@@ -196,6 +206,8 @@ pub(crate) fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = (usiz
 macro_rules! schedulers {
     ($($variant:ident: $kind:ty, $name:literal, $summary:literal, $source:literal;)*) => {
         /// The built-in schedulers.
+        // A connection has one; a box would cost a cache miss a packet.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone)]
         pub enum Scheduler {
             $(#[doc = $summary] $variant($kind),)*
@@ -249,6 +261,10 @@ schedulers! {
         "Lim, Nahum, Towsley, Gibbens, \"ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths\", CoNEXT 2017";
     Edpf: Edpf, "edpf", "The subflow on which the segment would arrive first",
         "Chebrolu, Rao, \"Bandwidth Aggregation for Real-Time Applications in Heterogeneous Wireless Networks\", IEEE TMC 2006";
+    DelayBalance: DelayBalance, "delay-balance", "Splits blocks of packets so that their parts are expected to end together",
+        "Paper drones, equations 5 to 12: delay balancing of LD-MPSP";
+    Cloning: Cloning, "cloning", "Lowest RTT, and copies on other subflows in proportion to loss (simulator only)",
+        "Paper drones, equations 21 and 22: packet cloning of LD-MPSP";
 }
 
 /// A scheduler by its name.

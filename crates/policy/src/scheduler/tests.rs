@@ -291,7 +291,7 @@ prop_compose! {
     ) -> SubflowView {
         SubflowView {
             active, stale, backup, mss, srtt_us, rttvar_us, min_rtt_us: srtt_us, cwnd, in_flight, unsent, queued, room,
-            pacing_rate,
+            pacing_rate, ..Default::default()
         }
     }
 }
@@ -323,12 +323,16 @@ proptest! {
                     let s = &subflows[i];
                     prop_assert!(s.alive() && s.room > 0, "{}: {s:?}", entry.name);
                     prop_assert!(!(s.backup && normal_lives), "{}: backup {s:?}", entry.name);
-                    // These two queue in the subflow's send buffer on purpose.
-                    if !matches!(entry.name, "default" | "edpf") {
+                    // These queue in the subflow's send buffer on purpose.
+                    if !matches!(entry.name, "default" | "edpf" | "cloning") {
                         prop_assert!(s.window() > 0, "{}: {s:?}", entry.name);
                     }
                 }
                 if !choice.is_wait() {
+                    // Only its copies do.
+                    if entry.name == "cloning" {
+                        prop_assert!(choice.iter().any(|i| subflows[i].window() > 0));
+                    }
                     prop_assert!(choice.burst > 0);
                     prop_assert!(scheduler.replicates() || u64::from(choice.burst) <= connection.window_left);
                 }

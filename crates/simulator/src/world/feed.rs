@@ -27,6 +27,9 @@ fn view(s: &Subflow) -> SubflowView {
         queued,
         room: sender.buffer.saturating_sub(queued),
         pacing_rate: flow.pacing_rate,
+        sent: sender.sent,
+        lost: flow.lost,
+        delivered: flow.delivered,
     }
 }
 
@@ -85,8 +88,10 @@ impl World<'_> {
             if room == 0 || end == connection.pending {
                 break;
             }
-            let whole = end < limit;
-            s.sender.assign_burst(connection.pending, end, whole);
+            // A burst of full segments leaves no short one at its end.
+            let ragged = burst % u64::from(connection.mss) != 0;
+            let from = connection.pending;
+            s.sender.assign_burst(from, end, ragged && end < limit);
             connection.reinjected += end.min(connection.next).saturating_sub(connection.pending);
             connection.pending = end;
             connection.next = connection.next.max(end);
@@ -95,6 +100,19 @@ impl World<'_> {
                 connection.retransmit_at = self.net.now + u64::from(crate::tcp::RTO_MIN_US) * 1000;
                 self.arm_connection(index);
             }
+            self.push(chosen);
+            for other in choice.iter().skip(1).filter(|&other| other < count) {
+                self.copy(index, other, from, end);
+            }
+        }
+    }
+
+    /// Another subflow carries the same: the receiver takes what comes first, and drops what comes twice.
+    fn copy(&mut self, index: u32, slot: usize, from: u64, end: u64) {
+        let chosen = self.connections[index as usize].slots[slot];
+        let sender = &mut self.subflows[chosen as usize].sender;
+        if sender.queued() < sender.buffer {
+            (from..end).for_each(|dseq| sender.assign(dseq));
             self.push(chosen);
         }
     }

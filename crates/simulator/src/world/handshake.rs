@@ -311,6 +311,7 @@ impl World<'_> {
             self.manage(owner, Event::SubflowEstablished(slot));
         } else if self.connections[owner as usize].multipath {
             self.connections[owner as usize].managed = true;
+            self.federate(owner);
             self.manage(owner, Event::Established);
         }
     }

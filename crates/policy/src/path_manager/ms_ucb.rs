@@ -1,0 +1,286 @@
+//! MS-UCB as a path manager: of all links those carry data that a bandit chose, the others wait as backup.
+//!
+//! A round lasts [`ROUND_US`]. Its reward for a link in the super-arm is 1 − delay/T_ref, with the delay that a block of
+//! [`BLOCK`] bytes takes there: the smoothed RTT and the block at the rate of this round. A subflow stays open once it
+//! was opened, so that a change costs one MP_PRIO and no handshake.
+
+use super::{Action, Event, Manage, Path, State, View};
+use crate::super_arm::{reward, Arm, MsUcb, Past, SuperArm};
+
+/// Long enough for several round trips of any link.
+const ROUND_US: u64 = 200_000;
+const BLOCK: f64 = 65_536.0;
+/// T_ref: a link that takes longer for a block is worth nothing.
+const REFERENCE_US: f64 = 200_000.0;
+/// Links in a super-arm, where there are more.
+const SIZE: usize = 3;
+
+#[derive(Debug, Clone)]
+pub struct Chooser {
+    bandit: MsUcb,
+    /// What this connection has seen itself: what it tells others.
+    own: Vec<Arm>,
+    chosen: SuperArm,
+    /// When the round began, and what each path had delivered then.
+    since_us: u64,
+    delivered: Vec<u64>,
+}
+
+impl Default for Chooser {
+    fn default() -> Self {
+        Chooser {
+            bandit: MsUcb::new(0, 0, Past::Discounted(0.99), 0),
+            own: Vec::new(),
+            chosen: 0,
+            since_us: 0,
+            delivered: Vec::new(),
+        }
+    }
+}
+
+fn delivered(view: &View<'_>, path: usize) -> u64 {
+    let of = view.subflows.iter().filter(|s| s.path == path);
+    of.map(|s| s.stats.delivered).sum()
+}
+
+impl Chooser {
+    fn grow(&mut self, paths: &[Path]) {
+        let links = paths.len();
+        self.bandit
+            .grow(links, SIZE.min(links.saturating_sub(1)).max(1));
+        self.own.resize(links, Arm::default());
+        self.delivered.resize(links, 0);
+    }
+
+    /// What the round that ends brought, of the links that were in use.
+    fn learn(&mut self, view: &View<'_>) {
+        let elapsed = view.now_us.saturating_sub(self.since_us) as f64;
+        let mut rewards = Vec::new();
+        for path in crate::super_arm::links(self.chosen).filter(|&p| p < view.paths.len()) {
+            let live = |s: &&super::Subflow| s.path == path && s.state == State::Established;
+            let Some(subflow) = view.subflows.iter().find(live) else {
+                // Not even open: worth nothing, unless it is only on its way.
+                if view.subflows_on(path) == 0 {
+                    rewards.push((path, 0.0));
+                }
+                continue;
+            };
+            let bytes = delivered(view, path).saturating_sub(self.delivered[path]) as f64;
+            let delay = f64::from(subflow.stats.srtt_us) + BLOCK * elapsed / bytes;
+            rewards.push((path, reward(delay, REFERENCE_US)));
+        }
+        for &(path, reward) in &rewards {
+            let arm = &mut self.own[path];
+            arm.count += 1.0;
+            arm.mean += (reward - arm.mean) / arm.count;
+        }
+        if !rewards.is_empty() {
+            self.bandit.update(&rewards);
+        }
+    }
+
+    fn choose(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
+        let open = view.paths.iter().enumerate().filter(|(_, p)| p.up);
+        let available = open.fold(0, |set, (i, _)| set | 1 << i);
+        self.chosen = self.bandit.choose(available);
+        self.since_us = view.now_us;
+        for path in 0..view.paths.len() {
+            self.delivered[path] = delivered(view, path);
+            let wanted = self.chosen >> path & 1 == 1;
+            if wanted && view.subflows_on(path) == 0 {
+                actions.push(Action::Open {
+                    path,
+                    backup: false,
+                });
+            }
+        }
+        for (slot, subflow) in view.subflows.iter().enumerate() {
+            let backup = self.chosen >> subflow.path & 1 == 0;
+            if subflow.state != State::Closed && subflow.backup != backup {
+                actions.push(Action::SetBackup { slot, backup });
+            }
+        }
+        actions.push(Action::Wake {
+            at_us: view.now_us + ROUND_US,
+        });
+    }
+
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        if !view.client {
+            return;
+        }
+        self.grow(view.paths);
+        match event {
+            Event::Established => self.choose(view, actions),
+            Event::Timer => {
+                self.learn(view);
+                self.choose(view, actions);
+            }
+            // A round without its links is no round.
+            Event::PathDown(path) if self.chosen >> path & 1 == 1 => self.choose(view, actions),
+            _ => {}
+        }
+    }
+}
+
+/// Each connection learns for itself.
+#[derive(Debug, Clone, Default)]
+pub struct Alone(Chooser);
+
+/// A connection begins with what those before it have seen, and tells those after it.
+#[derive(Debug, Clone, Default)]
+pub struct Federated(Chooser);
+
+impl Manage for Alone {
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        self.0.observe(event, view, actions);
+    }
+}
+
+impl Manage for Federated {
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        self.0.observe(event, view, actions);
+    }
+
+    fn told(&self) -> Option<&[Arm]> {
+        Some(&self.0.own)
+    }
+
+    fn hear(&mut self, arms: &[Arm]) {
+        self.0
+            .bandit
+            .grow(arms.len(), SIZE.min(arms.len().saturating_sub(1)).max(1));
+        self.0.bandit.take_over(arms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Stats, Subflow};
+    use super::*;
+
+    /// Paths that deliver at their own rates while they are not backup.
+    struct World {
+        manager: Federated,
+        rates_mbps: Vec<f64>,
+        subflows: Vec<Subflow>,
+        now_us: u64,
+    }
+
+    impl World {
+        fn new(rates_mbps: &[f64]) -> World {
+            World {
+                manager: Federated::default(),
+                rates_mbps: rates_mbps.to_vec(),
+                subflows: vec![Subflow {
+                    state: State::Established,
+                    ..Subflow::default()
+                }],
+                now_us: 0,
+            }
+        }
+
+        fn on(&mut self, event: Event) {
+            let paths: Vec<Path> = (0..self.rates_mbps.len())
+                .map(|i| Path {
+                    local: i as u8,
+                    remote: i as u8,
+                    up: true,
+                    primary: i == 0,
+                    ..Path::default()
+                })
+                .collect();
+            let view = View {
+                now_us: self.now_us,
+                paths: &paths,
+                subflows: &self.subflows,
+                bytes: 0,
+                held_us: 0,
+                window_limit: u64::MAX,
+                coupled: false,
+                client: true,
+            };
+            let mut actions = Vec::new();
+            self.manager.observe(event, &view, &mut actions);
+            for action in actions {
+                match action {
+                    Action::Open { path, backup } => self.subflows.push(Subflow {
+                        state: State::Established,
+                        path,
+                        backup,
+                        stats: Stats::default(),
+                    }),
+                    Action::SetBackup { slot, backup } => self.subflows[slot].backup = backup,
+                    Action::Wake { at_us } => self.now_us = at_us,
+                    _ => {}
+                }
+            }
+            for s in self.subflows.iter_mut().filter(|s| !s.backup) {
+                let bits = self.rates_mbps[s.path] * ROUND_US as f64;
+                s.stats.delivered += (bits / 8.0) as u64;
+                s.stats.srtt_us = 20_000;
+            }
+        }
+
+        /// Rounds in which exactly these paths carried data.
+        fn rounds(&mut self, rounds: usize, best: &[usize]) -> usize {
+            (0..rounds)
+                .filter(|_| {
+                    self.on(Event::Timer);
+                    let used = self.subflows.iter().filter(|s| !s.backup);
+                    let mut used: Vec<usize> = used.map(|s| s.path).collect();
+                    used.sort_unstable();
+                    used == best
+                })
+                .count()
+        }
+    }
+
+    const SEVEN: [f64; 7] = [2.0, 80.0, 4.0, 60.0, 3.0, 100.0, 2.5];
+
+    #[test]
+    fn the_fastest_links_come_to_carry_the_data() {
+        let mut world = World::new(&SEVEN);
+        world.on(Event::Established);
+        world.rounds(150, &[]);
+        let (early, late) = (
+            World::new(&SEVEN).rounds(20, &[1, 3, 5]),
+            world.rounds(100, &[1, 3, 5]),
+        );
+        assert!(late > 25 && early < 20, "{late} of 100 rounds");
+        assert_eq!(world.subflows.len(), 7, "one subflow a link, all kept");
+    }
+
+    #[test]
+    fn three_links_are_used_at_a_time() {
+        let mut world = World::new(&SEVEN);
+        world.on(Event::Established);
+        for _ in 0..50 {
+            world.on(Event::Timer);
+            assert_eq!(world.subflows.iter().filter(|s| !s.backup).count(), 3);
+        }
+        let mut two = World::new(&[5.0, 50.0]);
+        two.on(Event::Established);
+        two.on(Event::Timer);
+        assert_eq!(two.subflows.iter().filter(|s| !s.backup).count(), 1);
+    }
+
+    #[test]
+    fn a_newcomer_begins_with_what_others_have_seen() {
+        let mut old = World::new(&SEVEN);
+        old.on(Event::Established);
+        old.rounds(300, &[]);
+        let told = old.manager.told().unwrap().to_vec();
+        assert!(told.iter().all(|a| a.count > 0.0));
+        let best = |arms: &[Arm]| (0..7).max_by(|&a, &b| arms[a].mean.total_cmp(&arms[b].mean));
+        assert_eq!(best(&told), Some(5));
+        let mut new = World::new(&SEVEN);
+        new.manager.hear(&told);
+        new.on(Event::Established);
+        assert!(new.subflows.iter().any(|s| !s.backup && s.path == 5));
+        assert!(
+            new.manager.told().unwrap().iter().all(|a| a.count == 0.0),
+            "it has seen nothing itself"
+        );
+    }
+}

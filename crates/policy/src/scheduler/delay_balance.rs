@@ -1,0 +1,219 @@
+//! Delay balancing: a block of packets is split so that its parts are expected to end together ([`crate::balance`]).
+//!
+//! A link's D is half its smoothed RTT and the time that packets already waiting there take; its pace comes from the
+//! acknowledgements of its last 200 packets, taken while most of its window was out. Until every subflow has a pace, and for subflows that come later, the one of
+//! lowest RTT goes first.
+
+use super::min_rtt::{lowest_rtt_ready, segment};
+use super::{candidates, Choice, ConnectionView, Schedule, SubflowView};
+use crate::balance::{balance, Pace};
+use crate::MAX_SUBFLOWS;
+
+/// Packets in a block at most: larger ones are balanced no better and take longer to split.
+const BLOCK: u32 = 64;
+/// Packets with which a pace is known well enough.
+const ENOUGH: usize = 16;
+
+#[derive(Debug, Clone, Default)]
+struct Slot {
+    pace: Pace,
+    /// When its acknowledgements were last counted, and how many there were. None until one arrives at a full link: the
+    /// time before that is the link's delay or an idle time, and says nothing of its pace.
+    seen_us: Option<u64>,
+    delivered: u64,
+    /// Most of its window was out at the last look: acknowledgements come as fast as the link goes, not as it is given.
+    full: bool,
+    /// Packets of the block that it still is to carry.
+    credit: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct DelayBalance {
+    slots: [Slot; MAX_SUBFLOWS],
+    /// When the block is expected to be there: what was not sent until then is split anew.
+    due_us: u64,
+}
+
+impl Slot {
+    fn look(&mut self, now_us: u64, view: &SubflowView) {
+        let acked = view.delivered.saturating_sub(self.delivered);
+        match self.seen_us.filter(|_| self.full) {
+            // Of the same moment: counted with those that come next.
+            Some(seen) if acked == 0 || now_us <= seen => {}
+            seen => {
+                if let Some(seen) = seen {
+                    let packets = acked.min(u64::from(u32::MAX)) as u32;
+                    self.pace.observe((now_us - seen) as f64, packets);
+                }
+                self.seen_us = (self.full && acked > 0).then_some(now_us);
+                self.delivered = view.delivered;
+            }
+        }
+        self.full = view.in_flight > 0 && view.in_flight >= view.cwnd / 2;
+    }
+}
+
+impl DelayBalance {
+    /// Splits the next block; false while too little is known.
+    fn plan(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> bool {
+        let open = || candidates(subflows);
+        if open().any(|(i, _)| self.slots[i].pace.len() < ENOUGH) {
+            return false;
+        }
+        let mss = open().map(|(_, s)| s.mss).max().unwrap_or(0).max(1);
+        let packets = connection.unsent.div_ceil(u64::from(mss));
+        let links: Vec<_> = open()
+            .map(|(i, s)| {
+                let mut link = self.slots[i].pace.link(0.0);
+                link.delay_us = f64::from(s.srtt_us) / 2.0 + f64::from(s.unsent) * link.pace_us;
+                link
+            })
+            .collect();
+        let split = balance(&links, packets.min(u64::from(BLOCK)) as u32);
+        self.slots.iter_mut().for_each(|s| s.credit = 0);
+        for ((i, _), &share) in open().zip(&split.packets) {
+            self.slots[i].credit = share;
+        }
+        self.due_us = connection
+            .now_us
+            .saturating_add(split.expected_us.min(1e9) as u64);
+        true
+    }
+
+    /// The ready subflow of lowest RTT that still has a share to carry.
+    fn next(&self, subflows: &[SubflowView]) -> Option<usize> {
+        candidates(subflows)
+            .filter(|(i, s)| self.slots[*i].credit > 0 && s.ready())
+            .min_by_key(|(_, s)| s.srtt_us)
+            .map(|(i, _)| i)
+    }
+}
+
+impl Schedule for DelayBalance {
+    fn pick(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> Choice {
+        for (slot, view) in self.slots.iter_mut().zip(subflows) {
+            slot.look(connection.now_us, view);
+        }
+        let Some(lowest) = lowest_rtt_ready(subflows) else {
+            return Choice::WAIT;
+        };
+        if connection.window_left == 0 {
+            return Choice::WAIT;
+        }
+        let mut chosen = self.next(subflows);
+        if chosen.is_none() {
+            let shares = || candidates(subflows).any(|(i, _)| self.slots[i].credit > 0);
+            if connection.now_us < self.due_us && shares() {
+                // The rest belongs to subflows whose windows are full now: elsewhere it would arrive later.
+                return Choice::WAIT;
+            }
+            chosen = match self.plan(connection, subflows) {
+                // All of it to links that are full: one packet to the one that is ready keeps the connection going.
+                true => self.next(subflows).or(Some(lowest)),
+                false => Some(lowest),
+            };
+        }
+        let slot = chosen.unwrap_or(lowest);
+        self.slots[slot].credit = self.slots[slot].credit.saturating_sub(1);
+        segment(connection, subflows, slot)
+    }
+
+    fn forget(&mut self, subflow: usize) {
+        self.slots[subflow] = Slot::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(srtt_us: u32, cwnd: u32) -> SubflowView {
+        SubflowView {
+            active: true,
+            mss: 1000,
+            srtt_us,
+            cwnd,
+            room: 1 << 30,
+            ..SubflowView::default()
+        }
+    }
+
+    /// Acknowledges packets on two links at a steady pace while it picks.
+    fn taught(paces_us: [u64; 2], views: &mut [SubflowView; 2]) -> (DelayBalance, u64) {
+        let mut scheduler = DelayBalance::default();
+        let mut connection = ConnectionView {
+            unsent: 1 << 30,
+            window_left: 1 << 30,
+            ..ConnectionView::default()
+        };
+        for now_us in (0..40_000).step_by(10) {
+            connection.now_us = now_us;
+            for (view, pace) in views.iter_mut().zip(paces_us) {
+                view.in_flight = 999;
+                view.delivered = now_us / pace;
+            }
+            scheduler.pick(&connection, views);
+        }
+        (scheduler, connection.now_us)
+    }
+
+    #[test]
+    fn a_block_is_split_by_pace() {
+        let mut views = [view(20_000, 1000), view(20_000, 1000)];
+        let (mut scheduler, now_us) = taught([100, 300], &mut views);
+        let connection = ConnectionView {
+            now_us,
+            unsent: 64_000,
+            window_left: 1 << 30,
+            ..ConnectionView::default()
+        };
+        assert!(scheduler.plan(&connection, &views));
+        let share = [scheduler.slots[0].credit, scheduler.slots[1].credit];
+        assert_eq!(share.iter().sum::<u32>(), 64);
+        assert_eq!(share, [48, 16], "three times as fast, three times as many");
+    }
+
+    #[test]
+    fn neither_idle_time_nor_the_first_round_trip_counts_as_pace() {
+        let mut slot = Slot::default();
+        let mut view = view(20_000, 10);
+        let mut now_us = 0;
+        for _ in 0..20 {
+            // Ten packets at once, acknowledged 100 µs apart after 20 ms; then nothing for 50 ms.
+            view.in_flight = 10;
+            slot.look(now_us, &view);
+            now_us += 20_000;
+            for _ in 0..10 {
+                (view.in_flight, view.delivered) = (view.in_flight - 1, view.delivered + 1);
+                slot.look(now_us, &view);
+                now_us += 100;
+            }
+            now_us += 50_000;
+        }
+        assert!(slot.pace.len() > ENOUGH);
+        assert_eq!(slot.pace.link(0.0).pace_us, 100.0);
+    }
+
+    #[test]
+    fn what_belongs_to_a_full_link_waits_for_it() {
+        let mut views = [view(20_000, 1000), view(20_000, 1000)];
+        let (mut scheduler, now_us) = taught([100, 100], &mut views);
+        let connection = ConnectionView {
+            now_us,
+            unsent: 20_000,
+            window_left: 1 << 30,
+            ..ConnectionView::default()
+        };
+        assert!(scheduler.plan(&connection, &views));
+        views[1].in_flight = 1000;
+        let sent = (0..20)
+            .take_while(|_| scheduler.pick(&connection, &views).first() == Some(0))
+            .count();
+        assert_eq!(sent, 10, "its own half");
+        let late = ConnectionView {
+            now_us: now_us + 1_000_000,
+            ..connection
+        };
+        assert!(!scheduler.pick(&late, &views).is_wait(), "not for ever");
+    }
+}
