@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mp_policy::awareness::{self, Backoff, Threshold};
 use mp_policy::path_manager::Rule;
-use mp_scenario::document::{self, Field, Section};
+use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
@@ -99,13 +99,7 @@ impl Default for Config {
 
 impl Config {
     pub fn load(file: &Path) -> Result<Config, Error> {
-        let shown = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|e| Error {
-            place: shown.clone(),
-            key: String::new(),
-            problem: format!("cannot read the configuration: {e}"),
-            expected: "a readable TOML file".into(),
-        })?;
+        let (shown, text) = document::read(file)?;
         Config::parse(&shown, &text)
     }
 
@@ -191,14 +185,6 @@ const RULES: &[(&str, Rule)] = &[
     ("metered", Rule::Metered),
     ("untrusted", Rule::Untrusted),
 ];
-
-fn section<'a>(
-    root: &Section<'a>,
-    key: &str,
-    known: &[&str],
-) -> Result<Option<Section<'a>>, Error> {
-    root.get(key).map(|f| Section::open(&f, known)).transpose()
-}
 
 fn controller(field: Field<'_>) -> Result<String, Error> {
     let name = field.string()?;

@@ -1,5 +1,6 @@
 //! Any TOML file of multipilot's, read so that an error names file, line, column and key.
 
+use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::field::{Field, Section};
@@ -7,6 +8,30 @@ pub use crate::tree::Node;
 
 use crate::error::Source;
 use crate::{tree, Error};
+
+/// The text of a configuration file, and what errors call it.
+pub fn read(file: &Path) -> Result<(String, String), Error> {
+    let shown = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok((shown, text)),
+        Err(e) => Err(Error {
+            place: shown,
+            key: String::new(),
+            problem: format!("cannot read the configuration: {e}"),
+            expected: "a readable TOML file".into(),
+        }),
+    }
+}
+
+/// A section below another one, where there is one.
+pub fn section<'a>(
+    parent: &Section<'a>,
+    key: &str,
+    known: &[&str],
+) -> Result<Option<Section<'a>>, Error> {
+    let open = |f| Section::open(&f, known);
+    parent.get(key).map(open).transpose()
+}
 
 /// Parses a text; `shown` is what errors call it.
 pub fn parse(shown: &str, text: &str) -> Result<Node, Error> {

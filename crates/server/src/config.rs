@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mp_policy::bandit::Policy;
-use mp_scenario::document::{self, Field, Section};
+use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::{did_you_mean, Error};
 
 use crate::limit::Rate;
@@ -86,13 +86,7 @@ impl Default for Config {
 
 impl Config {
     pub fn load(file: &Path) -> Result<Config, Error> {
-        let shown = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|e| Error {
-            place: shown.clone(),
-            key: String::new(),
-            problem: format!("cannot read the configuration: {e}"),
-            expected: "a readable TOML file".into(),
-        })?;
+        let (shown, text) = document::read(file)?;
         Config::parse(&shown, &text)
     }
 
@@ -184,14 +178,6 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("reward.", REWARD_KEYS),
         ("limits.", LIMIT_KEYS),
     ]
-}
-
-fn section<'a>(
-    root: &Section<'a>,
-    key: &str,
-    known: &[&str],
-) -> Result<Option<Section<'a>>, Error> {
-    root.get(key).map(|f| Section::open(&f, known)).transpose()
 }
 
 fn paths(field: &Field<'_>) -> Result<Vec<String>, Error> {

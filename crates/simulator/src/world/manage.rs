@@ -170,8 +170,8 @@ impl World<'_> {
         let rto = s.sender.rto();
         connection.announce_at = self.net.now + (rto << connection.announce_tries);
         connection.announce_tries += 1;
-        let (paths, missing) = (connection.paths.len(), connection.unannounced);
-        for path in (0..paths.min(32)).filter(|path| missing >> path & 1 == 1) {
+        let missing = connection.unannounced;
+        for path in (0..32).filter(|path| missing >> path & 1 == 1) {
             self.send_address(first, path, false);
         }
         self.arm_connection(owner);
