@@ -25,6 +25,8 @@ FACTS = (
     "best",
     "path",
     "asked",
+    "others",
+    "capacity",
 )
 FEATURES = 3
 
@@ -45,7 +47,12 @@ class Asked:
     facts: NDArray[np.float64]
 
     def fact(self, name: str) -> NDArray[np.float64]:
-        """Rates in bytes/s, the rest as its name says; ``best`` is the utility that ``rewards`` are scaled by."""
+        """Rates in bytes/s, the rest as its name says.
+
+        ``best`` is the utility that ``rewards`` are scaled by, ``others`` the rates of the siblings as the controller
+        knew them, ``capacity`` what the path carried as the episode began (0 where a trace decides): for critics and
+        judges, an actor sees neither.
+        """
         column: NDArray[np.float64] = self.facts[:, FACTS.index(name)]
         return column
 
@@ -88,5 +95,5 @@ class Lanes:
             np.frombuffer(rewards, np.float32),
             np.frombuffer(agents, np.int32),
             np.frombuffer(fresh, np.uint8).astype(bool),
-            np.frombuffer(facts, np.float64).reshape(self.count, len(FACTS)),
+            np.frombuffer(facts, np.float64).reshape(self.count, -1),
         )

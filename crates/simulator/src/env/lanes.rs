@@ -24,9 +24,9 @@ pub struct Answers {
     pub agents: Vec<i32>,
     /// 1: another episode has begun with this question; the step led nowhere.
     pub fresh: Vec<u8>,
-    /// Seconds, rate (bytes/s), packets delivered and lost, elapsed (µs), round trip (µs), utility, best, path, and 1 where an
-    /// answer is awaited: by lane.
-    pub facts: Vec<[f64; 10]>,
+    /// Seconds, rate (bytes/s), packets delivered and lost, elapsed (µs), round trip (µs), utility, best, path, 1 where an
+    /// answer is awaited, the siblings' rates and what the path carries (bytes/s): by lane.
+    pub facts: Vec<[f64; 12]>,
 }
 
 /// One [`Env`] a lane, each through one episode after another.
@@ -175,6 +175,8 @@ impl Lanes {
                 q.best,
                 env.path(q.agent) as f64,
                 f64::from(u8::from(q.asked)),
+                q.others as f64,
+                env.capacity(q.agent),
             ]);
         }
         answers

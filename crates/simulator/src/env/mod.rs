@@ -47,6 +47,8 @@ pub struct Question {
     pub gain: f64,
     /// U if all paths of the connection were full, without loss: an upper bound to scale by.
     pub best: f64,
+    /// Rates of the siblings, as the controller knew them, bytes/s.
+    pub others: u64,
 }
 
 struct Agent {
@@ -211,6 +213,7 @@ impl Env {
             alpha,
             cost: (libm::pow(total, alpha) - utility) / total,
             best: self.best(place.connection),
+            others: state.state[word::OTHERS],
         })
     }
 
@@ -233,6 +236,11 @@ impl Env {
     /// Path of the scenario that an agent sends on.
     pub fn path(&self, agent: usize) -> usize {
         self.agents[agent].place.path
+    }
+
+    /// Payload that this path carries, bytes/s, as the episode began; 0 where a trace decides.
+    pub fn capacity(&self, agent: usize) -> f64 {
+        self.capacity.get(self.path(agent)).copied().unwrap_or(0.0)
     }
 
     /// Connections under way, and slot of an agent: a number that stays the same from episode to episode.
