@@ -1,7 +1,5 @@
 """The report in a browser: it asks nothing of the network, nothing overflows, both colour schemes have contrast."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +22,6 @@ CONTRAST = """
   return Math.min(...inks.map(ratio), ...drawn.map(ratio));
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multipilot[extras]'")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        pytest.skip("no chromium here: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
