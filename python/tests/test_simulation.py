@@ -133,13 +133,22 @@ def test_what_there_is_to_choose_from() -> None:
 
 
 def test_ctrl_c_ends_a_long_batch() -> None:
-    script = f"import multipilot; print('on', flush=True); multipilot.simulate({SCENARIO!r}, seeds=1000000)"
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "on\n"
-    time.sleep(0.5)
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=60)
+    # A shell starts background jobs with SIGINT ignored, and Python then leaves it so: the test may itself be in one.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"import multipilot; print('on', flush=True); multipilot.simulate({SCENARIO!r}, seeds=1000000)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "on\n"
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        try:
+            _, errors = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert "KeyboardInterrupt" in errors
     assert child.returncode != 0
 
