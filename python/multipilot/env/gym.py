@@ -40,26 +40,22 @@ class SubflowEnv(gymnasium.Env[Floats, Floats]):
 
     ## Action
     ``Box(-1, 1, (1,), float32)``: the rate becomes rate × (1 + 0.1 a). MPCC's floor of 25 kB/s holds, and its brake:
-    after
-    an interval with over 30 % loss (of more than 100 packets) the rate is halved and nobody asked.
+    after an interval with over 30 % loss (of more than 100 packets) the rate is halved and nobody asked.
 
     ## Reward
-    With ``reward="utility"`` MPCC's own of the interval that the action led to, rates in Mbit/s: U = X^0.9 - 11.35 L
-    X -
-    900 dRTT/dt X, X the rates of all subflows, L the part lost, a slope under 3 % counting as 0. It may be thousands
-    below
-    zero where a queue fills. ``reward="scaled"`` divides by the utility of full paths without loss and cuts off at ±1.
+    With ``reward="utility"`` MPCC's own of the interval that the action led to, rates in Mbit/s:
+    U = X^0.9 - 11.35 L X - 900 dRTT/dt X, X the rates of all subflows, L the part lost, a slope under 3 % counting as
+    0. It may be thousands below zero where a queue fills. ``reward="scaled"`` divides by the utility of full paths
+    without loss and cuts off at ±1.
 
     ## Time
     A step is one monitor interval of 1.5 smoothed round trips, sent at one rate, and the round trip that its
     acknowledgements take to come in.
 
     ## Start and end
-    The subflow begins at a rate that has 40 to 70 % of a full path's utility (``Task.start``; ``None`` for MPCC's
-    slow start).
-    Nothing terminates; after ``steps`` steps the episode is truncated. ``reset(seed=…)`` decides everything that
-    follows;
-    without a seed the next episode is another one.
+    The subflow begins at a rate that has 40 to 70 % of a full path's utility (``Task.start``; ``None`` for MPCC's slow
+    start). Nothing terminates; after ``steps`` steps the episode is truncated. ``reset(seed=…)`` decides everything
+    that follows; without a seed the next episode is another one.
 
     ## Info
     ``time_s``, ``rate`` (bytes/s), ``delivered`` and ``lost`` (packets), ``rtt_us``, ``utility`` and ``best``, the
@@ -112,8 +108,8 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
     """``num_envs`` of :class:`SubflowEnv` side by side, simulated by native threads.
 
     Spaces, rewards and times are those of :class:`SubflowEnv`. After a truncated step the next one begins another
-    episode,
-    whatever its action, with reward 0 (Gymnasium's ``AutoresetMode.NEXT_STEP``). Info holds one array for each fact.
+    episode, whatever its action, with reward 0 (Gymnasium's ``AutoresetMode.NEXT_STEP``). Info holds one array for
+    each fact.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -169,24 +165,21 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
     """A whole Multipath TCP connection steers the rates of all its subflows, and which paths it uses.
 
     ## Observation
-    ``Box(0, 1, (3 * history * paths,), float32)``: that of :class:`SubflowEnv` for each path in the scenario's
-    order; zeros
-    before a path's first interval.
+    ``Box(0, 1, (3 * history * paths,), float32)``: that of :class:`SubflowEnv` for each path in the scenario's order;
+    zeros before a path's first interval.
 
     ## Action
     ``Box(-1, 1, (2 * paths,), float32)``: first a step for each path, as in :class:`SubflowEnv`; then for each path
-    whether it is used: below 0 it is parked, and carries nothing (the client makes it a backup by MP_PRIO, whose
-    round trip
-    passes before the sender heeds it). Where all are below 0 none is parked.
+    whether it is used: below 0 it is parked, and carries nothing (the client makes it a backup by MP_PRIO, whose round
+    trip passes before the sender heeds it). Where all are below 0 none is parked.
 
     ## Reward
     MPCC's utility of the connection: U = (Σ x)^0.9 - max over paths of (11.35 L + 900 dRTT/dt) × Σ x; scaled as in
     :class:`SubflowEnv` with ``reward="scaled"``.
 
     ## Time
-    A step ends when every path in use has acknowledged its interval; a path that does not within 2 s is not waited
-    for. A
-    subflow that is done early goes on at its rate until the others are.
+    A step ends when every path in use has acknowledged its interval; a path that does not within 2 s is not waited for.
+    A subflow that is done early goes on at its rate until the others are.
 
     ## Start and end, versions
     As :class:`SubflowEnv`. Terminates nothing. Info has ``time_s``, ``utility``, ``best`` and ``rates`` (bytes/s).
@@ -229,7 +222,4 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
 
 
 gymnasium.register("multipilot/Subflow-v0", "multipilot.env.gym:SubflowEnv")
-gymnasium.register(
-    "multipilot/Connection-v0",
-    "multipilot.env.gym:ConnectionEnv",
-)
+gymnasium.register("multipilot/Connection-v0", "multipilot.env.gym:ConnectionEnv")
