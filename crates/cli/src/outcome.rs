@@ -45,6 +45,17 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<mp_kernel::Error> for Failure {
+    fn from(error: mp_kernel::Error) -> Failure {
+        let line = error.to_string();
+        match error.exit_code() {
+            2 => Failure::Usage(line),
+            3 => Failure::Unable(line),
+            _ => Failure::Run(line),
+        }
+    }
+}
+
 pub fn usage(error: impl fmt::Display) -> Failure {
     Failure::Usage(error.to_string())
 }
