@@ -26,12 +26,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Train the network that steers ddpg-mpcc, in the simulator; Ctrl-C keeps what was learnt.")
 def train(
-    algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help=" | ".join(ALGORITHMS))] = "ddpg",
+    algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help=" | ".join(ALGORITHMS))] = "td3",
     seed: Annotated[int, typer.Option(help="of networks, noise and paths")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, help="episodes in every lane")] = 120,
-    lanes: Annotated[int, typer.Option(min=1, help="simulations at once")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, help="episodes in every lane")] = 28,
+    lanes: Annotated[int, typer.Option(min=1, help="simulations at once")] = 16,
     steps: Annotated[int, typer.Option(min=2, help="questions an episode, over both subflows")] = 400,
     history: Annotated[int, typer.Option(min=1, max=64, help="monitor intervals that the actor sees")] = 4,
+    logs: Annotated[
+        int, typer.Option(min=0, help="rounds that plain MPCC steers, learnt from first; as many as --rounds: offline")
+    ] = 0,
     threads: Annotated[int, typer.Option(min=1, help="of the simulator")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     out: Annotated[
@@ -46,7 +49,7 @@ def train(
     except ImportError as error:
         fail(f"{NEEDS} ({error.name} is missing)", CANNOT_HERE)
     folder = out or Path("results/train") / f"{algorithm}-{seed}"
-    plan = Plan(algorithm, seed, rounds, lanes, steps, history, threads=threads)
+    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, threads=threads)
     checkpoint = folder / CHECKPOINT
     if resume and not checkpoint.exists():
         fail(f"{checkpoint} is missing: there is nothing to resume; leave --resume out to begin")
@@ -107,11 +110,13 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
     plan = trainer.plan
     made_by = (
         f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
-        f"--steps {plan.steps} --history {plan.history}"
+        f"--steps {plan.steps} --history {plan.history}" + (f" --logs {plan.logs}" if plan.logs else "")
     )
     file = folder / ACTOR
-    export(trainer.state.actor, file, made_by)
-    (folder / "curve.svg").write_text(curve(trainer.curve, f"{plan.algorithm}, seed {plan.seed}"), encoding="utf-8")
+    export(trainer.best or trainer.state.actor, file, made_by)
+    levels = trainer.levels()
+    picture = curve(trainer.curve, f"{plan.algorithm}, seed {plan.seed}", levels)
+    (folder / "curve.svg").write_text(picture, encoding="utf-8")
     evaluated = [entry for entry in trainer.curve if "reward" in entry]
     return {
         "schema": 1,
@@ -122,7 +127,8 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "actor": str(file),
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "made_by": made_by,
-        "evaluation": evaluated[-1] if evaluated else None,
+        "evaluation": max(evaluated, key=lambda entry: entry["reward"], default=None),
+        "levels": levels,
         "rows": trainer.curve,
     }
 

@@ -24,11 +24,11 @@ from multipilot.learn.replay import Batch
 class Settings:
     """``gamma``: an interval's reward counts so much less than the one before it; ``tau``: Polyak averaging."""
 
-    hidden: tuple[int, ...] = (64, 64)
-    actor_rate: float = 3e-4
+    hidden: tuple[int, ...] = (32, 32)
+    actor_rate: float = 5e-4
     critic_rate: float = 1e-3
-    gamma: float = 0.9
-    tau: float = 0.005
+    gamma: float = 0.95
+    tau: float = 0.01
 
 
 class State(NamedTuple):
@@ -40,10 +40,11 @@ class State(NamedTuple):
     critic_moments: Any
 
 
-def begin(settings: Settings, key: jax.Array, width: int) -> State:
+def begin(settings: Settings, key: jax.Array, width: int, seen: int) -> State:
+    """``width`` numbers go into the actor, ``seen`` into the critics."""
     of_actor, of_critic = jax.random.split(key)
     actor = create(of_actor, (width, *settings.hidden, 1), 3e-3)
-    critic = create(of_critic, (width + 1, *settings.hidden, 1), 3e-3)
+    critic = create(of_critic, (seen + 1, *settings.hidden, 1), 3e-3)
     return State(
         actor,
         critic,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipilot import _core
-from multipilot.env.lanes import Asked, Floats, Lanes
+from multipilot.env.lanes import FACTS, Asked, Floats, Lanes
 from multipilot.env.task import Task
 
 Policy = Callable[[Floats], Floats]
@@ -62,14 +62,18 @@ class Played:
         lost, delivered = self.fact["lost"].sum(), self.fact["delivered"].sum()
         return float(lost / max(lost + delivered, 1))
 
+    def rtt_ratios(self) -> NDArray[np.float64]:
+        """Of each interval: round trip over the shortest that its agent saw."""
+        who, rtt = self.lane * 1024 + self.agent, self.fact["rtt_us"]
+        names, index = np.unique(who, return_inverse=True)
+        shortest = np.full(len(names), np.inf)
+        np.minimum.at(shortest, index, rtt)
+        ratios: NDArray[np.float64] = rtt / shortest[index]
+        return ratios
+
     @property
     def rtt_ratio(self) -> float:
-        """Mean round trip over the shortest that the lane's agent saw."""
-        ratios = []
-        for who in np.unique(self.lane * 1024 + self.agent):
-            rtt = self.fact["rtt_us"][self.lane * 1024 + self.agent == who]
-            ratios.append(rtt.mean() / rtt.min())
-        return float(np.mean(ratios))
+        return float(np.mean(self.rtt_ratios()))
 
 
 def play(
@@ -90,13 +94,10 @@ def play(
     for _ in range(steps):
         seen.append(asked)
         asked = world.step(policy(asked.observations))
-    facts = {name: np.concatenate([a.fact(name) for a in seen]) for name in _NAMES}
+    facts = {name: np.concatenate([a.fact(name) for a in seen]) for name in FACTS}
     return Played(
         np.tile(np.arange(lanes), steps),
         np.concatenate([a.agents for a in seen]),
         facts,
         np.clip(np.concatenate([a.rewards for a in seen]), -1, 1),
     )
-
-
-_NAMES = ("time_s", "rate", "delivered", "lost", "elapsed_us", "rtt_us", "utility", "best", "path", "asked")

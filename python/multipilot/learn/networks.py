@@ -15,6 +15,10 @@ import numpy as np
 Network = list[tuple[jax.Array, jax.Array]]
 
 FEATURES = 3
+#: Observations vary by hundredths about these values: networks see (x - CENTRE) * SCALE, and an actor's file has that
+#: folded into its first layer. Then the same for what critics alone see (``training.hidden``).
+CENTRE, SCALE = (0.5, 0.95, 0.0), (16.0, 8.0, 16.0)
+HIDDEN_CENTRE, HIDDEN_SCALE = (0.4, 0.4, 0.5, 0.5), (8.0, 8.0, 4.0, 4.0)
 
 
 def create(key: jax.Array, sizes: tuple[int, ...], last: float) -> Network:
@@ -27,6 +31,13 @@ def create(key: jax.Array, sizes: tuple[int, ...], last: float) -> Network:
     return layers
 
 
+def _even(x: jax.Array, behind: int) -> jax.Array:
+    """To the order of 1; the last ``behind`` numbers are what critics alone see."""
+    times = (x.shape[-1] - behind) // FEATURES
+    centre, scale = CENTRE * times + HIDDEN_CENTRE[:behind], SCALE * times + HIDDEN_SCALE[:behind]
+    return (x - jnp.array(centre)) * jnp.array(scale)
+
+
 def _forward(network: Network, x: jax.Array) -> jax.Array:
     for weights, bias in network[:-1]:
         x = jax.nn.relu(x @ weights + bias)
@@ -35,13 +46,15 @@ def _forward(network: Network, x: jax.Array) -> jax.Array:
 
 
 def act(actor: Network, observation: jax.Array) -> jax.Array:
-    """μ(s), within -1 … 1."""
-    return jnp.tanh(_forward(actor, observation))[..., 0]
+    """μ(s), within -1 … 1. What a critic sees beyond the actor's inputs stands behind them."""
+    return jnp.tanh(_forward(actor, _even(observation[..., : actor[0][0].shape[0]], 0)))[..., 0]
 
 
 def value(critic: Network, observation: jax.Array, action: jax.Array) -> jax.Array:
     """Q(s, a)."""
-    return _forward(critic, jnp.concatenate([observation, action[..., None]], axis=-1))[..., 0]
+    return _forward(critic, jnp.concatenate([_even(observation, len(HIDDEN_CENTRE)), action[..., None]], axis=-1))[
+        ..., 0
+    ]
 
 
 def toward(target: Any, online: Any, tau: float) -> Any:
@@ -51,13 +64,17 @@ def toward(target: Any, online: Any, tau: float) -> Any:
 
 def export(actor: Network, path: Path, made_by: str) -> None:
     """Writes the actor as a file that multipilot runs; never half of it."""
+    weights, bias = (np.asarray(part, float) for part in actor[0])
+    times = len(weights) // FEATURES
+    scaled = weights * np.array(SCALE * times)[:, None]
+    folded = [(scaled, bias - np.array(CENTRE * times) @ scaled), *actor[1:]]
     layers = [
         {
             "activation": "tanh" if index == len(actor) - 1 else "relu",
             "weights": [[float(f"{w:.7g}") for w in row] for row in np.asarray(weights).tolist()],
             "bias": [float(f"{b:.7g}") for b in np.asarray(bias).tolist()],
         }
-        for index, (weights, bias) in enumerate(actor)
+        for index, (weights, bias) in enumerate(folded)
     ]
     document = {
         "format": "multipilot-actor",

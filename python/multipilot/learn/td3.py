@@ -21,14 +21,17 @@ from multipilot.learn.replay import Batch
 
 @dataclass(frozen=True)
 class Settings:
-    hidden: tuple[int, ...] = (64, 64)
-    actor_rate: float = 3e-4
+    hidden: tuple[int, ...] = (32, 32)
+    actor_rate: float = 5e-4
     critic_rate: float = 1e-3
-    gamma: float = 0.9
-    tau: float = 0.005
+    gamma: float = 0.95
+    tau: float = 0.01
     delay: int = 2
     noise: float = 0.2
     noise_clip: float = 0.5
+    #: Above 0 the actor also keeps to the actions of the batch, so much against Q / mean |Q|: TD3+BC (Fujimoto and Gu
+    #: 2021), for logs of somebody else's actions.
+    cloning: float = 0.0
     #: Part of the lower value in the target; the rest is the mean of both. 1 is TD3.
     lower: float = 1.0
 
@@ -43,10 +46,11 @@ class State(NamedTuple):
     steps: jax.Array
 
 
-def begin(settings: Settings, key: jax.Array, width: int) -> State:
+def begin(settings: Settings, key: jax.Array, width: int, seen: int) -> State:
+    """``width`` numbers go into the actor, ``seen`` into the critics."""
     of_actor, of_one, of_two = jax.random.split(key, 3)
     actor = create(of_actor, (width, *settings.hidden, 1), 3e-3)
-    sizes = (width + 1, *settings.hidden, 1)
+    sizes = (seen + 1, *settings.hidden, 1)
     critics = (create(of_one, sizes, 3e-3), create(of_two, sizes, 3e-3))
     return State(
         actor,
@@ -82,7 +86,12 @@ def update(settings: Settings, state: State, batches: Batch, key: jax.Array) -> 
         critics: tuple[Network, Network] = optax.apply_updates(s.critics, change)  # type: ignore[assignment]
 
         def actor_loss(actor: Network) -> jax.Array:
-            return -value(critics[0], batch.observation, act(actor, batch.observation)).mean()
+            action = act(actor, batch.observation)
+            good = value(critics[0], batch.observation, action)
+            if not settings.cloning:
+                return -good.mean()
+            scale = jax.lax.stop_gradient(jnp.abs(good).mean())
+            return -good.mean() / scale + settings.cloning * ((action - batch.action) ** 2).mean()
 
         change, actor_moments = optax.adam(settings.actor_rate).update(jax.grad(actor_loss)(s.actor), s.actor_moments)
         actor: Network = optax.apply_updates(s.actor, change)  # type: ignore[assignment]

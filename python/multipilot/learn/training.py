@@ -1,15 +1,14 @@
 """The loop: collect, learn, evaluate, save. A round is one episode in every lane, and a checkpoint lies between rounds.
 
-What a round does depends on the checkpoint before it alone, so that a run that was stopped and resumed ends as one
-that was
-not, bit by bit, and a killed one loses the round under way.
+What a round does depends on the checkpoint before it alone, so that a run that was stopped and resumed ends as one that
+was not, bit by bit, and a killed one loses the round under way.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +16,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from multipilot.env.lanes import Floats, Lanes
+from multipilot.env.lanes import Asked, Floats, Lanes
 from multipilot.env.task import BASE, Task
 from multipilot.learn import ddpg, td3, twin_average
-from multipilot.learn.evaluate import play
-from multipilot.learn.networks import act
+from multipilot.learn.evaluate import Played, Policy, hold, play
+from multipilot.learn.networks import Network, act
 from multipilot.learn.replay import Batch, OrnsteinUhlenbeck, Replay
 
 ALGORITHMS: dict[str, ModuleType] = {"ddpg": ddpg, "td3": td3, "twin-average": twin_average}
@@ -44,28 +44,32 @@ class Plan:
     that fills within an interval costs a hundred times what it could ever earn; a round trip that falls earns
     nothing."""
 
-    algorithm: str = "ddpg"
+    algorithm: str = "td3"
     seed: int = 1
-    rounds: int = 120
+    rounds: int = 28
     #: Episodes at once, and questions an episode.
-    lanes: int = 8
+    lanes: int = 16
     steps: int = 400
     history: int = 4
-    batch: int = 256
+    batch: int = 128
     #: Gradient steps for each question of every lane.
-    updates: int = 1
+    updates: int = 4
     buffer: int = 400_000
     #: Rounds with random actions, before the actor acts.
     warm_up: int = 2
+    #: Rounds of logs of plain MPCC, before anything acts: as many as ``rounds`` is offline training.
+    logs: int = 0
     #: Rounds between evaluations.
-    every: int = 5
+    every: int = 4
     threads: int = 1
     task: Task = field(default_factory=lambda: TRAINING)
     #: For a test of tests: rewards in random order, from which nothing can be learnt.
     shuffle: bool = False
 
-    def settings(self) -> Any:
-        return ALGORITHMS[self.algorithm].Settings()
+    def settings(self, logged: bool = False) -> Any:
+        """The algorithm's; while there are only logs TD3 keeps close to what was done in them."""
+        settings = ALGORITHMS[self.algorithm].Settings()
+        return replace(settings, cloning=CLONING) if logged and hasattr(settings, "cloning") else settings
 
     def stamp(self) -> str:
         """What a checkpoint must agree on to go on from; the number of rounds and threads may change."""
@@ -84,6 +88,8 @@ class Trainer:
     random: np.random.Generator
     round: int = 0
     curve: list[dict[str, float]] = field(default_factory=list)
+    #: The actor that was best when evaluated: what is exported. Later is not always better.
+    best: Network | None = None
 
     @classmethod
     def begin(cls, plan: Plan) -> Trainer:
@@ -91,8 +97,8 @@ class Trainer:
         key = jax.random.key(plan.seed)
         return cls(
             plan,
-            ALGORITHMS[plan.algorithm].begin(plan.settings(), key, width),
-            Replay(plan.buffer, width),
+            ALGORITHMS[plan.algorithm].begin(plan.settings(), key, width, width + HIDDEN),
+            Replay(plan.buffer, width + HIDDEN),
             OrnsteinUhlenbeck(plan.lanes * AGENTS),
             np.random.default_rng(plan.seed),
         )
@@ -110,7 +116,7 @@ class Trainer:
         trainer.replay.added = saved["added"]
         trainer.replay.data[: len(saved["data"])] = saved["data"]
         trainer.random.bit_generator.state = saved["random"]
-        trainer.round, trainer.curve = saved["round"], saved["curve"]
+        trainer.round, trainer.curve, trainer.best = saved["round"], saved["curve"], saved["best"]
         return trainer
 
     def save(self, folder: Path) -> None:
@@ -123,6 +129,7 @@ class Trainer:
             "random": self.random.bit_generator.state,
             "round": self.round,
             "curve": self.curve,
+            "best": jax.tree.map(np.asarray, self.best),
         }
         half = folder / (CHECKPOINT + ".half")
         with half.open("wb") as stream:
@@ -130,7 +137,7 @@ class Trainer:
         half.replace(folder / CHECKPOINT)
         (folder / CURVE).write_text(json.dumps(self.curve, indent=1), encoding="utf-8")
 
-    def actor(self) -> Callable[[Floats], Floats]:
+    def actor(self) -> Policy:
         """The policy as it stands, without noise."""
         network = self.state.actor
 
@@ -141,46 +148,66 @@ class Trainer:
 
     def run_round(self) -> None:
         plan = self.plan
-        algorithm, settings = ALGORITHMS[plan.algorithm], plan.settings()
-        lanes = self._lanes()
+        logged = self.round < plan.logs
+        algorithm, settings = ALGORITHMS[plan.algorithm], plan.settings(logged)
+        lanes = self._lanes(logged)
         self.noise.reset()
-        before = _Before(plan.lanes * AGENTS, lanes.width)
+        before = _Before(plan.lanes * AGENTS, lanes.width + HIDDEN)
         asked = lanes.step()
         rewards = []
         waiting: list[Batch] = []
         for step in range(plan.steps):
             who = np.arange(plan.lanes) * AGENTS + asked.agents % AGENTS
             reward = np.clip(asked.rewards, -1, 1)
-            waiting.append(before.transitions(who, asked.observations, reward))
+            seen = np.concatenate([asked.observations, hidden(asked)], axis=1)
+            rates = asked.fact("rate")
+            waiting.append(before.transitions(who, seen, reward, rates if logged else None))
             rewards.append(reward)
-            if self.round < plan.warm_up:
-                actions = self.random.uniform(-1, 1, plan.lanes).astype(np.float32)
-            else:
-                actions = np.asarray(_act(self.state.actor, asked.observations))
-                actions = np.clip(actions + self.noise.step(self.random, who), -1, 1)
-            before.keep(who, asked.observations, actions)
+            before.keep(who, seen, self._act(who, asked.observations, logged), rates)
             if step + 1 < plan.steps:
-                asked = lanes.step(actions)
+                asked = lanes.step(before.action[who])
             if len(waiting) == LEARN_EVERY or step + 1 == plan.steps:
                 self._remember(waiting)
                 waiting = []
-                if self.round >= plan.warm_up:
+                if logged or self.round >= plan.logs + plan.warm_up:
                     key = jax.random.key(self.random.integers(1 << 31))
                     batches = self.replay.sample(self.random, plan.updates * LEARN_EVERY, plan.batch)
+                    if plan.shuffle:
+                        batches = batches._replace(reward=self.random.permuted(batches.reward))
                     self.state = algorithm.update(settings, self.state, batches, key)
         self.round += 1
         entry: dict[str, float] = {"round": self.round, "steps": self.round * plan.steps * plan.lanes}
         entry["training_reward"] = float(np.mean(rewards))
         if self.round % plan.every == 0 or self.round == plan.rounds:
             entry.update(self.evaluate())
+            if entry["reward"] >= max((e["reward"] for e in self.curve if "reward" in e), default=-np.inf):
+                self.best = self.state.actor
         self.curve.append(entry)
 
+    def _act(self, who: NDArray[np.int64], observations: Floats, logged: bool) -> Floats:
+        """Actions that explore; at first random ones, and none where MPCC acts."""
+        if logged:
+            return np.zeros(len(who), np.float32)
+        if self.round < self.plan.logs + self.plan.warm_up:
+            return self.random.uniform(-1, 1, len(who)).astype(np.float32)
+        actions = np.asarray(_act(self.state.actor, observations)) + self.noise.step(self.random, who)
+        return np.clip(actions, -1, 1).astype(np.float32)
+
     def evaluate(self) -> dict[str, float]:
-        """On episodes that training never sees: the reward without noise, the same ones each time."""
-        played = play(self.actor(), self.plan.task, lanes=8, steps=200, seed=10**6, history=self.plan.history)
+        """The reward without noise, on episodes that training never sees, the same ones each time."""
+        played = self._play(self.actor())
         return {"reward": played.reward, "loss": played.loss, "rtt_ratio": played.rtt_ratio}
 
-    def _lanes(self) -> Lanes:
+    def levels(self) -> dict[str, float]:
+        """What plain MPCC has there, and the rate that slow start ends with."""
+        return {"MPCC": self._play(hold, watched=[0]).reward, "held": self._play(hold).reward}
+
+    def _play(self, policy: Policy, watched: Sequence[int] = ()) -> Played:
+        task = replace(self.plan.task, start=None)
+        history = self.plan.history
+        return play(policy, task, lanes=16, steps=200, seed=VALIDATION, history=history, watched=watched)
+
+    def _lanes(self, logged: bool) -> Lanes:
         plan = self.plan
         # Every fifth episode begins as a deployed one does, so that the end of slow start is known too.
         task = replace(plan.task, start=None) if self.round % 5 == 4 else plan.task
@@ -191,6 +218,7 @@ class Trainer:
             history=plan.history,
             steps=plan.steps,
             agents=AGENTS,
+            watched=[0] if logged else (),
             threads=plan.threads,
         )
         lanes.restart(plan.seed, self.round)
@@ -200,13 +228,33 @@ class Trainer:
         batch = Batch(*(np.concatenate(parts) for parts in zip(*waiting, strict=True)))
         if not len(batch.reward):
             return
-        if self.plan.shuffle:
-            batch = batch._replace(reward=self.random.permutation(batch.reward))
         self.replay.add(batch)
 
 
+#: Numbers that critics alone see.
+HIDDEN = 4
+
+
+def hidden(asked: Asked) -> Floats:
+    """What an actor cannot know, but a critic may while training (asymmetric actor-critic, Pinto et al. 2017): how full
+    the path is, how full all of them are, packets an interval, and the utility at stake."""
+    x = asked.fact("rate")
+    own = x / np.maximum(asked.fact("capacity"), 1)
+    everything = asked.fact("best") ** (1 / 0.9) * 1e6 / 8
+    both = (x + asked.fact("others")) / np.maximum(everything, 1)
+    packets = np.log10(np.maximum(asked.fact("delivered") + asked.fact("lost"), 1)) / 4
+    columns = (own / 2, both / 2, packets, np.log10(asked.fact("best")) / 3)
+    return np.clip(np.stack(columns, axis=1), 0, 1).astype(np.float32)
+
+
+#: Seed of the episodes that the best actor is chosen by.
+VALIDATION = 1_000_000
 #: Subflows of a lane that learn, at most.
 AGENTS = 8
+#: A step is at most this part of the rate (crates/policy/src/actor).
+LARGEST_STEP = 0.1
+#: Weight of the action in a log against Q, as TD3+BC has it: 1 / its alpha of 2.5 (Fujimoto and Gu 2021).
+CLONING = 0.4
 #: Questions of every lane between two calls of the algorithm.
 LEARN_EVERY = 8
 
@@ -214,18 +262,26 @@ _act = jax.jit(act)
 
 
 class _Before:
-    """What each agent saw and did when it was asked last."""
+    """What each agent saw and did when it was asked last, and at which rate it sent."""
 
     def __init__(self, agents: int, width: int) -> None:
         self.observation = np.zeros((agents, width), np.float32)
         self.action = np.zeros(agents, np.float32)
+        self.rate = np.zeros(agents)
         self.known = np.zeros(agents, bool)
 
-    def transitions(self, who: np.ndarray[Any, Any], observations: Floats, rewards: Floats) -> Batch:
-        """Those of the agents that ask now, and did before."""
+    def transitions(
+        self, who: NDArray[np.int64], observations: Floats, rewards: Floats, rates: NDArray[np.float64] | None
+    ) -> Batch:
+        """Those of the agents that ask now, and did before. ``rates``: somebody else acted, and this came of it."""
         known = self.known[who]
         old = who[known]
-        return Batch(self.observation[old], self.action[old], rewards[known], observations[known])
+        actions = self.action[old]
+        if rates is not None:
+            change = rates[known] / np.maximum(self.rate[old], 1) - 1
+            actions = np.clip(change / LARGEST_STEP, -1, 1).astype(np.float32)
+        return Batch(self.observation[old], actions, rewards[known], observations[known])
 
-    def keep(self, who: np.ndarray[Any, Any], observations: Floats, actions: Floats) -> None:
-        self.observation[who], self.action[who], self.known[who] = observations, actions, True
+    def keep(self, who: NDArray[np.int64], observations: Floats, actions: Floats, rates: NDArray[np.float64]) -> None:
+        self.observation[who], self.action[who], self.rate[who] = observations, actions, rates
+        self.known[who] = True

@@ -51,7 +51,7 @@ class TestTraining:
 
         path = {"rate": "20Mbit", "delay": "10ms", "queue": "40p"}
         task = Task({**BASE, "paths": {"a": path}}, rate_mbps=(10, 30), start=(0.3, 0.6))
-        plan = Plan(rounds=12, lanes=8, steps=150, history=2, every=100, task=task, updates=2)
+        plan = Plan(algorithm="td3", rounds=12, lanes=8, steps=150, history=2, every=100, task=task, updates=4)
         return replace(plan, **changes)  # type: ignore[arg-type]
 
     def test_resumed_equals_uninterrupted(self, tmp_path: Path) -> None:
@@ -74,6 +74,53 @@ class TestTraining:
             for ours, theirs in zip(jax.tree.leaves(whole.state), jax.tree.leaves(second.state), strict=True):
                 assert np.array_equal(ours, theirs), algorithm
             assert whole.curve == second.curve
+
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_it_learns_from_rewards_and_from_nothing_else(self, shuffle: bool) -> None:
+        from multipilot.learn.evaluate import always_up, play
+        from multipilot.learn.training import Trainer
+
+        plan = self.small(shuffle=shuffle)
+        trainer = Trainer.begin(plan)
+        judged = {"task": plan.task, "lanes": 8, "steps": 100, "seed": 77, "history": plan.history}
+        untrained = play(trainer.actor(), **judged).reward
+        for _ in range(plan.rounds):
+            trainer.run_round()
+        better = play(trainer.actor(), **judged).reward - max(untrained, play(always_up, **judged).reward)
+        # With rewards in random order nothing can be learnt, and a test that passed then would measure something else.
+        assert (better > 0.2) is not shuffle, better
+
+    @pytest.mark.parametrize("algorithm", ["td3", "twin-average"])
+    def test_logs_of_mpcc_are_learnt_from_without_acting(self, algorithm: str) -> None:
+        from multipilot.learn.evaluate import play
+        from multipilot.learn.training import Trainer
+
+        plan = self.small(algorithm=algorithm, rounds=2, logs=2, steps=60)
+        trainer = Trainer.begin(plan)
+        for _ in range(plan.rounds):
+            trainer.run_round()
+        data = trainer.replay.data[: len(trainer.replay)]
+        actions = data[:, trainer.replay.width]
+        # MPCC probes both ways.
+        assert (actions > 0.05).any()
+        assert (actions < -0.05).any()
+        assert trainer.best is not None
+        assert np.isfinite(play(trainer.actor(), plan.task, lanes=2, steps=20, history=2).reward)
+
+    def test_the_file_says_what_was_trained(self, tmp_path: Path) -> None:
+        from multipilot.learn.evaluate import of_file
+        from multipilot.learn.networks import export
+        from multipilot.learn.training import Trainer
+
+        trainer = Trainer.begin(self.small())
+        # The untrained last layer is next to nothing: a larger one shows what is wrong with the first.
+        weights, bias = trainer.state.actor[-1]
+        network = [*trainer.state.actor[:-1], (weights * 300, bias)]
+        export(network, tmp_path / "actor.json", "by a test")
+        trainer.state = trainer.state._replace(actor=network)
+        seen = np.random.default_rng(1).uniform((0.3, 0.7, 0) * 2, (0.6, 1, 0.1) * 2, (50, 6)).astype(np.float32)
+        assert of_file(tmp_path / "actor.json")(seen) == pytest.approx(trainer.actor()(seen), abs=1e-4)
+        assert np.ptp(trainer.actor()(seen)) > 0.2
 
     def test_a_checkpoint_of_other_settings_is_refused(self, tmp_path: Path) -> None:
         from multipilot.learn.training import Trainer
