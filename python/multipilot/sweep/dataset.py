@@ -1,0 +1,115 @@
+"""The data set: ``OUT/simulation/SCENARIO/KEY.parquet`` and ``OUT/training/…``, one file a cell, so that appending is
+atomic and what is done is what is there. Any reader of Parquet takes the folder as one table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from multipilot.sweep.cells import SIMULATION, Cell
+from multipilot.sweep.work import Done
+
+_OF_EVERY = [
+    ("key", pa.string()),
+    ("scenario", pa.string()),
+    ("settings", pa.string()),
+    ("seed", pa.int64()),
+]
+#: Columns are fixed, so that files of many sweeps read as one table. ``settings`` and ``cell`` are JSON.
+SIMULATIONS = pa.schema(
+    [
+        *_OF_EVERY,
+        ("variant", pa.string()),
+        ("controller", pa.string()),
+        ("path_manager", pa.string()),
+        ("scheduler", pa.string()),
+        ("cell", pa.string()),
+        ("goodput_mbps", pa.float64()),
+        ("competing_mbps", pa.float64()),
+        ("transfer_mbps", pa.float64()),
+        ("completion_s", pa.float64()),
+        ("completion_median_s", pa.float64()),
+        ("completion_p95_s", pa.float64()),
+        ("jain", pa.float64()),
+        ("transfers", pa.int64()),
+        ("unfinished", pa.int64()),
+        ("elapsed_s", pa.float64()),
+        ("path_mbps", pa.string()),
+    ]
+)
+TRAININGS = pa.schema(
+    [
+        *_OF_EVERY,
+        ("round", pa.int64()),
+        ("steps", pa.int64()),
+        ("training_reward", pa.float64()),
+        ("reward", pa.float64()),
+        ("loss", pa.float64()),
+        ("rtt_ratio", pa.float64()),
+        ("actor", pa.string()),
+    ]
+)
+
+
+def file_of(out: Path, cell: Cell) -> Path:
+    return out / cell.kind / cell.scenario / f"{cell.key}.parquet"
+
+
+def is_done(out: Path, cell: Cell) -> bool:
+    return file_of(out, cell).exists()
+
+
+def append(out: Path, cell: Cell, done: Done) -> None:
+    """All of a cell or nothing: its file appears under its name when it is complete."""
+    target = file_of(out, cell)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    common = {
+        "key": cell.key,
+        "scenario": cell.scenario,
+        "settings": json.dumps(dict(cell.settings)),
+        "seed": cell.seed,
+    }
+    if done.files:
+        common["actor"] = str(_keep(out, cell, done.files))
+    schema = SIMULATIONS if cell.kind == SIMULATION else TRAININGS
+    rows = [{**row, **common} for row in done.rows]
+    table = pa.table({name: [_plain(row.get(name)) for row in rows] for name in schema.names}, schema=schema)
+    half = target.with_name(f".{target.name}.half")
+    try:
+        parquet.write_table(table, half)
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _keep(out: Path, cell: Cell, files: dict[str, bytes]) -> Path:
+    """Actor and curve, in a folder as ``multipilot train`` writes it."""
+    folder = out / "actors" / f"{cell.scenario}-{cell.seed}-{cell.key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder / "actor.json"
+
+
+def rows(out: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """Those of these cells that are done, in their order."""
+    found: list[dict[str, Any]] = []
+    for cell in cells:
+        file = file_of(out, cell)
+        if file.exists():
+            found += parquet.ParquetFile(file).read().to_pylist()
+    for row in found:
+        for name in ("settings", "cell", "path_mbps"):
+            if row.get(name) is not None:
+                row[name] = json.loads(row[name])
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict) else value
