@@ -40,25 +40,25 @@ pub fn main(args: &Radio) -> Outcome {
     let mut cells = Vec::new();
     let mut text = String::new();
     for (index, cell) in experiment.cells.iter().enumerate() {
-        let Some(air) = &cell.radio else {
+        let Some(tuned) = &cell.scenario.radio else {
             return Err(usage(format!(
                 "{}: has no [radio]; docs/scenario.md shows one",
                 args.scenario
             )));
         };
-        let timeline = air.run(cell.scenario.duration.as_secs_f64());
+        let (air, timeline) = (tuned.radio(), tuned.timeline());
         if let Some(folder) = &args.csv {
             let folder = match cell.label.as_str() {
                 "" => folder.clone(),
                 _ => folder.join(format!("{index:04}")),
             };
-            traces(&folder, air, &timeline)?;
+            traces(&folder, air, timeline)?;
         }
         if let (Some(file), 0) = (&args.html, index) {
-            write(file, &page(&experiment.title, air, &timeline))?;
+            write(file, &page(&experiment.title, air, timeline))?;
         }
-        text += &table(cell, air, &timeline);
-        cells.push(document(cell, air, &timeline));
+        text += &table(cell, air, timeline);
+        cells.push(document(cell, air, timeline));
     }
     if args.json {
         print(&format!("{:#}\n", json!({ "schema": 1, "cells": cells })));

@@ -64,8 +64,6 @@ pub struct Cell {
     /// Dotted key and value of every axis; empty without a grid.
     pub values: Vec<(String, String)>,
     pub scenario: Scenario,
-    /// What makes the traces of its paths, where it has a `[radio]`.
-    pub radio: Option<mp_wireless::Radio>,
 }
 
 impl Experiment {
@@ -146,7 +144,6 @@ pub fn parse(
             label: cell.label,
             values: cell.values,
             scenario,
-            radio: traces.tuned(),
         });
     }
     let first = &cells[0].scenario;

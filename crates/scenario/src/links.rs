@@ -1,5 +1,6 @@
 //! Paths and shared links: the two directions, their rates, losses and queues.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -7,7 +8,9 @@ use indexmap::IndexMap;
 use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
-use crate::model::{Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, TransferDirection};
+use crate::model::{
+    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, TraceKind, TransferDirection,
+};
 use crate::sources::Traces;
 use crate::trace;
 use crate::units::QueueSize;
@@ -103,22 +106,35 @@ impl DraftPath {
 impl Draft {
     fn finish(mut self, round_trip: Duration) -> Direction {
         if let Some(multiple) = self.bdp {
-            let rate = match &self.direction.rate {
-                Rate::Unlimited => None,
-                Rate::Constant(rate) => Some(*rate as f64),
-                Rate::Trace(trace) => Some(trace::mean_rate(&trace.kind)),
-            };
-            let packets = rate.map_or(defaults::QUEUE_UNLIMITED, |rate| {
-                (multiple * rate * round_trip.as_secs_f64() / (8 * defaults::PACKET) as f64).ceil()
-                    as u64
-            });
-            let QueueLimit::Packets(floor) = self.direction.queue.limit else {
+            let QueueLimit::Packets(least) = self.direction.queue.limit else {
                 return self.direction;
             };
-            self.direction.queue.limit = QueueLimit::Packets(packets.clamp(floor, 100_000_000));
+            let rate = match &mut self.direction.rate {
+                Rate::Unlimited => {
+                    let most = defaults::QUEUE_UNLIMITED.max(least);
+                    self.direction.queue.limit = QueueLimit::Packets(most);
+                    return self.direction;
+                }
+                Rate::Constant(rate) => *rate as f64,
+                Rate::Trace(trace) => {
+                    if let TraceKind::Radio(link) = &mut Arc::make_mut(trace).kind {
+                        link.queue = Some((multiple, round_trip));
+                        return self.direction;
+                    }
+                    trace::mean_rate(&trace.kind)
+                }
+            };
+            self.direction.queue.limit = sized(multiple, rate, round_trip, least);
         }
         self.direction
     }
+}
+
+/// So many bandwidth-delay products at a rate in bit/s.
+pub(crate) fn sized(multiple: f64, rate: f64, round_trip: Duration, least: u64) -> QueueLimit {
+    let bytes = multiple * rate * round_trip.as_secs_f64() / 8.0;
+    let packets = (bytes / defaults::PACKET as f64).ceil() as u64;
+    QueueLimit::Packets(packets.clamp(least, 100_000_000))
 }
 
 /// One `[paths.NAME]` (`links` are the names it may continue through) or `[links.NAME]` (`links` is `None`).

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+pub use crate::radio::Air;
+
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -34,6 +36,8 @@ pub struct Scenario {
     pub events: Vec<Event>,
     /// Never empty.
     pub variants: Vec<Variant>,
+    /// What makes the rates of paths over a radio; [`Scenario::tuned`] fills them in.
+    pub radio: Option<Arc<Air>>,
 }
 
 /// Socket buffers of both ends.
@@ -96,6 +100,18 @@ pub enum TraceKind {
     },
     /// CSV `time_s,rate_mbps[,delay_ms[,loss]]`: a step function from each time on, holding its last value.
     Steps(Vec<Step>),
+    /// A link of [`Scenario::radio`]; its steps are known once [`Scenario::tuned`] was called.
+    Radio(RadioLink),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RadioLink {
+    pub device: usize,
+    /// From 0 for each device.
+    pub link: usize,
+    /// A queue that waits for the mean rate: how many bandwidth-delay products, and the round trip. Its limit in packets is the
+    /// least that it may come to.
+    pub queue: Option<(f64, Duration)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -87,6 +87,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
         connections,
         events: traffic::events(top.get("events").as_ref(), &names, &link_names)?,
         variants: variants::variants(top.get("variants").as_ref())?,
+        radio: traces.tuned(),
     })
 }
 

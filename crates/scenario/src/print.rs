@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 
+use crate::defaults;
 use crate::model::*;
 use crate::radio;
 use crate::tree::{quote, show_float, show_key};
@@ -190,7 +191,7 @@ fn direction(d: &Direction) -> Vec<(&'static str, String)> {
     }
     out.push(("reorder", d.reorder.to_string()));
     out.push(("loss", show_loss(&d.loss)));
-    out.push(("queue", show_queue(&d.queue)));
+    out.extend(show_queue(d).map(|queue| ("queue", queue)));
     out
 }
 
@@ -211,20 +212,21 @@ fn show_loss(loss: &Loss) -> String {
     }
 }
 
-fn show_queue(queue: &Queue) -> String {
-    let limit = match queue.limit {
-        QueueLimit::Packets(packets) => quote(&format!("{packets}p")),
-        QueueLimit::Bytes(bytes) => quote(&show_size(bytes)),
-    };
-    let ecn = queue.ecn;
-    match queue.discipline {
-        Discipline::DropTail => limit,
+/// The queue, but one that is the default and waits for a radio.
+fn show_queue(d: &Direction) -> Option<String> {
+    let limit = show_limit(d);
+    let first = limit
+        .as_ref()
+        .map_or(String::new(), |limit| format!("limit = {limit}, "));
+    let ecn = d.queue.ecn;
+    Some(match d.queue.discipline {
+        Discipline::DropTail => limit?,
         Discipline::CoDel { target, interval } => {
             let (target, interval) = (
                 quote(&show_duration(target)),
                 quote(&show_duration(interval)),
             );
-            format!("{{ limit = {limit}, discipline = \"codel\", target = {target}, interval = {interval}, ecn = {ecn} }}")
+            format!("{{ {first}discipline = \"codel\", target = {target}, interval = {interval}, ecn = {ecn} }}")
         }
         Discipline::Red {
             min,
@@ -232,7 +234,24 @@ fn show_queue(queue: &Queue) -> String {
             probability,
         } => {
             let [min, max, probability] = [min, max, probability].map(show_float);
-            format!("{{ limit = {limit}, discipline = \"red\", min = {min}, max = {max}, probability = {probability}, ecn = {ecn} }}")
+            format!("{{ {first}discipline = \"red\", min = {min}, max = {max}, probability = {probability}, ecn = {ecn} }}")
         }
+    })
+}
+
+/// How much a queue holds; nothing where that is the default of a rate that is not known yet.
+fn show_limit(d: &Direction) -> Option<String> {
+    let waits = match &d.rate {
+        Rate::Trace(trace) => match &trace.kind {
+            TraceKind::Radio(link) => link.queue,
+            _ => None,
+        },
+        _ => None,
+    };
+    match (waits, d.queue.limit) {
+        (Some(_), QueueLimit::Packets(defaults::QUEUE_FLOOR)) => None,
+        (Some((multiple, _)), _) => Some(quote(&format!("{multiple}bdp"))),
+        (None, QueueLimit::Packets(packets)) => Some(quote(&format!("{packets}p"))),
+        (None, QueueLimit::Bytes(bytes)) => Some(quote(&show_size(bytes))),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::field::Field;
-use crate::model::{Trace, TraceKind};
+use crate::model::Trace;
 use crate::radio::{self, Air};
 use crate::{trace, ReadFile};
 
@@ -16,8 +16,8 @@ use crate::{trace, ReadFile};
 pub(crate) struct Traces<'a> {
     read: &'a ReadFile<'a>,
     loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
-    /// That of the scenario which is being read.
-    air: RefCell<Option<Air>>,
+    /// Those of all cells, equal ones once; the number is that of the scenario which is being read.
+    airs: RefCell<(Vec<Arc<Air>>, Option<usize>)>,
 }
 
 impl<'a> Traces<'a> {
@@ -25,45 +25,43 @@ impl<'a> Traces<'a> {
         Traces {
             read,
             loaded: RefCell::default(),
-            air: RefCell::default(),
+            airs: RefCell::default(),
         }
     }
 
-    /// Runs the radio of the next scenario, unless it is the one that was run last: cells often differ elsewhere.
+    /// Takes up the radio of the next scenario. Cells often differ elsewhere and then share it.
     pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
         let Some(field) = field else {
-            *self.air.borrow_mut() = None;
+            self.airs.borrow_mut().1 = None;
             return Ok(());
         };
         let (radio, seconds) = (radio::read(&field, self)?, duration.as_secs_f64());
-        if (self.air.borrow().as_ref()).is_some_and(|air| air.is(&radio, seconds)) {
-            return Ok(());
+        let (airs, current) = &mut *self.airs.borrow_mut();
+        let known = airs.iter().position(|air| air.is(&radio, seconds));
+        if known.is_none() {
+            airs.push(Arc::new(Air::new(radio, seconds, &field)?));
         }
-        *self.air.borrow_mut() = Some(Air::new(radio, seconds, &field)?);
+        *current = known.or(airs.len().checked_sub(1));
         Ok(())
     }
 
-    /// The radio of the scenario that was read last.
-    pub fn tuned(&self) -> Option<mp_wireless::Radio> {
-        self.air.borrow().as_ref().map(|air| air.radio().clone())
+    /// The radio of the scenario that is being read.
+    pub fn tuned(&self) -> Option<Arc<Air>> {
+        let (airs, current) = &*self.airs.borrow();
+        current.map(|i| airs[i].clone())
     }
 
     pub fn wired_delay(&self) -> Duration {
-        self.air.borrow().as_ref().map_or(Duration::ZERO, |air| {
+        self.tuned().map_or(Duration::ZERO, |air| {
             Duration::from_secs_f64(air.radio().delay)
         })
     }
 
     pub fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
-        let air = self.air.borrow();
-        let Some(air) = air.as_ref() else {
+        let Some(air) = self.tuned() else {
             return Err(field.error("there is no [radio]", "a scenario with that section"));
         };
-        let (file, steps) = air.steps(field)?;
-        Ok(Arc::new(Trace {
-            file: file.into(),
-            kind: TraceKind::Steps(steps),
-        }))
+        air.link(field).map(Arc::new)
     }
 
     /// Any other file that a scenario names.

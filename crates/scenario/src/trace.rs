@@ -149,6 +149,8 @@ pub(crate) fn mean_rate(kind: &TraceKind) -> f64 {
                 .sum();
             bits / span
         }
+        // Not known before the radio was run.
+        TraceKind::Radio(_) => 0.0,
     }
 }
 

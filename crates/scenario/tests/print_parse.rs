@@ -292,6 +292,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                         connections,
                         events,
                         variants,
+                        radio: None,
                     }
                 },
             )

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mp_scenario::{parse, Error, Experiment, Overrides, Rate, TraceKind};
+use mp_scenario::{parse, Error, Experiment, Overrides, QueueLimit, Rate, Scenario, TraceKind};
 
 const ORBIT: &str = r#"
 duration = "10s"
@@ -43,7 +43,7 @@ fn error(text: &str) -> String {
 #[test]
 fn each_link_of_each_device_is_a_path_with_a_trace() {
     let experiment = load(ORBIT).unwrap();
-    let scenario = &experiment.cells[0].scenario;
+    let scenario = &*experiment.cells[0].scenario.tuned();
     let names: Vec<&str> = scenario.paths.keys().map(String::as_str).collect();
     assert_eq!(
         names,
@@ -86,12 +86,52 @@ fn it_prints_to_what_it_was() {
 }
 
 #[test]
+fn a_radio_runs_when_it_is_asked_for_and_once() {
+    // Hours of ninety devices: reading them alone takes no time.
+    let text = ORBIT
+        .replace("\"10s\"", "\"3h\"")
+        .replace("count = 3", "count = 90");
+    let cells = load(&format!("{text}[grid]\nseed = [1, 2]\n"))
+        .unwrap()
+        .cells;
+    let air = |i: usize| cells[i].scenario.radio.clone().unwrap();
+    assert!(
+        std::sync::Arc::ptr_eq(&air(0), &air(1)),
+        "equal radios are one"
+    );
+    let Rate::Trace(trace) = &cells[0].scenario.paths["drone0-0"].down.rate else {
+        panic!()
+    };
+    assert!(matches!(trace.kind, TraceKind::Radio(_)), "{trace:?}");
+}
+
+#[test]
+fn a_queue_in_bandwidth_delay_products_waits_for_the_radio() {
+    for (queue, least) in [("", 100), ("queue = \"0.5bdp\"", 2)] {
+        let text = ORBIT.replace("queue = \"500p\"", queue);
+        let first = load(&text).unwrap();
+        let again = load(&first.to_toml()).unwrap_or_else(|e| panic!("{e}\n{}", first.to_toml()));
+        assert_eq!(again.cells, first.cells);
+        let limit = |s: &Scenario| s.paths["drone0-0"].down.queue.limit;
+        let scenario = &first.cells[0].scenario;
+        assert_eq!(limit(scenario), QueueLimit::Packets(least));
+        let QueueLimit::Packets(packets) = limit(&scenario.tuned()) else {
+            panic!()
+        };
+        assert!(packets > 1000, "{packets}: gigabits times 12 ms");
+    }
+}
+
+#[test]
 fn a_grid_over_the_radio_changes_its_traces() {
     let experiment = load(&format!(
         "{ORBIT}[grid]\nradio.phy = [\"edmg-sc\", \"dmg\"]\n"
     ))
     .unwrap();
-    let rate = |i: usize| match &experiment.cells[i].scenario.paths["drone0-0"].down.rate {
+    let rate = |i: usize| match &experiment.cells[i].scenario.tuned().paths["drone0-0"]
+        .down
+        .rate
+    {
         Rate::Trace(t) => t.kind.clone(),
         other => panic!("{other:?}"),
     };
@@ -110,7 +150,8 @@ devices.d.at = [5, 0, 5]
 [paths.lte]
 rate = "20Mbit"
 "#;
-    let scenario = load(text).unwrap().cells.remove(0).scenario;
+    let read = load(text).unwrap().cells.remove(0).scenario;
+    let scenario = read.tuned();
     let Rate::Trace(trace) = &scenario.paths["d-0"].down.rate else {
         panic!()
     };

@@ -90,6 +90,7 @@ fn scenario(paths: Vec<(String, Path)>, connections: Vec<Connection>, seconds: f
         connections,
         events: Vec::new(),
         variants: vec![variant()],
+        radio: None,
     }
 }
 

@@ -68,6 +68,7 @@ pub fn run_with(
     stop: &AtomicBool,
 ) -> Result<(Run, Vec<PathCounts>), Error> {
     check()?;
+    let scenario = &*scenario.tuned();
     let plan = Plan::new(scenario, variant, seed)?;
     // Given back last, when no socket uses them any more.
     let controllers = plan

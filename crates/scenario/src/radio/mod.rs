@@ -1,21 +1,21 @@
 //! `[radio]`: access points and moving devices, whose links become traces of paths.
 
+mod air;
 mod expand;
-
-use std::collections::HashMap;
 
 use mp_wireless::allocation::SCHEMES;
 use mp_wireless::blockage::{Blockage, Building};
 use mp_wireless::csv;
 use mp_wireless::mcs::{Phy, MAX_STREAMS};
 use mp_wireless::mobility::{Ellipse, Mobility, Point};
-use mp_wireless::{Ap, Device, Links, Radio, Timeline};
+use mp_wireless::{Ap, Device, Links, Radio};
 
 use crate::error::Error;
 use crate::field::{Field, Section};
-use crate::model::Step;
 use crate::sources::Traces;
 
+pub(crate) use air::show;
+pub use air::Air;
 pub(crate) use expand::{expand, EACH_DEVICE};
 
 pub const RADIO_KEYS: &[&str] = &[
@@ -51,8 +51,6 @@ pub const BUILDING_KEYS: &[&str] = &["at", "radius", "height"];
 pub const PATH_RADIO_KEYS: &[&str] = &["device", "link"];
 const METRES: &str = "metres, such as [0, 12.5, 5]";
 const PLACE: &str = "a place [x, y, z] in metres";
-/// Looks at one pair of device and access point; more take minutes.
-const MOST_LOOKS: f64 = 2e7;
 
 /// A device entry stands for `count` devices, numbered from 0 where there are several.
 fn names(name: &str, count: u64, stated: bool) -> Vec<String> {
@@ -281,77 +279,4 @@ fn numbers<const N: usize>(field: &Field<'_>) -> Result<[f64; N], Error> {
 
 fn place(field: &Field<'_>) -> Result<Point, Error> {
     numbers::<3>(field)
-}
-
-/// The radio of the scenario that is being read, run when the first path asks for it.
-pub(crate) struct Air {
-    radio: Radio,
-    duration: f64,
-    timeline: Timeline,
-    numbers: HashMap<String, usize>,
-}
-
-impl Air {
-    pub fn new(radio: Radio, duration: f64, field: &Field<'_>) -> Result<Self, Error> {
-        let looks = duration / radio.interval * (radio.devices.len() * radio.aps.len()) as f64;
-        if looks > MOST_LOOKS {
-            return Err(field.error("takes too many steps", "a longer interval or fewer devices"));
-        }
-        let numbers = (radio.devices.iter().enumerate())
-            .map(|(i, d)| (d.name.clone(), i))
-            .collect();
-        Ok(Air {
-            timeline: radio.run(duration),
-            radio,
-            duration,
-            numbers,
-        })
-    }
-
-    pub fn radio(&self) -> &Radio {
-        &self.radio
-    }
-
-    pub fn is(&self, radio: &Radio, duration: f64) -> bool {
-        self.duration == duration && self.radio == *radio
-    }
-
-    /// A path's `radio = { device = …, link = … }`.
-    pub fn steps(&self, field: &Field<'_>) -> Result<(String, Vec<Step>), Error> {
-        let section = Section::open(field, PATH_RADIO_KEYS)?;
-        let device = section.require("device", "the name of a device")?;
-        let name = device.string()?;
-        let Some(&index) = self.numbers.get(name) else {
-            let hint = crate::did_you_mean(name, self.numbers.keys().map(String::as_str));
-            return Err(device.error(
-                format!("there is no device \"{name}\"{hint}"),
-                "one of [radio.devices]",
-            ));
-        };
-        let links = self.radio.links_per_device() as u64;
-        let link = section
-            .get("link")
-            .map_or(Ok(0), |f| f.integer(0, links.saturating_sub(1)))?;
-        let steps = self.timeline.trace(index, link as usize);
-        let step = |s: &mp_wireless::Step| Step {
-            at: std::time::Duration::from_secs_f64(s.at),
-            rate: (s.rate_mbps * 1e6).round() as u64,
-            delay: Some(std::time::Duration::from_secs_f64(s.delay)),
-            loss: Some(s.loss),
-        };
-        Ok((
-            format!("{RADIO}{name}/{link}"),
-            steps.iter().map(step).collect(),
-        ))
-    }
-}
-
-/// Stands before a trace's file name where there is no file.
-pub(crate) const RADIO: &str = "radio:";
-
-/// How a trace's source is printed: key and value.
-pub(crate) fn show(file: &str) -> Option<(&'static str, String)> {
-    let (device, link) = file.strip_prefix(RADIO)?.rsplit_once('/')?;
-    let device = crate::tree::quote(device);
-    Some(("radio", format!("{{ device = {device}, link = {link} }}")))
 }

@@ -41,6 +41,8 @@ impl Server {
                     trace: trace.clone(),
                     index: 0,
                 }),
+                // A world begins with a scenario whose radio was run.
+                TraceKind::Radio(_) => Server::Stopped,
             },
         }
     }
@@ -145,7 +147,7 @@ impl Steps {
     fn steps(&self) -> &[Step] {
         match &self.trace.kind {
             TraceKind::Steps(steps) => steps,
-            TraceKind::Opportunities { .. } => &[],
+            TraceKind::Opportunities { .. } | TraceKind::Radio(_) => &[],
         }
     }
 

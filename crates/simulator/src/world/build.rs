@@ -1,5 +1,6 @@
 //! From a scenario to links and plans.
 
+use std::borrow::Cow;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
@@ -31,6 +32,10 @@ impl World<'static> {
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
+        let scenario = match scenario.tuned() {
+            Cow::Borrowed(_) => scenario,
+            Cow::Owned(tuned) => Arc::new(tuned),
+        };
         World::of(&scenario, Held::Owned(scenario.clone()), variant, seed)
     }
 }
@@ -41,7 +46,10 @@ impl<'a> World<'a> {
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
-        World::of(scenario, Held::Borrowed(scenario), variant, seed)
+        match scenario.tuned() {
+            Cow::Borrowed(_) => World::of(scenario, Held::Borrowed(scenario), variant, seed),
+            Cow::Owned(tuned) => World::own(Arc::new(tuned), variant, seed),
+        }
     }
 
     fn of(

@@ -92,6 +92,7 @@ pub fn scenario(paths: Vec<Path>, duration: Duration) -> Scenario {
         paths: names.iter().cloned().zip(paths).collect(),
         events: Vec::new(),
         variants: vec![variant("reno")],
+        radio: None,
     }
 }
 

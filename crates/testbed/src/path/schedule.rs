@@ -89,6 +89,8 @@ impl Conditions {
             Rate::Unlimited => {}
             Rate::Constant(rate) => c.capacity.set(0, Capacity::Constant(*rate)),
             Rate::Trace(trace) => match &trace.kind {
+                // A world begins with a scenario whose radio was run.
+                TraceKind::Radio(_) => c.capacity.set(0, Capacity::Constant(0)),
                 TraceKind::Opportunities { times, period } => {
                     let times = times.iter().copied().map(nanos).collect();
                     c.capacity.set(
