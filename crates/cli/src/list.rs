@@ -22,14 +22,16 @@ enum Kind {
     Controllers,
     Schedulers,
     PathManagers,
+    Allocations,
     Agents,
     Scenarios,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Controllers,
     Kind::Schedulers,
     Kind::PathManagers,
+    Kind::Allocations,
     Kind::Agents,
     Kind::Scenarios,
 ];
@@ -40,6 +42,7 @@ impl Kind {
             Kind::Controllers => "controllers",
             Kind::Schedulers => "schedulers",
             Kind::PathManagers => "path managers",
+            Kind::Allocations => "allocations",
             Kind::Agents => "agents",
             Kind::Scenarios => "scenarios",
         }
@@ -56,6 +59,11 @@ impl Kind {
             Kind::PathManagers => mp_policy::path_manager::all()
                 .iter()
                 .map(|e| plain(e.name, e.summary, e.source))
+                .collect(),
+            // Of beams and RF chains in a scenario's [radio].
+            Kind::Allocations => mp_wireless::allocation::SCHEMES
+                .iter()
+                .map(|(name, _, summary)| plain(name, summary, "paper drones, section 3.1"))
                 .collect(),
             // Learned policies register here once there are any.
             Kind::Agents => Vec::new(),

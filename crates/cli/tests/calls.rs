@@ -29,7 +29,7 @@ fn commands() {
     );
     refused(
         &["list", "controlers"],
-        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, agents, scenarios] \
+        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, allocations, agents, scenarios] \
          — a similar value exists: 'controllers'; see multipilot --help",
     );
 }
@@ -281,6 +281,10 @@ fn list_shows_every_name() {
     }
     assert!(names("schedulers").contains(&"blest".to_owned()));
     assert!(names("path_managers").contains(&"fullmesh".to_owned()));
+    assert_eq!(
+        names("allocations"),
+        ["greedy", "exhaustive", "hekaton", "bush", "mu-mimo"]
+    );
     for name in [
         "wifi-lte",
         "lossy-wifi",
@@ -297,6 +301,7 @@ fn list_shows_every_name() {
         "controllers",
         "schedulers",
         "path managers",
+        "allocations",
         "agents",
         "scenarios",
     ] {
