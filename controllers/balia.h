@@ -17,6 +17,8 @@
 
 #include "mp_window.h"
 
+#define MP_NO_RTT_SAMPLES
+
 struct balia_rates {
 	struct mp_real own, largest, total; /* packets/us */
 };

@@ -17,6 +17,8 @@
 
 #include "mp_window.h"
 
+#define MP_NO_RTT_SAMPLES
+
 /* a/W, packets per acknowledged packet. This subflow must have an RTT. */
 MP_INLINE struct mp_real lia_increase(struct mp_connection *c, mp_u32 i)
 {

@@ -24,6 +24,8 @@
 
 #include "mp_window.h"
 
+#define MP_NO_RTT_SAMPLES
+
 enum {
 	OLIA_LOSS,       /* `delivered` at the last loss */
 	OLIA_BETWEEN,    /* packets between the last two losses */

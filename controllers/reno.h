@@ -15,6 +15,8 @@
 
 #include "mp_window.h"
 
+#define MP_NO_RTT_SAMPLES
+
 MP_INLINE void reno_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);

@@ -42,6 +42,7 @@ struct mp_socket {
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
 	__u32 backup_read_us; /* when its backup flag was read last */
+	__u32 rtt_us;         /* a sample that the controller has not heard of yet; 0: none */
 };
 
 static __always_inline struct mp_socket *glue_socket(struct sock *sk)
@@ -59,6 +60,10 @@ static __always_inline __u64 glue_backup(struct sock *sk)
 {
 	struct mptcp_subflow_context *context = glue_context(sk);
 
+	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+		context = bpf_rdonly_cast(context, bpf_core_type_id_kernel(struct mptcp_subflow_context));
+		return BPF_CORE_READ_BITFIELD(context, backup) | BPF_CORE_READ_BITFIELD(context, request_bkup);
+	}
 	return BPF_CORE_READ_BITFIELD_PROBED(context, backup) | BPF_CORE_READ_BITFIELD_PROBED(context, request_bkup);
 }
 
@@ -164,23 +169,32 @@ static __always_inline void glue_owd_fact(struct tcp_sock *tp, struct mp_socket 
 	subflow->queue_owd_us = excess < bound ? excess : bound;
 }
 
-static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow, __s32 rtt_us)
+/*
+ * Not on every ACK: probed reads cost as much as all the rest here. But often enough that the ACKs of one last flight
+ * tell that the subflow is a backup from now on.
+ */
+static __always_inline void glue_backup_fact(struct sock *sk, struct mp_subflow *subflow)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_socket *self = glue_socket(sk);
 
-	subflow->rtt_us = rtt_us;
-	if (!subflow->min_rtt_us || (__u64)rtt_us < subflow->min_rtt_us)
-		subflow->min_rtt_us = rtt_us;
-	glue_owd_fact(tp, self, subflow);
-	/*
-	 * Not on every ACK: probed reads cost as much as all the rest here. But often enough that the ACKs of one last
-	 * flight tell that the subflow is a backup from now on.
-	 */
 	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us / 4) {
 		self->backup_read_us = tp->tcp_mstamp;
 		subflow->backup = glue_backup(sk);
 	}
+}
+
+static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
+	__u64 rtt_us = self->rtt_us;
+
+	self->rtt_us = 0;
+	subflow->rtt_us = rtt_us;
+	if (!subflow->min_rtt_us || rtt_us < subflow->min_rtt_us)
+		subflow->min_rtt_us = rtt_us;
+	glue_owd_fact(tp, self, subflow);
 }
 
 /* Two records a call, paired by owner: a 6.1 verifier forgets that a record reserved before the call is not null after.
@@ -234,16 +248,28 @@ static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow 
 
 static const struct mp_ack NO_ACK = {};
 
+static __always_inline int glue_is_off(struct tcp_sock *tp)
+{
+	return tp->snd_ssthresh > MP_INFINITE_SSTHRESH || tp->snd_cwnd > MP_INFINITE_SSTHRESH;
+}
+
 /*
  * Linux 6.18 was seen, about once a minute on a loaded machine, not to run a hook and to take a stale word of its stack
  * (the address of kernel code) for what it returned. No window is above TCP_INFINITE_SSTHRESH, but such an address is.
- * Left alone, a window would follow it to a billion packets at the end of recovery; the next ACK makes up for the hook.
+ * Left alone, a window would follow it to a billion packets at the end of recovery; the next hook makes up for it.
  */
-static __always_inline void glue_mend(struct sock *sk, struct mp_connection *c, __u32 slot, __u64 now_us)
+static __noinline int glue_mend(struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	__u64 result = 0;
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u64 now_us = tp->tcp_mstamp, result = 0;
+	__u32 slot;
 
+	entry = glue_find(sk, &slot);
+	if (!entry)
+		return 0;
+	c = &entry->connection;
 	if (tp->snd_ssthresh > MP_INFINITE_SSTHRESH) {
 		__sync_fetch_and_add(&mp_counters.hooks_skipped, 1);
 		c->subflows[slot].cwnd = tp->prior_cwnd;
@@ -255,6 +281,7 @@ static __always_inline void glue_mend(struct sock *sk, struct mp_connection *c, 
 		LOGGED(MP_HOOK_UNDO, &NO_ACK, now_us, result, result = CONTROLLER(on_undo)(c, slot));
 		tp->snd_cwnd = result;
 	}
+	return 0;
 }
 
 /* Gives the socket its place and the controller its first call. Memory can be short for a moment: then the next ACK
@@ -267,7 +294,7 @@ static __noinline int glue_begin(struct sock *sk)
 	struct mp_entry *entry;
 	struct mp_key key = { self->owner, 0 };
 	__u64 now_us = tp->tcp_mstamp;
-	__u32 slot;
+	const __u32 slot = 0;
 	int claimed;
 
 	claimed = slot_claim(&key, self->owner);
@@ -276,9 +303,9 @@ static __noinline int glue_begin(struct sock *sk)
 	if (claimed < 0)
 		return 0;
 	self->key = key;
-	self->slot = 0;
+	self->slot = slot;
 	self->placed = 1;
-	entry = glue_find(sk, &slot);
+	entry = bpf_map_lookup_elem(&mp_connections, &key);
 	if (!entry)
 		return 0;
 	c = &entry->connection;
@@ -290,6 +317,40 @@ static __noinline int glue_begin(struct sock *sk)
 	return 0;
 }
 
+/* What an ACK makes good before its hook. */
+static __always_inline void glue_prepare(struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+
+	if (self->owner && !self->placed)
+		glue_begin(sk);
+	if (glue_is_off((struct tcp_sock *)sk))
+		glue_mend(sk);
+}
+
+/* The connection of a socket whose hook is about to be called, with its facts, and its RTT sample heard. */
+static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *place, __u64 now_us)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_connection *c;
+	struct mp_entry *entry;
+	__u32 slot;
+
+	entry = glue_find(sk, place);
+	slot = *place;
+	if (!entry)
+		return 0;
+	c = &entry->connection;
+	glue_facts(tp, &c->subflows[slot]);
+	glue_backup_fact(sk, &c->subflows[slot]);
+	if (self->rtt_us) {
+		glue_rtt_facts(sk, &c->subflows[slot]);
+		LOGGED(MP_HOOK_RTT, &NO_ACK, now_us, 0, CONTROLLER(on_rtt)(c, slot, now_us));
+	}
+	return c;
+}
+
 SEC("struct_ops")
 void BPF_PROG(glue_init, struct sock *sk)
 {
@@ -299,6 +360,7 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->placed = 0;
 	self->owd_known = 0;
 	self->backup_read_us = 0;
+	self->rtt_us = 0;
 	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);
 #ifdef MP_RATE_BASED
@@ -306,77 +368,113 @@ void BPF_PROG(glue_init, struct sock *sk)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 #endif
 	glue_begin(sk);
+	if (self->placed && self->awaits_token)
+		glue_join(sk);
 }
 
+/* Who asks for no RTT samples is spared the hook, and a rate-based controller finds them in its own. */
+#if defined(MP_RATE_BASED) || defined(MP_NO_RTT_SAMPLES)
+#define GLUE_HEAR(sk)
+#else
+#define GLUE_SAMPLES
+#define GLUE_HEAR(sk)                                                                                                  \
+	do {                                                                                                           \
+		if (glue_socket(sk)->rtt_us)                                                                           \
+			glue_hear(sk);                                                                                 \
+	} while (0)
+
+/* Tells the controller of an RTT sample for which no other hook is called. */
+static __noinline int glue_hear(struct sock *sk)
+{
+	struct mp_connection *c;
+	__u32 slot = 0;
+
+	glue_prepare(sk);
+	c = glue_enter(sk, &slot, ((struct tcp_sock *)sk)->tcp_mstamp);
+	if (c && slot < MP_MAX_SUBFLOWS)
+		glue_apply(sk, &c->subflows[slot]);
+	return 0;
+}
+
+/* A sample waits for the next hook: to find the connection twice would cost more than most controllers do. */
 SEC("struct_ops")
 void BPF_PROG(glue_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct mp_connection *c;
-	struct mp_entry *entry;
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
 	__s32 rtt_us = sample->rtt_us;
-	__u64 now_us = tp->tcp_mstamp;
-	__u32 slot;
 
-	if (rtt_us < 0)
+	if (rtt_us < 0 || !self->owner) /* the SYN's acknowledgement comes before .init */
 		return;
-	if (glue_socket(sk)->owner && !glue_socket(sk)->placed)
-		glue_begin(sk);
-	entry = glue_find(sk, &slot);
-	if (!entry)
-		return;
-	c = &entry->connection;
-	glue_mend(sk, c, slot, now_us);
-	glue_facts(tp, &c->subflows[slot]);
-	glue_rtt_facts(sk, &c->subflows[slot], rtt_us ?: 1);
-	LOGGED(MP_HOOK_RTT, &NO_ACK, now_us, 0, CONTROLLER(on_rtt)(c, slot, now_us));
-	glue_apply(sk, &c->subflows[slot]);
+	if (self->rtt_us)
+		glue_hear(sk);
+	self->rtt_us = rtt_us ?: 1;
+	/* in recovery the window is not the controller's to grow, and a backup may have no further ACK */
+	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) != TCP_CA_Open || self->awaits_token)
+		glue_hear(sk);
 }
+#endif
 
 #ifdef MP_RATE_BASED
-/* (sk, rs) on 6.1, (sk, ack, flag, rs) since 6.10: `sk` comes first in both, and we need no more. */
-SEC("struct_ops")
-void BPF_PROG(glue_cong_control, struct sock *sk)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct mp_connection *c;
-	struct mp_entry *entry;
-	__u64 now_us = tp->tcp_mstamp, serial;
-	__u32 slot;
+extern int LINUX_KERNEL_VERSION __kconfig;
 
-	entry = glue_find(sk, &slot);
-	if (!entry)
-		return;
-	c = &entry->connection;
-	glue_facts(tp, &c->subflows[slot]);
+/* (sk, rs) on 6.1, (sk, ack, flag, rs) since 6.10. The sample has the RTT that pkts_acked would be told. */
+SEC("struct_ops")
+int glue_cong_control(__u64 *context)
+{
+	struct sock *sk = (struct sock *)context[0];
+	const struct rate_sample *rs;
+	struct mp_connection *c;
+	__u64 now_us = ((struct tcp_sock *)sk)->tcp_mstamp, serial;
+	__u32 slot;
+	long rtt_us;
+
+	/* by hand: clang would merge the two into one load from a variable place, which the verifier refuses */
+	if (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 10, 0))
+		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(context));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(context));
+	rtt_us = rs->rtt_us;
+	if (rtt_us >= 0)
+		glue_socket(sk)->rtt_us = rtt_us ?: 1;
+	glue_prepare(sk);
+	c = glue_enter(sk, &slot, now_us);
+	if (!c)
+		return 0;
 	AGENT_HEAR(&c->subflows[slot]);
 	serial = AGENT_SERIAL(&c->subflows[slot]);
 	LOGGED(MP_HOOK_INTERVAL, &NO_ACK, now_us, 0, CONTROLLER(on_interval)(c, slot, now_us));
 	if (AGENT_SERIAL(&c->subflows[slot]) != serial)
 		AGENT_TELL(&c->subflows[slot], serial + 1);
 	glue_apply(sk, &c->subflows[slot]);
+	return 0;
 }
 #else
-SEC("struct_ops")
-void BPF_PROG(glue_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+/* Apart from its hook, so that what glue_prepare calls does not come on top of its stack. */
+static __noinline int glue_grow(struct sock *sk, __u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_connection *c;
-	struct mp_entry *entry;
 	struct mp_ack event;
 	__u32 slot;
 
-	entry = glue_find(sk, &slot);
-	if (!entry)
-		return;
-	c = &entry->connection;
 	event.now_us = tp->tcp_mstamp;
+	c = glue_enter(sk, &slot, event.now_us);
+	if (!c)
+		return 0;
 	event.acked = acked;
 	event.is_cwnd_limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 	event.max_packets_out = tp->max_packets_out;
-	glue_facts(tp, &c->subflows[slot]);
 	LOGGED(MP_HOOK_ACK, &event, event.now_us, 0, CONTROLLER(on_ack)(c, slot, &event));
 	glue_apply(sk, &c->subflows[slot]);
+	return 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(glue_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	glue_prepare(sk);
+	glue_grow(sk, acked);
 }
 #endif
 
@@ -389,12 +487,16 @@ __u32 BPF_PROG(glue_ssthresh, struct sock *sk)
 	__u64 now_us = tp->tcp_mstamp, result = MP_MIN_CWND;
 	__u32 slot;
 
+	GLUE_HEAR(sk);
 	entry = glue_find(sk, &slot);
 	if (!entry)
 		return result;
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	LOGGED(MP_HOOK_LOSS, &NO_ACK, now_us, result, result = CONTROLLER(on_loss)(c, slot, now_us));
+	/* no hook may come until recovery ends: siblings see from now on what it will end with */
+	if (result < c->subflows[slot].cwnd)
+		c->subflows[slot].cwnd = result;
 	return result;
 }
 
@@ -407,6 +509,7 @@ __u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
 	__u64 result = tp->snd_cwnd;
 	__u32 slot;
 
+	GLUE_HEAR(sk);
 	entry = glue_find(sk, &slot);
 	if (!entry)
 		return result;
@@ -416,19 +519,43 @@ __u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
 	return result;
 }
 
-/* Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
- * count in their coupling for good. */
+/*
+ * Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
+ * count in their coupling for good. And every recovery begins and ends here: what a skipped hook left is mended.
+ */
 SEC("struct_ops")
 void BPF_PROG(glue_set_state, struct sock *sk, __u8 new_state)
 {
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_entry *entry;
 	__u32 slot;
 
+	if (glue_is_off(tp))
+		glue_mend(sk);
 	if (new_state != TCP_CA_Loss)
 		return;
 	entry = glue_find(sk, &slot);
 	if (entry)
-		glue_facts((struct tcp_sock *)sk, &entry->connection.subflows[slot]);
+		glue_facts(tp, &entry->connection.subflows[slot]);
+}
+
+#define GLUE_WAKING_US 1000
+#define GLUE_MOST_WINDOWS 64
+
+/*
+ * How many windows the send buffer should hold: two (tcp_sndbuf_expand, net/ipv4/tcp_input.c). Where the round trip is
+ * shorter than a program takes to be woken, so many that it lasts until then: MPTCP's buffer is the sum of its
+ * subflows', and a controller that keeps queues short would else run dry of data on the shortest paths.
+ */
+SEC("struct_ops")
+__u32 BPF_PROG(glue_sndbuf_expand, struct sock *sk)
+{
+	__u32 srtt_us = ((struct tcp_sock *)sk)->srtt_us >> 3, windows;
+
+	if (!srtt_us || srtt_us >= GLUE_WAKING_US)
+		return 2;
+	windows = 2 * GLUE_WAKING_US / srtt_us;
+	return windows < GLUE_MOST_WINDOWS ? windows : GLUE_MOST_WINDOWS;
 }
 
 /* Also called for the MPTCP socket itself, which is no tcp_sock and never saw .init: touch nothing then. */
@@ -462,9 +589,12 @@ struct tcp_congestion_ops mp_ops = {
 	.init = (void *)glue_init,
 	.release = (void *)glue_release,
 	.ssthresh = (void *)glue_ssthresh,
+#ifdef GLUE_SAMPLES
 	.pkts_acked = (void *)glue_pkts_acked,
+#endif
 	.undo_cwnd = (void *)glue_undo_cwnd,
 	.set_state = (void *)glue_set_state,
+	.sndbuf_expand = (void *)glue_sndbuf_expand,
 #ifdef MP_RATE_BASED
 	.cong_control = (void *)glue_cong_control,
 #else

@@ -74,6 +74,7 @@ struct sock {
 } RELOCATED;
 
 struct inet_connection_sock {
+	__u8 icsk_ca_state : 5;
 	void *icsk_ulp_data;
 	__u64 icsk_ca_priv[13]; /* 104 bytes */
 } RELOCATED;
@@ -122,11 +123,16 @@ struct mptcp_subflow_context {
 	__u32 request_join : 1; /* we opened it by MP_JOIN */
 } RELOCATED;
 
+/* Linux 6.2: a pointer that may be read without bpf_probe_read_kernel, which costs some 50 ns. */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
 struct ack_sample {
 	__s32 rtt_us;
 } RELOCATED;
 
-struct rate_sample;
+struct rate_sample {
+	long rtt_us; /* of the packet acknowledged last; negative: unknown */
+} RELOCATED;
 
 /* `name` comes first, so that the loader knows where to write it without reading BTF. */
 struct tcp_congestion_ops {
@@ -139,6 +145,7 @@ struct tcp_congestion_ops {
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*set_state)(struct sock *sk, __u8 new_state);
+	__u32 (*sndbuf_expand)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
 };
 
@@ -221,6 +228,7 @@ enum {
 
 enum {
 	TCP_CONG_NON_RESTRICTED = 1, /* else the sysctl of a network namespace answers EPERM */
+	TCP_CA_Open = 0,
 	TCP_CA_Loss = 4,
 	SK_PACING_NONE = 0,
 	SK_PACING_NEEDED = 1,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lab::Lab;
-use mp_kernel::agent::{Agent, Shipped};
+use mp_kernel::agent::{Agent, Pilots};
 use mp_kernel::controller::{self, Options};
 use mp_kernel::{check, choose};
 use serde_json::json;
@@ -34,7 +34,7 @@ fn main() {
         ..Options::default()
     };
     let loaded = controller::acquire_with("ddpg-mpcc", &[], options).unwrap();
-    let agent = Agent::start(&loaded, Shipped::default()).unwrap().unwrap();
+    let agent = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let listener = choose::inside(lab.b(), || lab::listen(Protocol::MPTCP)).unwrap();
     let (over, subflows) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

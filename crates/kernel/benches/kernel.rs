@@ -1,9 +1,9 @@
 //! What a controller in BPF costs: nanoseconds per ACK, and goodput over unshaped paths beside the kernel's own reno.
 //!
-//!     cargo bench -p mp-kernel --bench kernel [-- cost] [CONTROLLER…]
+//!     cargo bench -p mp-kernel --bench kernel [-- cost] [tcp] [pairs=N] [CONTROLLER[:PARAMETER=N,…]…]
 //!
 //! Prints one JSON document; progress goes to stderr. Times of programs are the kernel's own (`BPF_STATS_RUN_TIME`) and
-//! include two clock readings a call, whose cost is stated beside. Goodput is compared in pairs that follow each other, in alternating order.
+//! include two clock readings a call, whose cost is stated beside. Goodput is compared in pairs that follow each other, in alternating order; `tcp` does that over plain TCP.
 
 #[path = "../tests/common/lab.rs"]
 #[allow(dead_code)]
@@ -19,10 +19,16 @@ use libbpf_rs::{MapHandle, MapInfo, ObjectBuilder, ProgramInput, ProgramType};
 use mp_kernel::controller::{Controller, Options};
 use mp_kernel::{check, controller};
 use serde_json::{json, Map, Value};
+use socket2::Protocol;
 
 include!(concat!(env!("OUT_DIR"), "/proofs.rs"));
 
 const PAIRS: usize = 20;
+/// Student's t for 95 %, by degrees of freedom from 1.
+const STUDENT: [f64; 19] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
+];
 const BYTES: u64 = 1 << 30;
 
 fn main() {
@@ -35,30 +41,40 @@ fn main() {
         .filter(|word| !word.starts_with("--"))
         .collect();
     let cost_only = asked.iter().any(|word| word == "cost");
-    let named: Vec<&str> = asked
+    let protocol = match asked.iter().any(|word| word == "tcp") {
+        true => Protocol::TCP,
+        false => Protocol::MPTCP,
+    };
+    let pairs = asked
+        .iter()
+        .find_map(|word| word.strip_prefix("pairs="))
+        .map_or(PAIRS, |n| {
+            n.parse::<usize>().expect("pairs=N").clamp(2, PAIRS)
+        });
+    let mut names: Vec<&str> = asked
         .iter()
         .map(String::as_str)
-        .filter(|word| *word != "cost")
+        .filter(|word| !["cost", "tcp"].contains(word) && !word.starts_with("pairs="))
         .collect();
-    let names: Vec<&str> = mp_controllers::all()
-        .iter()
-        .map(|ours| ours.name)
-        .filter(|name| named.is_empty() || named.contains(name))
-        .collect();
+    if names.is_empty() {
+        names = mp_controllers::all().iter().map(|ours| ours.name).collect();
+    }
     let measuring = measuring();
     let mut costs = Map::new();
     let mut goodputs = Map::new();
-    for name in &names {
+    // The kernel's own have no counters of ours.
+    let ours = |name: &&&str| !controller::BUILT_IN.iter().any(|(own, _)| own == *name);
+    for name in names.iter().filter(ours) {
         costs.insert((*name).into(), cost(name, measuring));
         eprintln!("{name}: {} ns per ACK", costs[*name]["ns_per_ack"]);
     }
     for name in names.iter().filter(|_| !cost_only) {
-        goodputs.insert((*name).into(), goodput(name));
+        goodputs.insert((*name).into(), goodput(name, protocol, pairs));
         eprintln!("{name}: {}", goodputs[*name]);
     }
     println!(
         "{:#}",
-        json!({ "ns_of_measuring_a_call": measuring, "cost": costs, "unshaped_goodput": goodputs, "pairs": PAIRS, "bytes": BYTES })
+        json!({ "ns_of_measuring_a_call": measuring, "cost": costs, "unshaped_goodput": goodputs, "pairs": pairs, "bytes": BYTES })
     );
 }
 
@@ -87,12 +103,19 @@ fn measuring() -> f64 {
     (told.run_time_ns as f64 / told.run_cnt as f64 * 10.0).round() / 10.0
 }
 
-fn private(name: &str) -> Controller {
+/// `NAME` or `NAME:PARAMETER=N,…`
+fn private(asked: &str) -> Controller {
     let options = Options {
         private: true,
         ..Options::default()
     };
-    controller::acquire_with(name, &[], options).unwrap()
+    let (name, settings) = asked.split_once(':').unwrap_or((asked, ""));
+    let settings: Vec<(&str, u64)> = settings
+        .split(',')
+        .filter_map(|setting| setting.split_once('='))
+        .map(|(parameter, value)| (parameter, value.parse().expect("PARAMETER=N")))
+        .collect();
+    controller::acquire_with(name, &settings, options).unwrap()
 }
 
 /// Two coupled subflows of 200 Mbit/s each: every ACK with its RTT hook and its growth hook. The median of windows of
@@ -190,7 +213,7 @@ impl RunTimes {
 }
 
 /// One subflow, nothing shaped: the controller's goodput over that of the kernel's reno.
-fn goodput(name: &str) -> Value {
+fn goodput(name: &str, protocol: Protocol, pairs: usize) -> Value {
     let lab = Lab::new(None);
     lab::sh(&format!(
         "ip -n {} mptcp endpoint flush",
@@ -199,13 +222,14 @@ fn goodput(name: &str) -> Value {
     let loaded = private(name);
     let rate = |controller: &str| {
         let start = Instant::now();
-        let upload = lab.upload(controller, BYTES, || ());
-        assert_eq!((upload.received, upload.fallback), (BYTES, false));
+        let upload = lab.upload_over(protocol, controller, BYTES, || ());
+        let fallback = upload.fallback && protocol == Protocol::MPTCP;
+        assert_eq!((upload.received, fallback), (BYTES, false));
         BYTES as f64 * 8e-9 / start.elapsed().as_secs_f64()
     };
     rate(loaded.kernel_name()); // buffers have grown, code is warm
     let (mut logs, mut ours, mut theirs) = (Vec::new(), 0.0, 0.0);
-    for pair in 0..PAIRS {
+    for pair in 0..pairs {
         let (mine, reno) = if pair % 2 == 0 {
             let mine = rate(loaded.kernel_name());
             (mine, rate("reno"))
@@ -214,13 +238,13 @@ fn goodput(name: &str) -> Value {
             (rate(loaded.kernel_name()), reno)
         };
         logs.push((mine / reno).ln());
-        ours += mine / PAIRS as f64;
-        theirs += reno / PAIRS as f64;
+        ours += mine / pairs as f64;
+        theirs += reno / pairs as f64;
     }
-    let count = PAIRS as f64;
+    let count = pairs as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let half = 2.093 * (variance / count).sqrt(); // Student's t, 19 degrees of freedom, 95 %
+    let half = STUDENT[pairs - 2] * (variance / count).sqrt();
     let round = |value: f64| (value * 1000.0).round() / 1000.0;
     json!({
         "ratio": round(mean.exp()),

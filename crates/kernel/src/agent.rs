@@ -5,8 +5,9 @@
 //! nothing but the network's advice: the controller waits a quarter of a round trip, and after three in vain goes on as
 //! plain MPCC. So it is when the agent is killed, overloaded, or its network talks nonsense.
 
+mod turn;
+
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use mp_policy::actor::{self, Pilot};
 use crate::controller::Controller;
 use crate::error::{Context, Error};
 use crate::primary::now_ns;
-use crate::state;
+use turn::Turn;
 
 /// How long its end, or that of another agent before it, may be overlooked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,18 +48,41 @@ pub trait Mind: Send {
     fn forget(&mut self, _owner: u64) {}
 }
 
-/// The network that multipilot ships, with a memory for each subflow.
-#[derive(Default)]
-pub struct Shipped(HashMap<u64, Pilot>);
+/// A network at work, with a memory for each subflow.
+pub struct Pilots {
+    fresh: Pilot,
+    at_work: HashMap<u64, Pilot>,
+}
 
-impl Mind for Shipped {
+impl Pilots {
+    /// `fresh` is one that has seen nothing yet.
+    pub fn new(fresh: Pilot) -> Pilots {
+        Pilots {
+            fresh,
+            at_work: HashMap::new(),
+        }
+    }
+}
+
+/// As the testbed has it.
+pub use Pilots as Shipped;
+
+/// With the network that multipilot ships.
+impl Default for Pilots {
+    fn default() -> Pilots {
+        Pilots::new(Pilot::shipped())
+    }
+}
+
+impl Mind for Pilots {
     fn answer(&mut self, record: &Record) -> f64 {
-        let pilot = self.0.entry(record.owner).or_insert_with(Pilot::shipped);
+        let fresh = || self.fresh.clone();
+        let pilot = self.at_work.entry(record.owner).or_insert_with(fresh);
         pilot.answer(&record.seen) as f64
     }
 
     fn forget(&mut self, owner: u64) {
-        self.0.remove(&owner);
+        self.at_work.remove(&owner);
     }
 }
 
@@ -74,6 +98,7 @@ pub struct Tally {
 
 #[derive(Default)]
 struct Shared {
+    steers: AtomicBool,
     answered: AtomicU64,
     refused: AtomicU64,
     delays_us: Mutex<Vec<f32>>,
@@ -83,7 +108,7 @@ struct Shared {
 pub struct Agent {
     stop: Arc<AtomicBool>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Agent {
@@ -93,6 +118,22 @@ impl Agent {
         controller: &Controller,
         mind: impl Mind + 'static,
     ) -> Result<Option<Agent>, Error> {
+        Agent::begin(controller, mind, false)
+    }
+
+    /// As [`Agent::start`], but those that were started so wait for this one.
+    pub fn start_first(
+        controller: &Controller,
+        mind: impl Mind + 'static,
+    ) -> Result<Option<Agent>, Error> {
+        Agent::begin(controller, mind, true)
+    }
+
+    fn begin(
+        controller: &Controller,
+        mind: impl Mind + 'static,
+        is_first: bool,
+    ) -> Result<Option<Agent>, Error> {
         let Some((pins, holders)) = controller.places()? else {
             return Ok(None);
         };
@@ -101,30 +142,41 @@ impl Agent {
         }
         let (stop, shared) = (Arc::new(AtomicBool::new(false)), Arc::<Shared>::default());
         let (ready, started) = mpsc::sync_channel(1);
-        let turn = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(holders.join("agent"))
-            .context(holders.display())?;
+        let turn = Turn::open(&holders, is_first)?;
         let thread = {
             let (stop, shared) = (stop.clone(), shared.clone());
             std::thread::Builder::new()
                 .name("agent".into())
-                .spawn(move || {
-                    if let Err(error) = serve(&pins, &turn, mind, &stop, &shared, &ready) {
-                        let _ = ready.send(Err(error));
-                    }
-                })
+                .spawn(move || serve(&pins, turn, mind, &stop, &shared, &ready))
                 .context("cannot start a thread")?
         };
-        let agent = Agent {
+        let mut agent = Agent {
             stop,
             shared,
             thread: Some(thread),
         };
-        started.recv().expect("the thread reports")?;
-        Ok(Some(agent))
+        // It says nothing where it could not begin.
+        match started.recv() {
+            Ok(()) => Ok(Some(agent)),
+            Err(_) => agent.end().map(|()| None),
+        }
+    }
+
+    /// Whether it is its turn.
+    pub fn steers(&self) -> bool {
+        self.shared.steers.load(Ordering::Relaxed)
+    }
+
+    /// Whether it works, or waits for its turn; where not, [`Agent::end`] says why.
+    pub fn lives(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// As dropping it, with what went wrong before.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        let result = self.thread.take().map(JoinHandle::join);
+        result.map_or(Ok(()), |joined| joined.expect("the agent does not panic"))
     }
 
     pub fn tally(&self) -> Tally {
@@ -143,6 +195,7 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            // A mind that panicked has been heard of.
             let _ = thread.join();
         }
     }
@@ -150,28 +203,45 @@ impl Drop for Agent {
 
 fn serve(
     pins: &Path,
-    turn: &File,
+    mut turn: Turn,
     mut mind: impl Mind,
     stop: &AtomicBool,
     shared: &Shared,
-    ready: &mpsc::SyncSender<Result<(), Error>>,
+    ready: &mpsc::SyncSender<()>,
 ) -> Result<(), Error> {
     let open = |name: &str| {
         let pin = pins.join(name);
         MapHandle::from_pinned_path(&pin).context(pin.display())
     };
     let (records, answers) = (open("records")?, Answers::new(&open("answers")?)?);
-    let _ = ready.send(Ok(()));
-    // A ring buffer has one reader.
-    while state::try_flock(turn).is_err() {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
+    let _ = ready.send(());
+    while !stop.load(Ordering::Relaxed) {
+        if !turn.take() {
+            std::thread::sleep(LOOK);
+            continue;
         }
-        std::thread::sleep(LOOK);
+        shared.steers.store(true, Ordering::Relaxed);
+        let steered = steer(&records, &answers, &mut mind, shared, || {
+            stop.load(Ordering::Relaxed) || turn.is_wanted()
+        });
+        shared.steers.store(false, Ordering::Relaxed);
+        turn.pass();
+        steered?;
     }
+    Ok(())
+}
+
+/// Answers records `until` then.
+fn steer(
+    records: &MapHandle,
+    answers: &Answers,
+    mind: &mut impl Mind,
+    shared: &Shared,
+    until: impl Fn() -> bool,
+) -> Result<(), Error> {
     let mut builder = RingBufferBuilder::new();
     builder
-        .add(&records, |bytes| {
+        .add(records, |bytes| {
             let Some((time_ns, record)) = parse(bytes) else {
                 return 0;
             };
@@ -197,7 +267,7 @@ fn serve(
         })
         .context("mp_records")?;
     let ring = builder.build().context("mp_records")?;
-    while !stop.load(Ordering::Relaxed) {
+    while !until() {
         match ring.poll(LOOK) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
                 return Err(error).context("mp_records")

@@ -34,6 +34,8 @@ pub struct Registered {
     /// Name and settings, as they were asked for.
     pub about: String,
     pub holders: usize,
+    /// It stays without a holder, until [`unload`].
+    pub kept: bool,
     pub counters: Counters,
 }
 
@@ -183,6 +185,7 @@ pub fn list() -> Result<Vec<Registered>, Error> {
             Ok(Registered {
                 about: fs::read_to_string(folder.join("about")).unwrap_or_default(),
                 holders: state::holders(&folder, &lock),
+                kept: folder.join("kept").exists(),
                 counters: object::counters(&pins(&kernel_name)?.join("counters"))?,
                 kernel_name,
             })
@@ -196,7 +199,7 @@ pub fn unload(kernel_name: &str) -> Result<u64, Error> {
     let lock = state::lock()?;
     if !names().iter().any(|name| name == kernel_name) {
         return Err(Error::Usage(format!(
-            "{kernel_name}: no such controller is registered (multipilot list shows them)"
+            "{kernel_name}: no such controller is registered (multipilot list loaded shows them)"
         )));
     }
     remove(kernel_name, &lock)
@@ -373,44 +376,4 @@ fn is_available(kernel_name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_controller_or_parameter_is_a_wrong_call_that_lists_the_known() {
-        let error = acquire("lai", &[]).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        assert!(
-            error.to_string().contains("reno, lia") && error.to_string().contains("cubic"),
-            "{error}"
-        );
-        let error = acquire("reno", &[("beta", 1)]).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        let error = acquire("cubic", &[("beta", 1)]).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-    }
-
-    #[test]
-    fn every_controller_of_the_registry_has_an_object_and_a_name_the_kernel_takes() {
-        for controller in mp_controllers::all() {
-            let bytes = object::bytes(controller.name).expect(controller.name);
-            let name = object::kernel_name(
-                controller.name,
-                bytes,
-                &controller.connection().parameters,
-                false,
-                0,
-            );
-            assert!(
-                name.len() <= 15 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
-                "{name}"
-            );
-            let mut other = controller.connection().parameters;
-            other[0] += 1;
-            assert_ne!(
-                name,
-                object::kernel_name(controller.name, bytes, &other, false, 0)
-            );
-        }
-    }
-}
+mod tests;

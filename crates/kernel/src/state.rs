@@ -88,6 +88,16 @@ pub(crate) fn try_flock(file: &File) -> io::Result<()> {
     flock(file, libc::LOCK_EX | libc::LOCK_NB)
 }
 
+/// As [`try_flock`], beside others that do the same.
+pub(crate) fn try_flock_shared(file: &File) -> io::Result<()> {
+    flock(file, libc::LOCK_SH | libc::LOCK_NB)
+}
+
+/// Gives it back before the file is closed.
+pub(crate) fn unflock(file: &File) {
+    let _ = flock(file, libc::LOCK_UN);
+}
+
 fn flock(file: &File, operation: i32) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     match unsafe { libc::flock(file.as_raw_fd(), operation) } {

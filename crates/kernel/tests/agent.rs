@@ -12,7 +12,7 @@ use common::turn;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use mp_controllers::learned::{word, FOLLOW};
 use mp_controllers::{Connection, Subflow};
-use mp_kernel::agent::{Agent, Mind, Record, Shipped};
+use mp_kernel::agent::{Agent, Mind, Pilots, Record};
 use mp_kernel::controller::{self, Controller, Options};
 
 const BYTES: u64 = 8 << 20;
@@ -97,7 +97,7 @@ fn the_shipped_network_steers_and_a_killed_agent_costs_the_transfer_nothing() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let loaded = private();
-    let agent = Agent::start(&loaded, Shipped::default()).unwrap().unwrap();
+    let agent = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let mut tally = None;
     let [before, after] = watch(&lab, &loaded, 5 * BYTES, || {
         tally = Some(agent.tally());
@@ -208,8 +208,8 @@ fn a_second_agent_takes_over_from_the_first() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let loaded = private();
-    let mut first = Agent::start(&loaded, Shipped::default()).unwrap();
-    let second = Agent::start(&loaded, Shipped::default()).unwrap().unwrap();
+    let mut first = Agent::start(&loaded, Pilots::default()).unwrap();
+    let second = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let mut before = None;
     lab.upload(loaded.kernel_name(), 3 * BYTES, || {
         before = Some(second.tally());
@@ -220,10 +220,41 @@ fn a_second_agent_takes_over_from_the_first() {
 }
 
 #[test]
+fn one_that_goes_first_is_made_way_for_and_hands_back() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(Some("30mbit"));
+    let loaded = private();
+    let ordinary = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
+    eventually(|| ordinary.steers());
+    let first = Agent::start_first(&loaded, Pilots::default())
+        .unwrap()
+        .unwrap();
+    eventually(|| first.steers() && !ordinary.steers());
+    let mut before = None;
+    let mut leading = Some(first);
+    lab.upload(loaded.kernel_name(), 3 * BYTES, || {
+        before = leading.as_ref().map(Agent::tally);
+        drop(leading.take());
+    });
+    assert!(before.unwrap().answered > 10);
+    assert!(ordinary.steers() && ordinary.tally().answered > 10);
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not within five seconds");
+}
+
+#[test]
 fn controllers_that_ask_nobody_have_no_agent() {
     let Some(_turn) = turn() else { return };
     for name in ["lia", "mpcc", "cubic"] {
         let loaded = controller::acquire(name, &[]).unwrap();
-        assert!(Agent::start(&loaded, Shipped::default()).unwrap().is_none());
+        assert!(Agent::start(&loaded, Pilots::default()).unwrap().is_none());
     }
 }

@@ -8,8 +8,11 @@ use std::process::{Command, Stdio};
 
 use common::kernel_ready;
 use common::lab::{self, Lab};
+use libbpf_rs::{MapCore, ObjectBuilder};
 use mp_kernel::{choose, controller};
 use socket2::Protocol;
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 /// Settings that nobody else uses, so that other users of this machine do not hold the controller too.
 fn unique(number: u64) -> [(&'static str, u64); 1] {
@@ -191,6 +194,59 @@ fn a_controller_without_its_pins_is_found_and_replaced() {
     assert_eq!(found.counters().unwrap().unwrap().sockets, 0);
     drop((lost, found));
     assert!(!is_available(&name));
+}
+
+/// Registers an object of ours under this name as somebody else would: its map has another name and no pins.
+fn foreign(name: &str) -> libbpf_rs::Object {
+    let (_, bytes) = OBJECTS.iter().find(|(own, _)| *own == "reno").unwrap();
+    let mut bytes = bytes.to_vec();
+    let places: Vec<usize> = bytes
+        .windows(7)
+        .enumerate()
+        .filter(|(_, word)| word == b"mp_ops\0")
+        .map(|(place, _)| place)
+        .collect();
+    for place in places {
+        bytes[place..place + 2].copy_from_slice(b"xx");
+    }
+    let mut open = ObjectBuilder::default().open_memory(&bytes).unwrap();
+    let mut ops = open
+        .maps_mut()
+        .find(|map| map.name() == "xx_ops")
+        .expect("the map is renamed");
+    ops.initial_value_mut().unwrap()[..name.len()].copy_from_slice(name.as_bytes());
+    open.load().unwrap()
+}
+
+#[test]
+fn a_name_that_somebody_else_has_registered_is_refused_and_left_to_them() {
+    if !kernel_ready() {
+        return;
+    }
+    let ours = controller::acquire("rsf-db", &unique(8)).unwrap();
+    let name = ours.kernel_name().to_owned();
+    drop(ours);
+    let mut object = foreign(&name);
+    let mut ops = object
+        .maps_mut()
+        .find(|map| map.name() == "xx_ops")
+        .unwrap();
+    let theirs = ops.attach_struct_ops().unwrap();
+    let error = controller::acquire("rsf-db", &unique(8)).unwrap_err();
+    assert_eq!(
+        (error.exit_code(), error.to_string()),
+        (1, format!("a congestion controller named {name} is registered already, and not by multipilot: unregister it, or unload its module"))
+    );
+    assert!(is_available(&name), "theirs stays");
+    assert!(
+        !std::path::Path::new("/run/multipilot/controllers")
+            .join(&name)
+            .exists(),
+        "and nothing of ours does"
+    );
+    drop(theirs);
+    let again = controller::acquire("rsf-db", &unique(8)).unwrap();
+    assert_eq!(again.kernel_name(), name);
 }
 
 #[test]
