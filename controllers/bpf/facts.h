@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
+/* What the kernel knows of a subflow, copied into its slot. */
+#ifndef MP_FACTS_H
+#define MP_FACTS_H
+
+#include "socket.h"
+
+/* The 32-bit counters of tcp_sock wrap; ours do not. */
+static __always_inline __u64 glue_extend(__u64 total, __u32 now)
+{
+	return total + (__u32)(now - (__u32)total);
+}
+
+static __always_inline void glue_facts(struct tcp_sock *tp, struct mp_subflow *subflow)
+{
+	subflow->mss = tp->mss_cache;
+	subflow->srtt_us = tp->srtt_us >> 3;
+	subflow->delivered = glue_extend(subflow->delivered, tp->delivered);
+	subflow->lost = glue_extend(subflow->lost, tp->lost);
+	subflow->cwnd = tp->snd_cwnd;
+	subflow->ssthresh = tp->snd_ssthresh;
+}
+
+/*
+ * Forward one-way delay above its minimum: how much later than ever before our segment reached the peer's clock
+ * (RFC 7323: TSecr is when we sent it, TSval when the peer answered). The unknown offset between the two clocks
+ * cancels. It cannot exceed the whole round trip's excess by more than a tick, which bounds the clocks' drift.
+ */
+static __always_inline void glue_owd_fact(struct tcp_sock *tp, struct mp_socket *self, struct mp_subflow *subflow)
+{
+	struct tcp_options_received *options = &tp->rx_opt;
+	__u64 excess, bound, tick_us = 1000;
+	__s32 difference;
+
+	subflow->queue_owd_us = MP_UNKNOWN;
+	if (!BPF_CORE_READ_BITFIELD(options, tstamp_ok) || !options->rcv_tsecr)
+		return;
+	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+		tick_us = 1;
+	difference = (__s32)(options->rcv_tsval - options->rcv_tsecr);
+	if (!self->owd_known || difference - self->owd_minimum < 0) {
+		self->owd_minimum = difference;
+		self->owd_known = 1;
+	}
+	excess = (__u32)(difference - self->owd_minimum) * tick_us;
+	bound = subflow->rtt_us - subflow->min_rtt_us + tick_us;
+	subflow->queue_owd_us = excess < bound ? excess : bound;
+}
+
+/*
+ * Not on every ACK: probed reads cost as much as all the rest here. But often enough that the ACKs of one last flight
+ * tell that the subflow is a backup from now on.
+ */
+static __always_inline void glue_backup_fact(struct sock *sk, struct mp_subflow *subflow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
+
+	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us / 4) {
+		self->backup_read_us = tp->tcp_mstamp;
+		subflow->backup = glue_backup(sk);
+	}
+}
+
+static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
+	__u64 rtt_us = self->rtt_us;
+
+	self->rtt_us = 0;
+	subflow->rtt_us = rtt_us;
+	if (!subflow->min_rtt_us || rtt_us < subflow->min_rtt_us)
+		subflow->min_rtt_us = rtt_us;
+	glue_owd_fact(tp, self, subflow);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
+/* Where a socket finds its state: its own entry at first, its connection's once that is known. */
+#ifndef MP_SOCKET_H
+#define MP_SOCKET_H
+
+#include "slots.h"
+
+/* Lives in icsk_ca_priv; all zero before .init. */
+struct mp_socket {
+	__u64 owner;       /* our number for this socket; the socket cookie cannot be had from struct_ops */
+	struct mp_key key; /* where its state is */
+	__u32 slot;
+	__u32 placed; /* it has a slot */
+	__u32 awaits_token;
+	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
+	__u32 owd_known;
+	__u32 backup_read_us; /* when its backup flag was read last */
+	__u32 rtt_us;         /* a sample that the controller has not heard of yet; 0: none */
+};
+
+static __always_inline struct mp_socket *glue_socket(struct sock *sk)
+{
+	return (struct mp_socket *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static __always_inline struct mptcp_subflow_context *glue_context(struct sock *sk)
+{
+	return ((struct inet_connection_sock *)sk)->icsk_ulp_data;
+}
+
+/* Either end may have asked (mptcp_subflow_get_send, net/mptcp/protocol.c). */
+static __always_inline __u64 glue_backup(struct sock *sk)
+{
+	struct mptcp_subflow_context *context = glue_context(sk);
+
+	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+		context = bpf_rdonly_cast(context, bpf_core_type_id_kernel(struct mptcp_subflow_context));
+		return BPF_CORE_READ_BITFIELD(context, backup) | BPF_CORE_READ_BITFIELD(context, request_bkup);
+	}
+	return BPF_CORE_READ_BITFIELD_PROBED(context, backup) | BPF_CORE_READ_BITFIELD_PROBED(context, request_bkup);
+}
+
+/* Moves a subflow from its own entry into its connection's, once that is known. */
+static __noinline int glue_join(struct sock *sk)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_key key = {}, own_key = {};
+	struct mp_entry *own, *shared;
+	struct mp_subflow *subflow;
+	int slot;
+
+	if (!((struct tcp_sock *)sk)->is_mptcp) { /* the peer answered in plain TCP */
+		self->awaits_token = 0;
+		return 0;
+	}
+	key.token = BPF_CORE_READ(glue_context(sk), token);
+	if (!key.token)
+		return 0;
+	key.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
+	slot = slot_claim(&key, self->owner);
+	if (slot == MP_TRY_LATER)
+		return 0;
+	self->awaits_token = 0;
+	if (slot < 0) {
+		__sync_fetch_and_add(slot == MP_NO_SLOT ? &mp_counters.slots_full : &mp_counters.entries_full, 1);
+		return 0;
+	}
+	own_key = self->key;
+	self->key = key;
+	self->slot = slot;
+	own = bpf_map_lookup_elem(&mp_connections, &own_key);
+	shared = bpf_map_lookup_elem(&mp_connections, &key);
+	if (!own || !shared)
+		return 0;
+	subflow = &shared->connection.subflows[slot & (MP_MAX_SUBFLOWS - 1)];
+	slot_copy(subflow, &own->connection.subflows[0]);
+	subflow->backup = glue_backup(sk); /* a backup may never see an ACK that would tell */
+	slot_leave(own, 0);
+	return 0;
+}
+
+/* The entry that holds this socket's state, and its slot there. */
+static __always_inline struct mp_entry *glue_find(struct sock *sk, __u32 *slot)
+{
+	struct mp_socket *self = glue_socket(sk);
+	struct mp_entry *entry;
+	struct mp_key key;
+
+	if (!self->placed) /* the SYN's acknowledgement comes before .init */
+		return 0;
+	if (self->awaits_token)
+		glue_join(sk);
+	key = self->key;
+	entry = bpf_map_lookup_elem(&mp_connections, &key);
+	*slot = self->slot;
+	if (!entry || *slot >= MP_MAX_SUBFLOWS || entry->connection.subflows[*slot].owner != self->owner) {
+		__sync_fetch_and_add(&mp_counters.without_slot, 1);
+		return 0;
+	}
+	return entry;
+}
+
+#endif
