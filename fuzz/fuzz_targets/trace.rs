@@ -14,6 +14,7 @@ fuzz_target!(|content: &[u8]| {
                 assert!(steps[0].at.is_zero() && steps.is_sorted_by(|a, b| a.at < b.at));
                 assert!(steps.iter().any(|s| s.rate > 0) && steps.iter().all(|s| s.loss.is_none_or(|l| l <= 1.0)));
             }
+            Ok(TraceKind::Radio(_)) => panic!("no file is a radio"),
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
         }
     }
