@@ -14,6 +14,7 @@ from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
 from multipilot.papers import page
 from multipilot.papers.bandit import PAPER as BANDIT
+from multipilot.papers.ddpg import PAPER as DDPG
 from multipilot.papers.drones import PAPER as DRONES
 from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
 from multipilot.papers.paper import Paper, Point
@@ -21,7 +22,7 @@ from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DRONES)}
+PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DDPG, DRONES)}
 WORLDS = ("sim", "kernel", "both")
 SEEDS, QUICK_SEEDS = 20, 3
 INTERRUPTED = 130
@@ -50,7 +51,9 @@ def paper(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="paper bandit: folder of radio tests, or CSV table, in place of the generator"
+            metavar="PATH",
+            help="paper bandit: folder of radio tests, or CSV table, in place of the generator; paper ddpg: folder of "
+            "trained actors",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,

@@ -48,7 +48,7 @@ def sweep(
     train: Annotated[
         str, typer.Option(metavar="A,B", help=f"train actors in place of scenarios: {', '.join(ALGORITHMS)}")
     ] = "",
-    rounds: Annotated[int, typer.Option(min=1, help="of each training")] = 120,
+    rounds: Annotated[int | None, typer.Option(min=1, help="of each training [default: as multipilot train]")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="processes here [default: one a core]")] = None,
     ray: Annotated[bool, typer.Option("--ray", help="run on Ray, on this machine")] = False,
     address: Annotated[str | None, typer.Option(help="of a Ray cluster, e.g. auto or ray://head:10001")] = None,
@@ -88,7 +88,7 @@ def _cells(
     seeds: int,
     first: int,
     train: str,
-    rounds: int,
+    rounds: int | None,
 ) -> list[Cell]:
     numbers = range(first, first + seeds)
     if bool(files) == bool(train):
@@ -98,7 +98,7 @@ def _cells(
         for name in algorithms:
             if name not in ALGORITHMS:
                 raise ValueError(f"--train {name}: one of {', '.join(ALGORITHMS)}")
-        return list(trainings(algorithms, numbers, {"rounds": rounds}))
+        return list(trainings(algorithms, numbers, {"rounds": rounds} if rounds else {}))
     axes: dict[str, list[str]] = {}
     for key, value in (_pair("--vary", text) for text in vary):
         axes.setdefault(key, []).extend(_words(value))

@@ -1,0 +1,76 @@
+"""Paper *ddpg*: deep reinforcement learning on top of MPCC (Pokhrel et al., Future Internet 16(2), 37, 2024).
+
+plan        what is measured, and which points on the kernel
+sections    what the sections share; the closed form of MPCC's rate
+topologies  figures 4 and 5 and the sweep of rates: one connection beside single-path ones
+contention  figures 6 to 8: two connections on both paths
+intervals   what they stand on: an actor and MPCC, interval by interval
+tolerance   how much random loss MPCC bears
+beyond      shared bottleneck, varying capacity, short flows, unseen paths, trained actors
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from multipilot.papers.ddpg import beyond, contention, intervals, plan, tolerance, topologies
+from multipilot.papers.paper import Item, Paper
+from multipilot.papers.results import KERNEL, SIM, Results
+
+
+def _summary(results: Results) -> list[str]:
+    lines = []
+    over = {loss: tolerance.over_bbr(results, "mpcc", loss) for loss in ("0.02", "0.05", "0.08")}
+    if all(m.n for m in over.values()):
+        said = ", ".join(f"{m.mean:.2f} at {float(loss) * 100:g} %" for loss, m in over.items())
+        lines.append(
+            "MPCC keeps its throughput at random loss that stops every window rule, as the paper says. Alone on two "
+            f"lossy paths it has this part of what BBR on each subflow has: {said}. BBR is in every kernel."
+        )
+    against = [results.mean(SIM, plan.AGAINST, "ddpg-mpcc", m) for m in ("goodput_mbps", "competing_mbps")]
+    if all(m.n for m in against):
+        mine, theirs = (m.mean for m in against)
+        lines.append(
+            f"Beside MPCC on the same paths DDPG-MPCC has {mine:.0f} Mbit/s and leaves MPCC {theirs:.0f}. The paper "
+            f"shows the first number as success and finds no harm in the second. {intervals.who_ships(results)} Where "
+            "it helps and where it does not is in the sections on contention, loss and unseen paths."
+        )
+    kernel = tolerance.over_bbr(results, "mpcc", "0.02", KERNEL)
+    if kernel.n:
+        lines.append(f"On the Linux kernel MPCC has {kernel.mean:.2f} of BBR's goodput at 2 % loss.")
+    if not lines:
+        return ["Nothing has been measured yet."]
+    lines.append(
+        "The paper prints curves and no values, so what is compared is what it claims of them: each section says the "
+        "claim, and what we measured."
+    )
+    return lines
+
+
+PAPER = Paper(
+    name="ddpg",
+    title="MPCC and a learned actor on top of it",
+    source="Future Internet 16(2), 37, 2024",
+    summary=_summary,
+    experiments=plan.EXPERIMENTS,
+    points=plan.POINTS,
+    items=(
+        Item(
+            "tolerance", "Loss: MPCC, BBR and the closed form", (plan.ALONE, plan.LARGE), tolerance.show, tolerance.rows
+        ),
+        Item("fig4", "Figure 4", (plan.BUFFERS,), topologies.show_buffers, topologies.buffer_rows),
+        Item("fig5", "Figure 5", (plan.LOSS,), topologies.show_loss, topologies.loss_rows),
+        Item("bandwidth", "Paths of unlike rate", (plan.RATES,), topologies.show_rates, topologies.rate_rows),
+        Item("fig6", "Figure 6", (), contention.show_rate, partial(contention.interval_rows, "rate")),
+        Item("fig7", "Figure 7", (), contention.show_utility, partial(contention.interval_rows, "utility")),
+        Item("fig8", "Figure 8", (), contention.show_reward, partial(contention.interval_rows, "reward")),
+        Item("pairs", "Two connections", (plan.AGAINST, plan.OWN), contention.show_pairs, contention.pair_rows),
+        Item("bottleneck", "Shared bottleneck", (plan.SHARED,), beyond.show_shared, beyond.shared_rows),
+        Item("capacity", "Varying capacity", (plan.VARYING,), beyond.show_varying, beyond.varying_rows),
+        Item("short", "Short flows", (plan.SHORT,), beyond.show_short, beyond.short_rows),
+        Item("unseen", "Unseen paths", (plan.UNSEEN,), beyond.show_unseen, beyond.unseen_rows),
+        Item("actors", "Actors", (), beyond.show_actors, beyond.actor_rows),
+    ),
+    on_traces=plan.on_traces,
+    measure=intervals.measure,
+)

@@ -1,0 +1,321 @@
+"""What the paper leaves open: a shared bottleneck, capacity that varies, short flows, unseen paths, other actors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+
+from multipilot.papers.charts import Bars, Curve, Panel, draw
+from multipilot.papers.ddpg.intervals import CONDITIONS, PLAIN, measured, who_ships
+from multipilot.papers.ddpg.plan import (
+    COLOURS,
+    CONTROLLERS,
+    NAMES,
+    RIVAL_KEY,
+    RIVAL_NAMES,
+    SHARED,
+    SHORT,
+    SIZE_KEY,
+    UNSEEN,
+    VARYING,
+)
+from multipilot.papers.ddpg.sections import label, row, say, swept_rows
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.rsf.table import number
+from multipilot.report import svg
+from multipilot.stats import Mean, difference, mean_of
+
+TCP_RIVALS = ("reno", "cubic", "bbr")
+SIZES = (("100kB", "100 kB"), ("1MB", "1 MB"), ("5MB", "5 MB"))
+CASES = {
+    "within": "100 Mbit/s, 40 ms, 400 packets",
+    "slow": "2 Mbit/s each",
+    "fast": "500 Mbit/s each",
+    "far": "300 ms a round trip",
+    "shallow": "queues of 0.05 bdp",
+    "lossy": "8 % loss",
+    "unlike": "100 and 5 Mbit/s, 20 and 200 ms",
+}
+
+
+def share(results: Results, controller: str, rival: str, world: str = SIM) -> Mean:
+    """Goodput of the connection over that of the one TCP flow beside it."""
+
+    def read(found: Row) -> float | None:
+        theirs = found.get("competing_mbps")
+        return float(found["goodput_mbps"]) / float(theirs) if theirs else None
+
+    return results.mean(world, SHARED, controller, read, {RIVAL_KEY: rival})
+
+
+def show_shared(results: Results) -> Section:
+    panels = [
+        Bars(
+            f"Share against one {RIVAL_NAMES[rival]} flow",
+            [label(c).replace("-", "-\n") for c in CONTROLLERS],
+            [share(results, c, rival) for c in CONTROLLERS],
+            [COLOURS[c] for c in CONTROLLERS],
+            [],
+            [share(results, c, rival, KERNEL) for c in CONTROLLERS],
+        )
+        for rival in ("reno", "bbr")
+    ]
+    lines = []
+    for controller in CONTROLLERS:
+        here = [share(results, controller, rival) for rival in TCP_RIVALS]
+        kernel = [share(results, controller, rival, KERNEL) for rival in TCP_RIVALS]
+        if any(m.n for m in here):
+            lines.append([label(controller), *(number(m) for m in here), *(number(m) for m in kernel)])
+
+    def at(controller: str, rival: str) -> str:
+        return say(share(results, controller, rival), 2)
+
+    return Section(
+        "bottleneck",
+        "A shared bottleneck: share against one TCP, and against one BBR",
+        [
+            "Both subflows and one single-path flow through one link of 100 Mbit/s; 1 is an equal share, and RFC "
+            f"6356 asks for no more. Against Reno MPCC has {at('mpcc', 'reno')}, DDPG-MPCC {at('ddpg-mpcc', 'reno')}, "
+            f"LIA {at('lia', 'reno')}, BBR {at('bbr', 'reno')}; against BBR {at('mpcc', 'bbr')}, "
+            f"{at('ddpg-mpcc', 'bbr')}, {at('lia', 'bbr')} and {at('bbr', 'bbr')}. MPCC's utility counts a growing "
+            "round trip, so it yields to whoever fills the queue.",
+        ],
+        [
+            draw(panels, "Goodput over that of one TCP flow at a shared bottleneck", height=3.6),
+            table(
+                ["goodput / that of the flow", *(f"one {RIVAL_NAMES[r]}" for r in TCP_RIVALS)]
+                + [f"kernel: {RIVAL_NAMES[r]}" for r in TCP_RIVALS],
+                lines,
+            ),
+        ],
+        ["100 Mbit/s, 40 ms, a queue of 400 packets, 60 s."],
+    )
+
+
+def shared_rows(results: Results) -> list[dict[str, Any]]:
+    found = swept_rows(results, SHARED, RIVAL_KEY, [(r, 0.0) for r in TCP_RIVALS])
+    for entry in found:
+        entry["rival"] = entry["cell"][RIVAL_KEY]
+        entry["share"] = share(results, entry["controller"], entry["rival"], entry["world"]).mean
+    return found
+
+
+def round_trip(found: Row) -> float | None:
+    """Mean smoothed round trip over all samples of the run, ms; None where its tables were not kept."""
+    file = found["folder"] / "runs" / f"{found['index']:04}" / "samples.arrow" if found.get("folder") else None
+    if file is None or not file.exists():
+        return None
+    with ipc.open_file(file) as reader:
+        mean = pc.mean(reader.read_all()["srtt_us"]).as_py()
+    return None if mean is None else float(mean) / 1000
+
+
+def show_varying(results: Results) -> Section:
+    lines = []
+    keys = list(dict.fromkeys(key for world, key in results.folders if world == SIM and key.startswith(VARYING)))
+    for controller in CONTROLLERS:
+        here = [results.mean(SIM, VARYING, controller, m) for m in ("goodput_mbps", round_trip)]
+        kernel = [results.mean(KERNEL, VARYING, controller, m) for m in ("goodput_mbps", round_trip)]
+        traces = [results.mean(SIM, key, controller, "goodput_mbps") for key in keys if key != VARYING]
+        if here[0].n:
+            lines.append([label(controller), *(number(m, 1) for m in (*here, *kernel, *traces))])
+
+    def at(controller: str, measure: Any = "goodput_mbps") -> str:
+        return say(results.mean(SIM, VARYING, controller, measure))
+
+    head = ["", "goodput,<br>Mbit/s", "round trip,<br>ms", "kernel:<br>goodput", "kernel:<br>round trip"]
+    head += [f"goodput,<br>{key.removeprefix(VARYING).strip()}" for key in keys if key != VARYING]
+    return Section(
+        "capacity",
+        "Capacity that varies",
+        [
+            "Each path has a new rate of 10 to 100 Mbit/s every second or two. The paper names capacities that vary "
+            f"as what remains to be done. MPCC has {at('mpcc')} Mbit/s at a mean round trip of "
+            f"{at('mpcc', round_trip)} ms, DDPG-MPCC {at('ddpg-mpcc')} at {at('ddpg-mpcc', round_trip)}, LIA "
+            f"{at('lia')} at {at('lia', round_trip)}, BBR {at('bbr')} at {at('bbr', round_trip)}."
+        ],
+        [table(head, lines)],
+        [
+            "Two traces of steps, drawn once (scenarios/ddpg/varying-*.csv); 40 ms, 400 packets, 60 s. --traces "
+            "FOLDER puts recorded Mahimahi traces in place of the second path."
+        ],
+    )
+
+
+def varying_rows(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for world in (SIM, KERNEL):
+        for controller in CONTROLLERS:
+            for entry in row(results, world, VARYING, controller):
+                trip = results.mean(world, VARYING, controller, round_trip)
+                found.append({**entry, "srtt_ms": trip.mean if trip.n else None})
+    return found
+
+
+def show_short(results: Results) -> Section:
+    lines = []
+    for controller in CONTROLLERS:
+        cells = [
+            results.mean(SIM, SHORT, controller, m, {SIZE_KEY: size})
+            for size, _ in SIZES
+            for m in ("completion_median_s", "completion_p95_s")
+        ]
+        kernel = results.mean(KERNEL, SHORT, controller, "completion_median_s", {SIZE_KEY: "1MB"})
+        if any(m.n for m in cells):
+            lines.append([label(controller), *(number(m) for m in cells), number(kernel)])
+
+    def at(controller: str, size: str) -> str:
+        return say(results.mean(SIM, SHORT, controller, "completion_median_s", {SIZE_KEY: size}), 2)
+
+    return Section(
+        "short",
+        "Short flows",
+        [
+            "Downloads that arrive at random, two a second. The paper names the completion of short flows as a "
+            f"weakness, and it is one: the median of 1 MB is {at('mpcc', '1MB')} s for MPCC, {at('ddpg-mpcc', '1MB')} "
+            f"s for DDPG-MPCC, {at('lia', '1MB')} s for LIA and {at('bbr', '1MB')} s for BBR. MPCC begins at 4 Mbit/s "
+            "a subflow and doubles once an interval, so a short flow ends before it is fast; the network has no say "
+            "in that."
+        ],
+        [
+            table(
+                [
+                    "seconds",
+                    *(f"{words},<br>{what}" for _, words in SIZES for what in ("median", "95th")),
+                    "kernel: 1 MB,<br>median",
+                ],
+                lines,
+            )
+        ],
+        ["100 Mbit/s, 40 ms and 400 packets a path."],
+    )
+
+
+def short_rows(results: Results) -> list[dict[str, Any]]:
+    found = swept_rows(results, SHORT, SIZE_KEY, [(s, 0.0) for s, _ in SIZES])
+    for entry in found:
+        median = results.mean(entry["world"], SHORT, entry["controller"], "completion_median_s", entry["cell"])
+        entry["completion_median_s"] = median.mean if median.n else None
+    return found
+
+
+def show_unseen(results: Results) -> Section:
+    names = ("mpcc", "ddpg-mpcc", "lia", "bbr")
+    lines = []
+    for case, words in CASES.items():
+        found = [results.mean(SIM, UNSEEN, c, "goodput_mbps", {"case": case}) for c in names]
+        if any(m.n for m in found):
+            lines.append([words, *(number(m, 1) for m in found)])
+    own = measured(results)
+    rewards, heads = [], [name for name in own.alone if name != PLAIN]
+    better: list[str] = []
+    for condition in CONDITIONS:
+        means = {name: mean_of(found[condition]) for name, found in own.alone.items()}
+        if means:
+            cells = [number(means[name]) for name in (PLAIN, *heads) if name in means]
+            rewards.append([condition, *cells])
+            first = next((a.name for a in own.actors.values() if a.shipped), None)
+            if first in means and PLAIN in means and difference(means[first], means[PLAIN]).low > 0:
+                better.append(condition)
+    verdict = (
+        f"The actor that ships is surely better than MPCC in {len(better)} of {len(rewards)} conditions"
+        + (f" ({'; '.join(better)})." if better else ".")
+        if rewards and heads
+        else "Rewards are not measured."
+    )
+    body = [table(["goodput alone, Mbit/s", *(NAMES[c].split(",")[0] for c in names)], lines)]
+    if rewards:
+        body.append(table(["mean reward over 100 intervals a subflow", PLAIN, *heads], rewards))
+    return Section(
+        "unseen",
+        "Paths that training never saw",
+        [
+            "multipilot train draws 5 to 100 Mbit/s, 15 to 100 ms, queues of 0.3 to 3 bandwidth-delay products and "
+            "up to 5 % loss. Beyond that an actor has only its safety left: slow start, the brake at 30 % loss, a "
+            f"floor, and at most a tenth a step. {verdict} Reward and goodput need not agree: the reward is MPCC's "
+            "utility, which pays for short queues.",
+        ],
+        body,
+        [f"One connection alone on two such paths. {who_ships(results)}"],
+    )
+
+
+def unseen_rows(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for controller in ("mpcc", "ddpg-mpcc", "lia", "bbr"):
+        for case in CASES:
+            found += row(results, SIM, UNSEEN, controller, {"case": case})
+    for actor, conditions in measured(results).alone.items():
+        for condition, values in conditions.items():
+            mean = mean_of(values)
+            found.append({"world": SIM, "actor": actor, "case": condition, "reward": mean.mean, "half": mean.half})
+    return found
+
+
+def show_actors(results: Results) -> Section:
+    found = measured(results)
+    lines = []
+    for name, actor in found.actors.items():
+        tested, rival = found.beside[name]
+        rewards = [v for values in found.alone[name].values() for v in values]
+        lines.append(
+            [
+                name,
+                f"<code>{actor.made_by}</code>",
+                number(tested.late("rate"), 1),
+                number(rival.late("rate"), 1),
+                number(tested.late("reward")),
+                number(mean_of(rewards)),
+            ]
+        )
+    body = []
+    if lines:
+        head = ["actor", "made by", "rate beside<br>MPCC", "that<br>MPCC's", "reward<br>beside", "reward<br>alone"]
+        body.append(table(head, lines, names=2))
+    if found.training:
+        body.append(draw([_training(found.training)], "Learning curves: reward in evaluation over steps", height=3.6))
+    trained = [name for name, actor in found.actors.items() if actor.file and not actor.shipped]
+    return Section(
+        "actors",
+        "Which actors there are: DDPG, TD3, twin-average DDPG",
+        [
+            f"multipilot trains all three. {who_ships(results)} "
+            + (
+                f"Measured beside it: {', '.join(trained)}."
+                if trained
+                else "Others are not measured here: multipilot train makes them, and --data results/train puts them in."
+            )
+        ],
+        body,
+        [
+            "Rates in Mbit/s a subflow and rewards over intervals 51 to 100 in topology c; “alone”: mean over all "
+            "conditions above."
+        ],
+    )
+
+
+def _training(training: dict[str, list[dict[str, float]]]) -> Panel:
+    curves = []
+    for index, (name, entries) in enumerate(training.items()):
+        tested = [e for e in entries if "reward" in e]
+        x, y = [e["steps"] / 1e3 for e in tested], [e["reward"] for e in tested]
+        curves.append(Curve(name, x, y, svg.PATHS[index % len(svg.PATHS)], bold=True))
+    return Panel("Reward in evaluation", "thousand questions answered", "mean reward", curves, from_zero=False)
+
+
+def actor_rows(results: Results) -> list[dict[str, Any]]:
+    found = measured(results)
+    return [
+        {
+            "world": SIM,
+            "actor": name,
+            "made_by": actor.made_by,
+            "shipped": actor.shipped,
+            "reward": float(np.mean([v for values in found.alone[name].values() for v in values])),
+        }
+        for name, actor in found.actors.items()
+    ]

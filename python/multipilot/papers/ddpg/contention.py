@@ -1,0 +1,238 @@
+"""Figures 6 to 8, topology c: DDPG-MPCC beside MPCC, and two connections of one kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multipilot.papers.charts import Bars, Curve, Panel, draw
+from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, Measured, measured, who_ships
+from multipilot.papers.ddpg.plan import AGAINST, COLOURS, CONTROLLERS, OWN
+from multipilot.papers.ddpg.sections import label, row, say
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results, ratio
+from multipilot.papers.rsf.table import number
+from multipilot.report import svg
+from multipilot.stats import Mean, difference, mean_of
+
+#: Intervals that are drawn as one point.
+STEP = 5
+WORDS = {"rate": "sending rate a subflow, Mbit/s", "utility": "utility", "reward": "reward"}
+
+
+def _over_time(course: Course, what: str) -> list[Mean]:
+    values: np.ndarray = getattr(course, what)
+    blocks = values.reshape(len(values), -1, STEP).mean(axis=2)
+    return [mean_of(float(v) for v in column) for column in blocks.T]
+
+
+def _panel(found: Measured, name: str, what: str) -> Panel:
+    x = list(np.arange(INTERVALS // STEP) * STEP + STEP / 2)
+    tested, rival = found.beside[name]
+    both = name == PLAIN
+    drawn = [
+        Curve(
+            "MPCC" if both else "DDPG-MPCC",
+            x,
+            _over_time(tested, what),
+            svg.INK if both else COLOURS["ddpg-mpcc"],
+            bold=True,
+            markers=False,
+        ),
+        Curve(
+            "the other MPCC" if both else "MPCC beside it",
+            x,
+            _over_time(rival, what),
+            COLOURS["mpcc"],
+            True,
+            markers=False,
+        ),
+    ]
+    title = "Two MPCC" if both else f"Actor: {name}"
+    return Panel(title, "monitor interval", WORDS[what], drawn, from_zero=what == "rate")
+
+
+def _show(name: str, title: str, what: str, lead: str, notes: list[str], results: Results) -> Section:
+    found = measured(results)
+    order = [n for n in found.beside if n != PLAIN][:2] + [n for n in found.beside if n == PLAIN]
+    body = [draw([_panel(found, n, what) for n in order], title, height=3.6)] if order else []
+    lines = []
+    for actor, (tested, rival) in found.beside.items():
+        lines.append(
+            [
+                "two MPCC" if actor == PLAIN else f"DDPG-MPCC ({actor}) beside MPCC",
+                number(tested.late(what)),
+                number(rival.late(what)),
+                number(ratio(tested.late(what), rival.late(what)) if what == "rate" else None),
+            ]
+        )
+    head = [f"{WORDS[what]}, intervals 51–100", "the first", "the second", "ratio"]
+    if lines:
+        body.append(table(head, lines))
+    return Section(name, title, [lead], body, notes)
+
+
+_HOW = (
+    "Both connections begin at once, 100 Mbit/s, 40 ms and 400 packets a path; the first 100 intervals of each "
+    f"subflow, means over its two subflows and the evaluation seeds, {STEP} intervals a point. --data FOLDER adds the "
+    "actors that multipilot train wrote."
+)
+
+
+def _shipped(results: Results) -> tuple[Course, Course] | None:
+    found = measured(results)
+    return next((found.beside[a.name] for a in found.actors.values() if a.shipped and a.name in found.beside), None)
+
+
+def show_rate(results: Results) -> Section:
+    shipped = _shipped(results)
+    said = "Not measured."
+    if shipped:
+        tested, rival = (c.late("rate") for c in shipped)
+        said = (
+            f"Ours: over intervals 51 to 100 DDPG-MPCC sends {tested.mean:.1f} Mbit/s a subflow and the MPCC beside "
+            f"it {rival.mean:.1f}. "
+            + (
+                "What the one has more the other has less: both share the same 200 Mbit/s, and a higher rate beside a "
+                "rival is aggressiveness, not skill."
+                if tested.low > rival.high
+                else "It does not take more than its share."
+            )
+        )
+    return _show(
+        "fig6",
+        "Figure 6, topology c: sending rates",
+        "rate",
+        "The paper says: the learned controller starts low, rises over 100 intervals and ends above MPCC without "
+        "harm to it. " + said,
+        [f"{_HOW} {who_ships(results)}"],
+        results,
+    )
+
+
+def _in_the_same_seat(results: Results, what: str) -> str:
+    """What the learned controller changes for itself and for the MPCC beside it, against two MPCC."""
+    shipped, plain = _shipped(results), measured(results).beside.get(PLAIN)
+    if not shipped or not plain:
+        return " Ours: not measured."
+    gains = [difference(new.late(what), old.late(what)) for new, old in zip(shipped, plain, strict=True)]
+    words = [
+        "surely more" if g.low > 0 else "surely less" if g.high < 0 else "neither more nor less for sure" for g in gains
+    ]
+    return (
+        f" Ours, over intervals 51 to 100 and against two MPCC: DDPG-MPCC has {words[0]} ({gains[0].mean:+.2f} ± "
+        f"{gains[0].half:.2f}) than the MPCC whose place it takes, the MPCC beside it {words[1]} "
+        f"({gains[1].mean:+.2f} ± {gains[1].half:.2f})."
+    )
+
+
+def show_utility(results: Results) -> Section:
+    return _show(
+        "fig7",
+        "Figure 7: utilities",
+        "utility",
+        "The paper says: utility follows the rate and ends above MPCC's. Utility can be far below zero: a round trip "
+        "that grows by 1 % over an interval costs 9 times the rate (γ = 900), so a few intervals rule the mean."
+        + _in_the_same_seat(results, "utility"),
+        ["U of each interval, rates in Mbit/s, α 0.9, β 11.35, γ 900. Same runs as figure 6."],
+        results,
+    )
+
+
+def show_reward(results: Results) -> Section:
+    return _show(
+        "fig8",
+        "Figure 8: rewards",
+        "reward",
+        "The paper says: the reward rises sharply over the intervals. Our reward is what training uses: U over the "
+        "utility of full paths without loss, between −1 and 1, a falling round trip earning nothing."
+        + _in_the_same_seat(results, "reward"),
+        ["Same runs as figure 6."],
+        results,
+    )
+
+
+def interval_rows(what: str, results: Results) -> list[dict[str, Any]]:
+    found = measured(results)
+    entries = []
+    for actor, (tested, rival) in found.beside.items():
+        mine, theirs = tested.late(what), rival.late(what)
+        entries.append(
+            {
+                "world": SIM,
+                "actor": actor,
+                "made_by": found.actors[actor].made_by,
+                "what": what,
+                "seeds": mine.n,
+                "tested": mine.mean,
+                "tested_half": mine.half,
+                "mpcc_beside": theirs.mean,
+                "mpcc_beside_half": theirs.half,
+                "paper": None,
+            }
+        )
+    return entries
+
+
+def show_pairs(results: Results) -> Section:
+    lines = []
+    for controller in CONTROLLERS:
+        cells = [results.mean(SIM, AGAINST, controller, m) for m in ("goodput_mbps", "competing_mbps")]
+        own = [results.mean(SIM, OWN, controller, m) for m in ("goodput_mbps", "jain")]
+        kernel = [results.mean(KERNEL, AGAINST, controller, m) for m in ("goodput_mbps", "competing_mbps")]
+        jain = results.mean(KERNEL, OWN, controller, "jain")
+        if cells[0].n or own[0].n:
+            lines.append(
+                [
+                    label(controller),
+                    *(number(m, 1) for m in cells),
+                    *(number(m, 1) for m in kernel),
+                    number(own[0], 1),
+                    number(own[1]),
+                    number(jain),
+                ]
+            )
+    against = {c: results.mean(SIM, AGAINST, c, "goodput_mbps") for c in ("ddpg-mpcc", "lia", "bbr")}
+    theirs = {c: results.mean(SIM, AGAINST, c, "competing_mbps") for c in against}
+    jain = results.mean(SIM, OWN, "mpcc", "jain")
+    bars = Bars(
+        "Jain's index, two of a kind",
+        [label(c).replace("-", "-\n") for c in CONTROLLERS],
+        [results.mean(SIM, OWN, c, "jain") for c in CONTROLLERS],
+        [COLOURS[c] for c in CONTROLLERS],
+        [],
+        [results.mean(KERNEL, OWN, c, "jain") for c in CONTROLLERS],
+        low=0.4,
+    )
+    head = [
+        "Mbit/s", "beside<br>MPCC", "that<br>MPCC", "kernel:<br>beside", "kernel: that<br>MPCC",
+        "two of a kind,<br>mean", "Jain", "kernel:<br>Jain",
+    ]  # fmt: skip
+    return Section(
+        "pairs",
+        "Topology c: who shares with whom",
+        [
+            "Each controller beside one MPCC connection on both paths, and beside its own kind, which comes ten "
+            "seconds later. Both MPCC and the learned controller must live with those who are there already.",
+            f"DDPG-MPCC has {say(against['ddpg-mpcc'])} and leaves MPCC {say(theirs['ddpg-mpcc'])} Mbit/s; LIA has "
+            f"{say(against['lia'])} and leaves it {say(theirs['lia'])}; BBR {say(against['bbr'])} and "
+            f"{say(theirs['bbr'])}. Two MPCC share with an index of {say(jain, 2)}.",
+        ],
+        [draw([bars], "Jain's index of two connections of one kind", height=3.4), table(head, lines, style="wide")],
+        [
+            "Runs of 60 s. Jain's index of two is 1 where they have the same and 0.5 where one has all; each over "
+            "its own time."
+        ],
+    )
+
+
+def pair_rows(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for world in (SIM, KERNEL):
+        for scenario in (AGAINST, OWN):
+            for controller in CONTROLLERS:
+                for entry in row(results, world, scenario, controller):
+                    jain = results.mean(world, scenario, controller, "jain")
+                    found.append({**entry, "jain": jain.mean if jain.n else None})
+    return found

@@ -1,0 +1,126 @@
+"""How much random loss MPCC bears: measured, beside its closed form and beside BBR."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from multipilot.papers.charts import Curve, Mark, Panel, draw
+from multipilot.papers.ddpg.plan import ALONE, COLOURS, LARGE, LOSS_KEY
+from multipilot.papers.ddpg.sections import Values, curves, label, resting_goodput, resting_rate, say, swept_rows
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import KERNEL, SIM, Results, ratio
+from multipilot.papers.rsf.table import number
+from multipilot.report import svg
+from multipilot.stats import Mean
+
+LOSSES: Values = [(f"{p / 100:g}", float(p)) for p in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]
+CONTROLLERS = ("mpcc", "mpcc-loss", "mpcc-code", "ddpg-mpcc", "lia", "reno", "cubic", "bbr")
+CAPACITY = 200.0
+
+
+def over_bbr(results: Results, controller: str, loss: str, world: str = SIM, scenario: str = ALONE) -> Mean:
+    cell = {LOSS_KEY: loss}
+    return ratio(
+        results.mean(world, scenario, controller, "goodput_mbps", cell),
+        results.mean(world, scenario, "bbr", "goodput_mbps", cell),
+    )
+
+
+def _ratio_panel(results: Results) -> Panel:
+    drawn, marks = [], []
+    for controller in ("mpcc", "ddpg-mpcc"):
+        for scenario, words in ((ALONE, ""), (LARGE, ", large buffers")):
+            found = [(x, over_bbr(results, controller, v, scenario=scenario)) for v, x in LOSSES]
+            known = [(x, m) for x, m in found if m.n]
+            if known:
+                x, y = zip(*known, strict=True)
+                name = f"{label(controller)} / BBR{words}"
+                drawn.append(Curve(name, x, y, COLOURS[controller], bold=not words, dashed=bool(words)))
+        for value, at in LOSSES:
+            if (mean := over_bbr(results, controller, value, KERNEL)).n:
+                marks.append(Mark(at, mean, COLOURS[controller], "kernel"))
+    level = Curve("1", [0, 10], [1.0, 1.0], svg.MUTED, dashed=True, markers=False)
+    return Panel("Over BBR on each subflow", "random loss, %", "ratio of goodputs", [*drawn, level], marks)
+
+
+def _panels(results: Results) -> list[Panel]:
+    fine = [x / 10 for x in range(101)]
+    rest = [resting_goodput(x / 100, CAPACITY) for x in fine]
+    closed = Curve("closed form X*(L)", fine, rest, svg.INK, dashed=True, markers=False)
+    found = []
+    for scenario, words in ((ALONE, "Linux' default buffers"), (LARGE, "Buffers of 64 MiB")):
+        drawn, marks = curves(results, scenario, "goodput_mbps", LOSS_KEY, LOSSES, CONTROLLERS)
+        found.append(Panel(words, "random loss of each path, %", "goodput, Mbit/s", [*drawn, closed], marks))
+    return found
+
+
+def _table(results: Results, scenario: str, words: str) -> str:
+    lines = []
+    for value, percent in LOSSES:
+        mean = {
+            (c, w): results.mean(w, scenario, c, "goodput_mbps", {LOSS_KEY: value})
+            for c in ("mpcc", "ddpg-mpcc", "bbr")
+            for w in (SIM, KERNEL)
+        }
+        if not mean["mpcc", SIM].n:
+            continue
+        rest = resting_rate(percent / 100)
+        lines.append(
+            [
+                f"{percent:g} %",
+                "∞" if math.isinf(rest) else f"{rest:,.1f}" if rest < 1e4 else f"{rest:.0e}",
+                number(resting_goodput(percent / 100, CAPACITY), 1),
+                *(number(mean[c, SIM], 1) for c in ("mpcc", "ddpg-mpcc", "bbr")),
+                number(over_bbr(results, "mpcc", value, SIM, scenario)),
+                *(number(mean[c, KERNEL], 1) for c in ("mpcc", "bbr")),
+                number(over_bbr(results, "mpcc", value, KERNEL, scenario)),
+            ]
+        )
+    head = [
+        words, "X*(L),<br>Mbit/s", "at most<br>arrives", "MPCC", "DDPG-<br>MPCC", "BBR", "MPCC<br>/ BBR",
+        "kernel:<br>MPCC", "kernel:<br>BBR", "kernel:<br>ratio",
+    ]  # fmt: skip
+    return table(head, lines, style="wide")
+
+
+def show(results: Results) -> Section:
+    def at(controller: str, loss: str, scenario: str = ALONE) -> str:
+        return say(results.mean(SIM, scenario, controller, "goodput_mbps", {LOSS_KEY: loss}))
+
+    return Section(
+        "tolerance",
+        "How much random loss MPCC bears, beside BBR",
+        [
+            "One connection alone over both paths. MPCC's utility X^0.9 − 11.35 L X has its peak at X*(L) = "
+            "(0.9/(11.35 L))^10, in Mbit/s for the whole connection: beyond 200 Mbit/s up to 4 % of loss, 101 at 5 "
+            "%, 16 at 6 %, 0.9 at 8 %, so on paper it ends in a cliff.",
+            f"Measured, there is no cliff: MPCC has {at('mpcc', '0.02')} Mbit/s at 2 %, {at('mpcc', '0.05')} at 5 % "
+            f"and {at('mpcc', '0.08')} at 8 %; BBR {at('bbr', '0.02')}, {at('bbr', '0.05')} and {at('bbr', '0.08')}; "
+            f"Reno {at('reno', '0.02')} at 2 %. Arithmetic says why: at X = 100 Mbit/s and 8 % the two rates of a "
+            "probe, 5 % up and down, differ by 3.4 in U, while the loss of the 260 packets in an interval scatters "
+            "by 1.7 percentage points, which moves U by 19. The slope that would lead MPCC down drowns in that.",
+            "Linux' default buffers (4 MiB to send, 6 MiB to receive) limit whoever fills 200 Mbit/s with lost "
+            f"packets in between: with 64 MiB MPCC has {at('mpcc', '0.05', LARGE)} and BBR {at('bbr', '0.05', LARGE)} "
+            "Mbit/s at 5 %.",
+        ],
+        [
+            draw(_panels(results), "Goodput over random loss, alone, with two sizes of buffers", height=4.4),
+            draw([_ratio_panel(results)], "Goodput over that of BBR", height=3.4),
+            _table(results, ALONE, "default<br>buffers"),
+            _table(results, LARGE, "64 MiB"),
+        ],
+        ["60 s a run, Mbit/s of payload; “at most arrives”: the lower of X* and 200 Mbit/s, less loss and headers."],
+    )
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    found = []
+    for scenario in (ALONE, LARGE):
+        for entry in swept_rows(results, scenario, LOSS_KEY, LOSSES, CONTROLLERS):
+            loss = entry["cell"][LOSS_KEY]
+            against = over_bbr(results, entry["controller"], loss, entry["world"], scenario)
+            rest = resting_rate(float(loss))
+            closed = None if math.isinf(rest) else rest
+            found.append({**entry, "over_bbr": against.mean if against.n else None, "closed_form_mbps": closed})
+    return found

@@ -1,0 +1,124 @@
+"""Paper ddpg: closed forms, what is measured where, and its page."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_harness import Wellformed, render
+
+from multipilot import console
+from multipilot.papers.ddpg import PAPER, plan
+from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, actors
+from multipilot.papers.ddpg.sections import of_rivals, resting_goodput, resting_rate
+from multipilot.papers.ddpg.topologies import LOSSES, QUEUES
+from multipilot.papers.paper import Experiment
+from multipilot.papers.results import SIM, Results
+from multipilot.papers.runs import Runner, find_scenarios
+
+
+def test_the_resting_rate_is_where_the_utility_peaks() -> None:
+    assert resting_rate(0.05) == pytest.approx(100.6, abs=0.1)
+    # The authors' code counts bytes/s, with beta 11: 10.5 Mbit/s at 2 %.
+    assert resting_rate(0.02, beta=11) * 8e-6 == pytest.approx(10.5, abs=0.1)
+    for loss in (0.03, 0.05, 0.08):
+        best = resting_rate(loss)
+        utility = [x**0.9 - 11.35 * loss * x for x in (0.99 * best, best, 1.01 * best)]
+        assert max(utility) == utility[1]
+    assert math.isinf(resting_rate(0))
+    assert resting_goodput(0, 200) == pytest.approx(200 * 1420 / 1500)
+    assert resting_goodput(0.06, 200) == pytest.approx(resting_rate(0.06) * 0.94 * 1420 / 1500)
+
+
+def test_rivals_are_averaged_over_those_that_there_are() -> None:
+    assert of_rivals({"competing_mbps": 80.0, "cell": {"connections.rival.controller": "pcc"}}) == 80
+    two = {"connections.rival-one.controller": "pcc", "connections.rival-two.controller": "pcc"}
+    assert of_rivals({"competing_mbps": 80.0, "cell": two}) == 40
+    assert of_rivals({"competing_mbps": None, "cell": {}}) is None
+
+
+def test_every_scenario_of_the_paper_is_there_and_used() -> None:
+    scenarios = find_scenarios("ddpg")
+    named = {e.scenario for e in PAPER.experiments}
+    assert named == {file.stem for file in scenarios.glob("*.toml")}
+    assert {s for item in PAPER.items for s in item.scenarios} == named
+    assert {p.scenario for p in PAPER.points} <= named
+    for name, key, values in ((plan.BUFFERS, "queue", QUEUES), (plan.LOSS, "loss", LOSSES)):
+        text = (scenarios / f"{name}.toml").read_text()
+        listed = re.search(rf'^paths\."\*"\.{key} = (\[.*\])$', text, re.MULTILINE)
+        assert listed
+        assert [str(v) for v in json.loads(listed[1])] == [v for v, _ in values]
+
+
+def test_kernel_points_are_named_once_and_fit_an_hour() -> None:
+    names = [(p.scenario, tuple(p.cell.items()), p.controller) for p in PAPER.points]
+    assert len(set(names)) == len(names)
+    assert 25 <= len(names) <= 45
+
+
+def test_the_page_stands_without_any_measurement() -> None:
+    html = render(PAPER, Results())
+    parser = Wellformed()
+    parser.feed(html)
+    assert parser.faults == []
+    assert parser.open == []
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL).lower()
+
+
+def test_a_course_is_judged_by_its_second_half() -> None:
+    rate = np.tile(np.arange(INTERVALS, dtype=float), (3, 1)) + np.array([[0], [1], [2]])
+    course = Course(rate, rate, rate)
+    assert course.late("rate").mean == pytest.approx(np.arange(50, 100).mean() + 1)
+    assert course.late("rate").n == 3
+    again = Course.of(json.loads(json.dumps(course.to_json())))
+    assert (again.rate == course.rate).all()
+
+
+def test_actors_are_plain_mpcc_what_ships_and_what_the_user_names(tmp_path: Path) -> None:
+    found = actors(None)
+    assert found[0].name == PLAIN
+    assert found[0].file is None
+    assert [a.shipped for a in found[1:]] == [True] * (len(found) - 1)
+    assert len(found) > 1
+    with pytest.raises(ValueError, match="multipilot train"):
+        actors(tmp_path)
+    folder = tmp_path / "td3-1"
+    folder.mkdir()
+    document = json.loads(found[1].text)
+    (folder / "actor.json").write_text(json.dumps({**document, "made_by": "multipilot train td3 --seed 1"}))
+    assert actors(tmp_path)[-1].name == "td3, td3-1"
+
+
+def test_each_controller_meets_its_own_kind(tmp_path: Path) -> None:
+    runner = Runner("ddpg", tmp_path, find_scenarios("ddpg"), console.command(), 1)
+    results = Results()
+    tested = ("mpcc", "lia", "bbr")
+    for experiment in PAPER.experiments:
+        if experiment.scenario == plan.BUFFERS and any(f'"{c}"' in experiment.settings["variants"] for c in tested):
+            settings = {**experiment.settings, f"grid.{plan.QUEUE_KEY}": "400p", "duration": "10s"}
+            runner.simulate(Experiment(plan.BUFFERS, settings=settings, tables=False), results)
+    for controller in tested:
+        (row,) = results.find(SIM, plan.BUFFERS, controller, {plan.QUEUE_KEY: "400p"})
+        assert row["cell"]["connections.rival.controller"] == plan.RIVAL_OF[controller]
+        assert row["competing_mbps"] > 5
+        assert row["goodput_mbps"] > 20
+
+
+def test_figures_6_to_8_are_measured_once_and_recalled(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "multipilot.papers.cli", "ddpg", "--quick", "--only", "fig6,fig8,actors"]
+    call += ["--out", str(tmp_path), "--json"]
+    first = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+    rate = {row["actor"]: row for row in first["rows"] if row["item"] == "fig6"}
+    assert len(rate) >= 2
+    # Two of a kind on two paths: each has something, and together no more than there is.
+    assert rate[PLAIN]["tested"] > 10
+    assert rate[PLAIN]["mpcc_beside"] > 10
+    assert rate[PLAIN]["tested"] + rate[PLAIN]["mpcc_beside"] < 110
+    assert all(-1 <= row["tested"] <= 1 for row in first["rows"] if row["item"] == "fig8")
+    written = {file: file.stat().st_mtime_ns for file in (tmp_path / "intervals").iterdir()}
+    assert len(written) == len(rate)
+    assert "Figure 6" in (tmp_path / "index.html").read_text(encoding="utf-8")
