@@ -132,6 +132,17 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert kernel.measure({a: 2})
 
 
+def test_a_kernel_that_varies_more_than_foretold_gets_more_runs(tmp_path: Path) -> None:
+    steady, varied = grid.quick()[:2]
+    for seed, goodput in enumerate((9.0, 9.1, 9.0, 9.1), start=1):
+        finished(tmp_path, KernelRun(steady, seed), goodput)
+        finished(tmp_path, KernelRun(varied, seed), goodput if seed % 2 else 7.5)
+    wanted = Kernel(tmp_path, budget_s=0).second_stage({steady: 4, varied: 4})
+    assert wanted[steady] == 4
+    # σ/mean is 0.105, and t₀.₉₇₅ · 0.105 / √n comes below 8 % at n = 10.
+    assert wanted[varied] == 10
+
+
 def test_a_disturbed_run_is_no_measurement(tmp_path: Path) -> None:
     cell = grid.quick()[0]
     late = "3 % of the packets left the emulator over 5 ms late: this machine is too busy"

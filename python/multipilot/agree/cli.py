@@ -52,7 +52,7 @@ def agree(
         # Before minutes of simulation, not after.
         out.mkdir(parents=True, exist_ok=True)
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
-        wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(cell, sim[cell])) for cell in cells}
+        wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
         if jobs is None and not quick and kernel.missing(wanted):
             found = bearing(out)
             kernel.jobs = found.jobs
@@ -62,6 +62,9 @@ def agree(
         plan = f"{sum(wanted.values())} kernel runs, {planned / 60 / kernel.jobs:.0f} min if none is done yet"
         console.say(f"{len(cells)} cells, {plan}")
         complete = kernel.measure(wanted)
+        if complete and not (runs or quick):
+            wanted = kernel.second_stage(wanted)
+            complete = kernel.measure(wanted)
     except (ScenarioError, SimulationError, console.RunFailed) as error:
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:

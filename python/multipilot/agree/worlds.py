@@ -45,9 +45,9 @@ def simulate(cell: Cell, most: int = MOST_SEEDS) -> list[float]:
         count = min(most, 2 * count)
 
 
-def kernel_runs(cell: Cell, sim: Sequence[float]) -> int:
-    """How many runs the kernel needs, as the simulator's variation foretells it."""
-    mean = mean_of(sim)
+def kernel_runs(goodputs: Sequence[float]) -> int:
+    """How many runs the kernel needs where runs vary as these do."""
+    mean = mean_of(goodputs)
     return runs_needed(mean.std / mean.mean if mean.mean else 0.0)
 
 
@@ -100,6 +100,7 @@ class Kernel:
     jobs: int = 1
     world: str = "kernel"
     failures: list[str] = field(default_factory=list)
+    end: float | None = None
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def goodputs(self, cell: Cell, runs: int) -> list[float]:
@@ -118,8 +119,12 @@ class Kernel:
         self.do(self.missing(wanted))
         return not self.missing(wanted)
 
+    def second_stage(self, first: dict[Cell, int]) -> dict[Cell, int]:
+        """What is wanted once the first runs show how much the kernel varies (Stein, Ann. Math. Stat. 16, 1945)."""
+        return {cell: max(count, kernel_runs(self.goodputs(cell, count))) for cell, count in first.items()}
+
     def do(self, todo: Sequence[KernelRun]) -> None:
-        end = monotonic() + self.budget_s
+        self.end = end = self.end or monotonic() + self.budget_s
         with console.progress() as bar, ThreadPoolExecutor(self.jobs) as pool:
             task = bar.add_task("kernel", total=sum(run.cost_s for run in todo))
             under_way: UnderWay = {}
