@@ -35,6 +35,9 @@ def train(
     logs: Annotated[
         int, typer.Option(min=0, help="rounds that plain MPCC steers, learnt from first; as many as --rounds: offline")
     ] = 0,
+    rivals: Annotated[
+        int, typer.Option(min=0, help="in one of so many rounds two connections share the paths; 0: never")
+    ] = 0,
     threads: Annotated[int, typer.Option(min=1, help="of the simulator")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     out: Annotated[
@@ -49,7 +52,7 @@ def train(
     except ImportError as error:
         fail(f"{NEEDS} ({error.name} is missing)", CANNOT_HERE)
     folder = out or Path("results/train") / f"{algorithm}-{seed}"
-    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, threads=threads)
+    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, rivals=rivals, threads=threads)
     checkpoint = folder / CHECKPOINT
     if resume and not checkpoint.exists():
         fail(f"{checkpoint} is missing: there is nothing to resume; leave --resume out to begin")
@@ -91,7 +94,8 @@ def _run(trainer: Trainer, folder: Path) -> bool:
                 trainer.save(folder)
                 last = trainer.curve[-1]
                 if "reward" in last:
-                    text = f"round {trainer.round}: reward {last['reward']:.3f}, loss {last['loss']:.4f}"
+                    beside = f", beside a rival {last['rivals']:.3f}" if "rivals" in last else ""
+                    text = f"round {trainer.round}: reward {last['reward']:.3f}{beside}, loss {last['loss']:.4f}"
                     progress.console.print(text, markup=False)
                 progress.update(task, completed=trainer.round)
     except KeyboardInterrupt:
@@ -105,12 +109,14 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
     """Writes actor and curve; the document that ``--json`` prints."""
     from multipilot.learn.curve import curve
     from multipilot.learn.networks import export
-    from multipilot.learn.training import ACTOR
+    from multipilot.learn.training import ACTOR, merit
 
     plan = trainer.plan
     made_by = (
         f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
-        f"--steps {plan.steps} --history {plan.history}" + (f" --logs {plan.logs}" if plan.logs else "")
+        f"--steps {plan.steps} --history {plan.history}"
+        + (f" --logs {plan.logs}" if plan.logs else "")
+        + (f" --rivals {plan.rivals}" if plan.rivals else "")
     )
     file = folder / ACTOR
     export(trainer.best or trainer.state.actor, file, made_by)
@@ -127,7 +133,7 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
         "actor": str(file),
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "made_by": made_by,
-        "evaluation": max(evaluated, key=lambda entry: entry["reward"], default=None),
+        "evaluation": max(evaluated, key=merit, default=None),
         "levels": levels,
         "rows": trainer.curve,
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +61,8 @@ class Plan:
     logs: int = 0
     #: Rounds between evaluations.
     every: int = 4
+    #: In one of so many rounds two connections share the paths, both steered by the actor; 0: never.
+    rivals: int = 0
     threads: int = 1
     task: Task = field(default_factory=lambda: TRAINING)
     #: For a test of tests: rewards in random order, from which nothing can be learnt.
@@ -180,7 +182,7 @@ class Trainer:
         entry["training_reward"] = float(np.mean(rewards))
         if self.round % plan.every == 0 or self.round == plan.rounds:
             entry.update(self.evaluate())
-            if entry["reward"] >= max((e["reward"] for e in self.curve if "reward" in e), default=-np.inf):
+            if merit(entry) >= max((merit(e) for e in self.curve if "reward" in e), default=-np.inf):
                 self.best = self.state.actor
         self.curve.append(entry)
 
@@ -194,31 +196,35 @@ class Trainer:
         return np.clip(actions, -1, 1).astype(np.float32)
 
     def evaluate(self) -> dict[str, float]:
-        """The reward without noise, on episodes that training never sees, the same ones each time."""
+        """The reward without noise, on episodes that training never sees, the same ones each time; ``rivals``: of two
+        such connections on the same paths."""
         played = self._play(self.actor())
-        return {"reward": played.reward, "loss": played.loss, "rtt_ratio": played.rtt_ratio}
+        found = {"reward": played.reward, "loss": played.loss, "rtt_ratio": played.rtt_ratio}
+        if self.plan.rivals:
+            found["rivals"] = self._play(self.actor(), connections=2).reward
+        return found
 
     def levels(self) -> dict[str, float]:
         """What plain MPCC has there, and the rate that slow start ends with."""
         return {"MPCC": self._play(hold, watched=[0]).reward, "held": self._play(hold).reward}
 
-    def _play(self, policy: Policy, watched: Sequence[int] = ()) -> Played:
-        task = replace(self.plan.task, start=None)
+    def _play(self, policy: Policy, watched: Sequence[int] = (), connections: int = 1) -> Played:
+        task = _shared(replace(self.plan.task, start=None), connections)
         history = self.plan.history
-        return play(policy, task, lanes=16, steps=200, seed=VALIDATION, history=history, watched=watched)
+        return play(policy, task, lanes=16, steps=200 * connections, seed=VALIDATION, history=history, watched=watched)
 
     def _lanes(self, logged: bool) -> Lanes:
         plan = self.plan
         # Every fifth episode begins as a deployed one does, so that the end of slow start is known too.
         task = replace(plan.task, start=None) if self.round % 5 == 4 else plan.task
+        connections = 2 if plan.rivals and self.round % plan.rivals == plan.rivals - 1 else 1
         lanes = Lanes(
-            task,
+            _shared(task, connections),
             plan.lanes,
             seed=plan.seed,
             history=plan.history,
             steps=plan.steps,
-            agents=AGENTS,
-            watched=[0] if logged else (),
+            watched=range(connections) if logged else (),
             threads=plan.threads,
         )
         lanes.restart(plan.seed, self.round)
@@ -235,6 +241,20 @@ class Trainer:
 HIDDEN = 4
 
 
+def merit(entry: Mapping[str, float]) -> float:
+    """What the best actor is chosen by."""
+    return entry["reward"] + entry.get("rivals", 0.0)
+
+
+def _shared(task: Task, connections: int) -> Task:
+    """The task with so many connections on its paths."""
+    if connections == 1:
+        return task
+    if not isinstance(task.scenario, Mapping):
+        raise ValueError("rivals: they need a scenario given as a dict; rivals=0 goes without them")
+    return replace(task, scenario={**task.scenario, "connections": [{"count": connections}]})
+
+
 def hidden(asked: Asked) -> Floats:
     """What an actor cannot know, but a critic may while training (asymmetric actor-critic, Pinto et al. 2017): how full
     the path is, how full all of them are, packets an interval, and the utility at stake."""
@@ -249,8 +269,8 @@ def hidden(asked: Asked) -> Floats:
 
 #: Seed of the episodes that the best actor is chosen by.
 VALIDATION = 1_000_000
-#: Subflows of a lane that learn, at most.
-AGENTS = 8
+#: Numbers of agents in a lane: two connections of eight slots.
+AGENTS = 16
 #: A step is at most this part of the rate (crates/policy/src/actor).
 LARGEST_STEP = 0.1
 #: Weight of the action in a log against Q, as TD3+BC has it: 1 / its alpha of 2.5 (Fujimoto and Gu 2021).
