@@ -86,6 +86,22 @@ class TestGymnasium:
             warnings.simplefilter("error")
             check_env(getattr(env, name)(SMALL, steps=20, reward=reward), skip_render_check=True)
 
+    @pytest.mark.parametrize("name", ["Subflow", "Connection"])
+    def test_the_seed_decides_in_the_registered_ones_too(self, name: str) -> None:
+        import gymnasium
+
+        import multipilot.env.gym  # noqa: F401
+
+        def episode(seed: int) -> np.ndarray:
+            env = gymnasium.make(f"multipilot/{name}-v0", task=VARIED, steps=8, reward="scaled")
+            first, _ = env.reset(seed=seed)
+            env.action_space.seed(seed)
+            rows = [env.step(env.action_space.sample())[:2] for _ in range(8)]
+            return np.array([first, *(observation for observation, _ in rows)]).ravel()
+
+        assert np.array_equal(episode(3), episode(3))
+        assert not np.array_equal(episode(3), episode(4))
+
     def test_a_step_is_in_its_spaces_and_the_last_is_truncated(self) -> None:
         from multipilot.env import SubflowEnv
 
