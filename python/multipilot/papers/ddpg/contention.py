@@ -214,7 +214,7 @@ def show_pairs(results: Results) -> Section:
         "Topology c: who shares with whom",
         [
             "Each controller beside one MPCC connection on both paths, and beside its own kind, which comes ten "
-            "seconds later. Both MPCC and the learned controller must live with those who are there already.",
+            "seconds later.",
             f"DDPG-MPCC has {say(against['ddpg-mpcc'])} and leaves MPCC {say(theirs['ddpg-mpcc'])} Mbit/s; LIA has "
             f"{say(against['lia'])} and leaves it {say(theirs['lia'])}; BBR {say(against['bbr'])} and "
             f"{say(theirs['bbr'])}. Two MPCC share with an index of {say(jain, 2)}.",
