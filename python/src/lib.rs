@@ -9,6 +9,7 @@ mod bandit;
 mod batch;
 mod controller;
 mod env;
+mod federation;
 mod names;
 mod scenario;
 
@@ -40,6 +41,7 @@ mod _core {
         batch::simulate,
         controller::Controller,
         env::{act, Lanes, Together},
+        federation::{merge_arms, merge_arms_trimmed, MsUcb},
         names::{controllers, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,
