@@ -27,6 +27,8 @@ class Experiment:
     settings: Mapping[str, str] = field(default_factory=dict)
     ben: bool = False
     tables: bool = True
+    #: Seeds at most: runs in which nothing is drawn need one.
+    most_seeds: int | None = None
     #: What results call it, where one scenario serves several experiments.
     label: str = ""
 

@@ -50,10 +50,11 @@ class Runner:
         """The whole grid of a scenario (its chosen cells with ``quick``). ``recall``: only what was run before."""
         settings = {**SPARSE, **experiment.settings, **(experiment.quick if self.quick else {})}
         label = experiment.label.replace(" ", "-") or "all"
-        folder = self._folder(SIM, experiment.scenario, label, settings, self.seeds, experiment.ben)
+        seeds = min(self.seeds, experiment.most_seeds or self.seeds)
+        folder = self._folder(SIM, experiment.scenario, label, settings, seeds, experiment.ben)
         if recall and not (folder / "done").exists():
             return
-        self._compare(SIM, experiment.scenario, settings, self.seeds, folder, experiment.ben)
+        self._compare(SIM, experiment.scenario, settings, seeds, folder, experiment.ben)
         if not experiment.tables:
             shutil.rmtree(folder / "runs", ignore_errors=True)
         results.add(SIM, experiment.key, self._read(folder), folder)

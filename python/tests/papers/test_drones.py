@@ -1,9 +1,74 @@
-"""Paper drones: what its radio says, without transport."""
+"""Paper drones: what its radio says without transport, and that each named system changes a figure."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from multipilot.papers.drones import beams
-from multipilot.papers.results import Results
+from multipilot import console
+from multipilot.papers.drones import PAPER, beams, cloning, links, tables, transport
+from multipilot.papers.drones.series import delays, extra_bytes
+from multipilot.papers.paper import Experiment
+from multipilot.papers.results import SIM, Results
+from multipilot.papers.runs import Runner, find_scenarios
+
+
+def simulated(out: Path, scenario: str, **settings: str) -> Results:
+    results = Results()
+    runner = Runner("drones", out, find_scenarios("drones"), console.command(), seeds=1)
+    runner.simulate(Experiment(scenario, settings={k.replace("__", "."): v for k, v in settings.items()}), results)
+    return results
+
+
+def test_items_draw_on_experiments_and_experiments_on_files() -> None:
+    run = {e.scenario for e in PAPER.experiments}
+    assert {s for item in PAPER.items for s in item.scenarios} == run
+    assert run <= {f.stem for f in find_scenarios("drones").glob("*.toml")}
+    handoff = (find_scenarios("drones") / "mobile.toml").read_text(encoding="utf-8")
+    assert f'handoff = "{tables.CALIBRATED}"' in handoff, "the mobile rows are predicted with what was calibrated"
+
+
+def test_a_second_access_point_doubles_what_ld_mpsp_carries_and_the_phy_changes_it(tmp_path: Path) -> None:
+    results = simulated(tmp_path, "best", duration="1s")
+    ours = {(row["row"], row["phy"]): row["ours_gbps"] for row in tables.rows(results)}
+    assert 1.7 < ours["max LD-MPSP", "edmg-sc"] / ours["max TCP", "edmg-sc"] < 2.1
+    assert ours["max LD-MPSP", "edmg-ofdm"] > 1.05 * ours["max LD-MPSP", "edmg-sc"]
+
+
+def test_who_allocates_beams_changes_what_transport_carries(tmp_path: Path) -> None:
+    results = simulated(tmp_path, "throughput", duration="2s")
+    found = {row["case"]: row["goodput_gbps"] for row in transport.rows(results)}
+    assert found["greedy"] > found["hekaton"] > found["802.11ad"]
+    assert found["greedy"] > found["bush"]
+
+
+def test_copies_cost_bytes_and_only_where_there_is_loss(tmp_path: Path) -> None:
+    results = simulated(tmp_path, "cloning", duration="8s", **{"grid__paths.*.loss": "[0, 0.2]"})
+    extra = {(r["size"], r["scheduler"], r["loss"]): r["extra"] for r in cloning.rows(results)}
+    assert extra["500kB", "cloning", 0.0] < 0.02
+    assert extra["500kB", "cloning", 0.2] > extra["500kB", "min-rtt", 0.2] + 0.02
+    assert extra["500kB", "redundant", 0.2] > 0.3
+
+
+def test_a_federated_population_begins_on_near_links(tmp_path: Path) -> None:
+    results = simulated(tmp_path, "population", duration="3s")
+    alone, federated = (
+        np.median(delays(results.find(SIM, "population", f"ld-mpsp {name}")[0]))
+        for name in ("ms-ucb", "ms-ucb-federated")
+    )
+    assert federated < 0.8 * alone
+
+
+def test_what_arrives_twice_is_counted(tmp_path: Path) -> None:
+    results = simulated(tmp_path, "balance", duration="5s")
+    rows = [row for row in results.rows if row["scheduler"] in ("min-rtt", "delay-balance")]
+    assert all(extra_bytes(row) < 0.2 and len(delays(row)) > 0 for row in rows)
+    assert len({tuple(delays(row)) for row in rows if row["cell"]["connections.0.bytes"] == "1MB"}) == 2
+
+
+def test_a_newcomer_that_has_heard_is_sooner_at_its_best() -> None:
+    assert links.rounds_to_best(16) < links.rounds_to_best(0)
+    assert links.slope() > 0
 
 
 def test_training_grows_with_devices_in_11ad_and_stops_at_the_chosen_ones() -> None:

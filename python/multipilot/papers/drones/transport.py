@@ -1,0 +1,99 @@
+"""Figures 8 and 10 with transport: beams by four allocations, and what MPTCP makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multipilot.papers.charts import Curve, Panel, draw
+from multipilot.papers.drones.series import rate_over_time
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import SIM, Results, Row
+from multipilot.report import svg
+from multipilot.stats import Mean, mean_of
+
+SCENARIO, COUNTS = "throughput", "devices"
+COUNT = "radio.devices.drone.count"
+NAMES = {
+    "ours": "algorithm 1, LD-MPSP",
+    "greedy": "algorithm 1, LIA",
+    "hekaton": "HEKATON (abstraction), LIA",
+    "bush": "BUSH (abstraction), LIA",
+    "802.11ad": "802.11ad MU-MIMO, LIA",
+}
+TINTS = dict(zip(NAMES, (svg.ACCENT, svg.PATHS[1], svg.PATHS[2], svg.PATHS[0], svg.MUTED), strict=True))
+
+
+def _rows(results: Results, scenario: str, case: str, count: int | None = None) -> list[Row]:
+    wanted = {"case": case} if count is None else {"case": case, COUNT: str(count)}
+    return [
+        row
+        for row in results.rows
+        if (row["world"], row["scenario"]) == (SIM, scenario)
+        and all(str(row["cell"].get(key)) == value for key, value in wanted.items())
+    ]
+
+
+def _gbps(rows: list[Row]) -> Mean:
+    return mean_of(float(row["goodput_mbps"]) / 1e3 for row in rows)
+
+
+def show(results: Results) -> Section:
+    curves, lines = [], []
+    base = _gbps(_rows(results, SCENARIO, "802.11ad")).mean
+    for case, name in NAMES.items():
+        rows = _rows(results, SCENARIO, case)
+        if not rows:
+            continue
+        rate = np.mean([rate_over_time(row) for row in rows], axis=0)
+        time = np.arange(1.0, len(rate) + 1)
+        curves.append(Curve(name, list(time), list(rate), TINTS[case], bold=case == "ours", markers=False))
+        mean = _gbps(rows)
+        lines.append([name, f"{mean.mean:.1f}", f"{mean.mean / base:.2f}", f"{np.std(rate[5:]):.1f}"])
+    panel = Panel("All ten devices together, payload", "s", "Gbit/s", curves)
+    return Section(
+        "fig8",
+        "Figure 8: throughput over 100 s",
+        [
+            "Ten devices on an ellipse at 15 m/s among five access points of four chains, one download each over its "
+            "two "
+            "links; round trips of 10 to 40 ms, passers-by cost 20 dB.",
+        ],
+        [
+            draw([panel], "Goodput of ten devices over time for five combinations", height=3.6),
+            table(["beams and controller", "mean, Gbit/s", "× 802.11ad", "spread over time"], lines),
+        ],
+        [
+            "The paper draws its whole system (MS-UCB) against BUSH, HEKATON and 802.11ad. Here the share of the beams "
+            "and "
+            "that of the controller stand apart. A device holds the two access points with most signal; MS-UCB, which "
+            "chooses among many links, has its own section.",
+        ],
+    )
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    return [{"case": case, "goodput_gbps": _gbps(_rows(results, SCENARIO, case)).mean} for case in NAMES]
+
+
+def by_devices(results: Results, counts: tuple[int, ...]) -> Panel:
+    curves = [
+        Curve(
+            name,
+            [float(n) for n in counts],
+            [_gbps(_rows(results, COUNTS, case, n)) for n in counts],
+            TINTS[case],
+            bold=case == "ours",
+        )
+        for case, name in NAMES.items()
+    ]
+    return Panel("Goodput, all devices together", "devices", "Gbit/s", curves)
+
+
+def device_rows(results: Results, counts: tuple[int, ...]) -> list[dict[str, Any]]:
+    return [
+        {"devices": n, "case": case, "goodput_gbps": _gbps(_rows(results, COUNTS, case, n)).mean}
+        for n in counts
+        for case in NAMES
+    ]
