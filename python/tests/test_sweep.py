@@ -64,6 +64,19 @@ def test_a_cell_gives_what_simulate_gives(scenario: Path) -> None:
     assert run(cell).rows == plain
 
 
+def test_a_key_of_the_files_own_grid_is_set_there(scenario: Path) -> None:
+    scenario.write_text(SCENARIO + "[grid]\npaths.one.loss = [0, 0.01]\n")
+    (plain,) = simulations([scenario], [], {}, {}, "2s", [1])
+    assert len(run(plain).rows) == 2
+    cells = list(simulations([scenario], [], {"paths.one.loss": ["0.02", "0.05"]}, {}, "2s", [1]))
+    assert [[row["cell"] for row in run(cell).rows] for cell in cells] == [
+        [{"paths.one.loss": "0.02"}],
+        [{"paths.one.loss": "0.05"}],
+    ]
+    with pytest.raises(ValueError, match="a grid of its own"):
+        list(simulations([scenario], [], {"paths.*.loss": ["0.02"]}, {}, "2s", [1]))
+
+
 def test_values_are_toml_or_plain_text() -> None:
     assert [value_of(v) for v in ("0.02", "4MB", '"4MB"', "true", '["a", "b"]')] == [
         0.02,

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def simulations(
         for values in itertools.product(*(axes[key] for key in keys)):
             chosen = dict(zip(keys, values, strict=True))
             wanted = {k: value_of(v) for k, v in {**fixed, **chosen}.items()}
-            overrides = {key: v for k, v in wanted.items() for key in _spread(k.split("."), document)}
+            overrides = {key: v for k, v in wanted.items() for key in _keys(k, document, file)}
             for controller in controllers or [""]:
                 settings = {**({"controller": controller} if controller else {}), **chosen}
                 for seed in seeds:
@@ -105,6 +106,25 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def _keys(key: str, document: dict[str, Any], file: Path) -> list[str]:
+    """What has to be set for this key: its places in the file or, where the file's own grid has it, that axis."""
+    own = list(_leaves(document.get("grid", {})))
+    if key in own:
+        return [f"grid.{key}"]
+    for axis in own:
+        if fnmatch(axis, key) or fnmatch(key, axis):
+            raise ValueError(f"{key}: {file} has a grid of its own over {axis}; name that key")
+    return _spread(key.split("."), document)
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def _spread(parts: Sequence[str], inside: Any) -> list[str]:

@@ -99,8 +99,8 @@ def show(results: Results) -> Section:
             f"and {at('mpcc', '0.08')} at 8 %; BBR {at('bbr', '0.02')}, {at('bbr', '0.05')} and {at('bbr', '0.08')}; "
             f"Reno {at('reno', '0.02')} at 2 %. Arithmetic says why: at X = 100 Mbit/s and 8 % the two rates of a "
             "probe, 5 % up and down, differ by 3.4 in U, while the loss of the 260 packets in an interval scatters "
-            "by 1.7 percentage points, which moves U by 19. The slope that would lead MPCC down drowns in that. So it does "
-            "in its authors' units, bytes/s, whose peak is at 10 Mbit/s at 2 %: measured, MPCC-code has "
+            "by 1.7 percentage points, which moves U by 19. The slope that would lead MPCC down drowns in that. So "
+            "it does in its authors' units, bytes/s, whose peak is at 10 Mbit/s at 2 %: measured, MPCC-code has "
             f"{at('mpcc-code', '0.02')} there.",
             "Linux' default buffers (4 MiB to send, 6 MiB to receive) limit whoever fills 200 Mbit/s with lost "
             f"packets in between: with 64 MiB MPCC has {at('mpcc', '0.05', LARGE)} and BBR {at('bbr', '0.05', LARGE)} "

@@ -104,11 +104,11 @@ def show_loss(results: Results) -> Section:
             "loss several times as high. It prints no values.",
             f"At 2 % loss MPCC has {at('mpcc', '0.02')} Mbit/s beside two PCC of {at('mpcc', '0.02', of_rivals)} "
             f"each, LIA {at('lia', '0.02')}, Reno on each subflow {at('reno', '0.02')}, BBR {at('bbr', '0.02')} "
-            f"beside two BBR of {at('bbr', '0.02', of_rivals)}. At 5 % MPCC has {at('mpcc', '0.05')} and its "
-            f"rivals {at('mpcc', '0.05', of_rivals)}, BBR {at('bbr', '0.05')} and {at('bbr', '0.05', of_rivals)}; at "
-            f"10 % MPCC {at('mpcc', '0.1')} and {at('mpcc', '0.1', of_rivals)}, BBR {at('bbr', '0.1')} and "
-            f"{at('bbr', '0.1', of_rivals)}. So the claim holds against MPTCP's window rules; BBR, which the kernel has "
-            "built in, bears loss as well, and shares more evenly with its own kind.",
+            f"beside two BBR of {at('bbr', '0.02', of_rivals)}. At 5 % MPCC has {at('mpcc', '0.05')} and its rivals "
+            f"{at('mpcc', '0.05', of_rivals)}, BBR {at('bbr', '0.05')} and {at('bbr', '0.05', of_rivals)}; at 10 % "
+            f"MPCC {at('mpcc', '0.1')} and {at('mpcc', '0.1', of_rivals)}, BBR {at('bbr', '0.1')} and "
+            f"{at('bbr', '0.1', of_rivals)}. So the claim holds against MPTCP's window rules; BBR, which the kernel "
+            "has built in, bears loss as well, and shares more evenly with its own kind.",
         ],
         [
             draw(
