@@ -121,7 +121,7 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
     file = folder / ACTOR
     export(trainer.best or trainer.state.actor, file, made_by)
     levels = trainer.levels()
-    picture = curve(trainer.curve, f"{plan.algorithm}, seed {plan.seed}", levels)
+    picture = curve({f"{plan.algorithm}, seed {plan.seed}": trainer.curve}, levels)
     (folder / "curve.svg").write_text(picture, encoding="utf-8")
     evaluated = [entry for entry in trainer.curve if "reward" in entry]
     return {

@@ -84,7 +84,7 @@ def figures(played: Played, seeds: int) -> dict[str, NDArray[np.float64]]:
         "reward": each(played.rewards),
         "utility": each(fact["utility"]),
         "rate_mbps": each(fact["rate"] * 8e-6),
-        "goodput_mbps": each(fact["delivered"] * 1420 * 8 / np.maximum(fact["elapsed_us"], 1)),
+        "goodput_mbps": each(fact["delivered"]) * 1420 * 8 / each(fact["elapsed_us"]),
         "loss": each(fact["lost"] / np.maximum(packets, 1)),
         "rtt_ratio": each(played.rtt_ratios()),
     }
