@@ -19,6 +19,7 @@ use crate::error::Context;
 use crate::network::address;
 use crate::plan::{Group, Policy};
 use crate::traffic::Recorder;
+use crate::worker::{self, Worker};
 use crate::Error;
 
 /// Watches over the client host of one group.
@@ -63,23 +64,11 @@ impl Aware {
         self,
         namespace: Arc<NetNs>,
         stop: watch::Receiver<bool>,
-    ) -> Result<std::thread::JoinHandle<Result<(), Error>>, Error> {
-        let work = move || {
-            namespace
-                .enter()
-                .map_err(|e| Error::Network(e.to_string()))?;
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime
-                .context("cannot start a runtime")?
-                .block_on(self.watch(stop))
-                .map_err(|e| Error::Network(format!("path awareness: {e}")))
-        };
-        std::thread::Builder::new()
-            .name("aware".into())
-            .spawn(work)
-            .context("cannot start a thread")
+    ) -> Result<Worker, Error> {
+        worker::start("aware", namespace, move || async move {
+            let watched = self.watch(stop).await;
+            watched.map_err(|e| Error::Network(format!("path awareness: {e}")))
+        })
     }
 
     async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_daemon::Error> {

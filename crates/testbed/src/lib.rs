@@ -20,6 +20,7 @@ mod plan;
 mod run;
 mod starts;
 mod traffic;
+mod worker;
 
 pub use emulator::PathCounts;
 pub use error::Error;

@@ -19,6 +19,7 @@ use crate::network::{address, inside, interface, Network};
 use crate::plan::{Flow, PathManagement, Plan};
 use crate::starts::Starts;
 use crate::traffic::{Body, Client, Recorder, Server, Service};
+use crate::worker::Worker;
 use crate::Error;
 
 /// The clients wait so long for every thread to be at its place.
@@ -226,8 +227,8 @@ fn watch_over(
 /// The run's threads; dropping it ends them.
 struct Threads {
     stop: watch::Sender<bool>,
-    clients: Vec<JoinHandle<Result<(), Error>>>,
-    others: Vec<JoinHandle<Result<(), Error>>>,
+    clients: Vec<Worker>,
+    others: Vec<Worker>,
 }
 
 impl Default for Threads {

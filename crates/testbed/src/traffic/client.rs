@@ -27,10 +27,10 @@ use super::command::{delivered, went_plain, Program};
 use super::recorder::{End, Probe, Recorder};
 use super::{socket, Service, FIRST_PORT};
 use crate::emulator::Traffic;
-use crate::error::Context;
 use crate::network::{address, SERVER};
 use crate::plan::{self, Group, PathManagement, NDIFFPORTS};
 use crate::starts::Starts;
+use crate::worker::{self, Worker};
 use crate::Error;
 
 #[derive(Clone)]
@@ -48,23 +48,14 @@ pub struct Client {
     pub traffic: Vec<(usize, Arc<Traffic>)>,
 }
 
-type Thread = std::thread::JoinHandle<Result<(), Error>>;
-
 impl Client {
     /// Ends when all its transfers have, or when `stop` turns true.
     pub fn start(
         self,
         namespace: Arc<NetNs>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Thread, Error> {
-        let work = move || {
-            namespace
-                .enter()
-                .map_err(|e| Error::Network(e.to_string()))?;
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let runtime = runtime.context("cannot start a runtime")?;
+    ) -> Result<Worker, Error> {
+        worker::start("client", namespace, move || async move {
             let manager = match self.group.management {
                 PathManagement::Userspace => Some(PathManager::new()?),
                 _ => None,
@@ -74,13 +65,9 @@ impl Client {
                 client: self,
                 manager,
             });
-            tokio::task::LocalSet::new().block_on(&runtime, client.run(stop));
+            client.run(stop).await;
             Ok(())
-        };
-        std::thread::Builder::new()
-            .name("client".into())
-            .spawn(work)
-            .context("cannot start a thread")
+        })
     }
 }
 

@@ -24,6 +24,7 @@ use super::recorder::{End, Probe, Recorder};
 use super::{socket, Service, FIRST_PORT};
 use crate::error::Context;
 use crate::network::SERVER;
+use crate::worker::{self, Worker};
 use crate::Error;
 
 pub struct Server {
@@ -35,7 +36,6 @@ pub struct Server {
     pub speaks_mptcp: bool,
 }
 
-type Thread = std::thread::JoinHandle<Result<(), Error>>;
 /// Of one connection, from its request on.
 type SharedProbe = Rc<RefCell<Option<Probe>>>;
 type Answer = Response<Either<Body, Empty<Bytes>>>;
@@ -46,27 +46,14 @@ impl Server {
         self,
         namespace: Arc<NetNs>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Thread, Error> {
+    ) -> Result<Worker, Error> {
         let (ready, wait) = std::sync::mpsc::channel();
-        let work = move || {
-            namespace
-                .enter()
-                .map_err(|e| Error::Network(e.to_string()))?;
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let runtime = runtime.context("cannot start a runtime")?;
-            tokio::task::LocalSet::new().block_on(&runtime, async {
-                let listeners = self.listen()?;
-                let _ = ready.send(());
-                Rc::new(self).serve(listeners, stop).await;
-                Ok(())
-            })
-        };
-        let thread = std::thread::Builder::new()
-            .name("server".into())
-            .spawn(work)
-            .context("cannot start a thread")?;
+        let thread = worker::start("server", namespace, move || async move {
+            let listeners = self.listen()?;
+            let _ = ready.send(());
+            Rc::new(self).serve(listeners, stop).await;
+            Ok(())
+        })?;
         match wait.recv() {
             Ok(()) => Ok(thread),
             // It ended before it was ready: with an error.
