@@ -15,7 +15,6 @@ use mp_scenario::{Change, Scenario};
 use rattan_env::netns::NetNs;
 use tokio::sync::watch;
 
-use crate::error::Context;
 use crate::network::address;
 use crate::plan::{Group, Policy};
 use crate::traffic::Recorder;
