@@ -109,7 +109,7 @@ def test_each_controller_meets_its_own_kind(tmp_path: Path) -> None:
 
 
 def test_figures_6_to_8_are_measured_once_and_recalled(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "multipilot.papers.cli", "ddpg", "--quick", "--only", "fig6,fig8,actors"]
+    call = [sys.executable, "-m", "multipilot.papers.cli", "ddpg", "--quick", "--only", "fig6,fig8,learning"]
     call += ["--out", str(tmp_path), "--json"]
     first = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     rate = {row["actor"]: row for row in first["rows"] if row["item"] == "fig6"}

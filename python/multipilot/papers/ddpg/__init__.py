@@ -6,14 +6,15 @@ topologies  figures 4 and 5 and the sweep of rates: one connection beside single
 contention  figures 6 to 8: two connections on both paths
 intervals   what they stand on: an actor and MPCC, interval by interval
 tolerance   how much random loss MPCC bears
-beyond      shared bottleneck, varying capacity, short flows, unseen paths, trained actors
+beyond      shared bottleneck, varying capacity, short flows, unseen paths
+learning    where an actor earns more than MPCC
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from multipilot.papers.ddpg import beyond, contention, intervals, plan, tolerance, topologies
+from multipilot.papers.ddpg import beyond, contention, intervals, learning, plan, tolerance, topologies
 from multipilot.papers.paper import Item, Paper
 from multipilot.papers.results import KERNEL, SIM, Results
 
@@ -32,8 +33,8 @@ def _summary(results: Results) -> list[str]:
         mine, theirs = (m.mean for m in against)
         lines.append(
             f"Beside MPCC on the same paths DDPG-MPCC has {mine:.0f} Mbit/s and leaves MPCC {theirs:.0f}. The paper "
-            f"shows the first number as success and finds no harm in the second. {intervals.who_ships(results)} Where "
-            "it helps and where it does not is in the sections on contention, loss and unseen paths."
+            f"shows the first number as success and finds no harm in the second. {intervals.who_ships(results)} "
+            f"{learning.verdict(results)}"
         )
     kernel = tolerance.over_bbr(results, "mpcc", "0.02", KERNEL)
     if kernel.n:
@@ -69,7 +70,7 @@ PAPER = Paper(
         Item("capacity", "Varying capacity", (plan.VARYING,), beyond.show_varying, beyond.varying_rows),
         Item("short", "Short flows", (plan.SHORT,), beyond.show_short, beyond.short_rows),
         Item("unseen", "Unseen paths", (plan.UNSEEN,), beyond.show_unseen, beyond.unseen_rows),
-        Item("actors", "Actors", (), beyond.show_actors, beyond.actor_rows),
+        Item("learning", "Where learning helps", (), learning.show, learning.rows),
     ),
     on_traces=plan.on_traces,
     measure=intervals.measure,

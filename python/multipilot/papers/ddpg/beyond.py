@@ -1,15 +1,13 @@
-"""What the paper leaves open: a shared bottleneck, capacity that varies, short flows, unseen paths, other actors."""
+"""What the paper leaves open: a a shared bottleneck, capacity that varies, short flows, unseen paths."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
-from multipilot.papers.charts import Bars, Curve, Panel, draw
-from multipilot.papers.ddpg.intervals import CONDITIONS, PLAIN, measured, who_ships
+from multipilot.papers.charts import Bars, draw
 from multipilot.papers.ddpg.plan import (
     COLOURS,
     CONTROLLERS,
@@ -26,8 +24,7 @@ from multipilot.papers.ddpg.sections import label, row, say, swept_rows
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Results, Row
 from multipilot.papers.rsf.table import number
-from multipilot.report import svg
-from multipilot.stats import Mean, difference, mean_of
+from multipilot.stats import Mean
 
 TCP_RIVALS = ("reno", "cubic", "bbr")
 SIZES = (("100kB", "100 kB"), ("1MB", "1 MB"), ("5MB", "5 MB"))
@@ -210,37 +207,17 @@ def show_unseen(results: Results) -> Section:
         found = [results.mean(SIM, UNSEEN, c, "goodput_mbps", {"case": case}) for c in names]
         if any(m.n for m in found):
             lines.append([words, *(number(m, 1) for m in found)])
-    own = measured(results)
-    rewards, heads = [], [name for name in own.alone if name != PLAIN]
-    better: list[str] = []
-    for condition in CONDITIONS:
-        means = {name: mean_of(found[condition]) for name, found in own.alone.items()}
-        if means:
-            cells = [number(means[name]) for name in (PLAIN, *heads) if name in means]
-            rewards.append([condition, *cells])
-            first = next((a.name for a in own.actors.values() if a.shipped), None)
-            if first in means and PLAIN in means and difference(means[first], means[PLAIN]).low > 0:
-                better.append(condition)
-    verdict = (
-        f"The actor that ships is surely better than MPCC in {len(better)} of {len(rewards)} conditions"
-        + (f" ({'; '.join(better)})." if better else ".")
-        if rewards and heads
-        else "Rewards are not measured."
-    )
-    body = [table(["goodput alone, Mbit/s", *(NAMES[c].split(",")[0] for c in names)], lines)]
-    if rewards:
-        body.append(table(["mean reward over 100 intervals a subflow", PLAIN, *heads], rewards))
     return Section(
         "unseen",
-        "Paths that training never saw",
+        "Paths that training never saw: goodput",
         [
-            "multipilot train draws 5 to 100 Mbit/s, 15 to 100 ms, queues of 0.3 to 3 bandwidth-delay products and "
-            "up to 5 % loss. Beyond that an actor has only its safety left: slow start, the brake at 30 % loss, a "
-            f"floor, and at most a tenth a step. {verdict} Reward and goodput need not agree: the reward is MPCC's "
-            "utility, which pays for short queues.",
+            "multipilot train draws 5 to 100 Mbit/s, 15 to 100 ms, queues of 0.3 to 3 bandwidth-delay products and up "
+            "to 5 % loss. Beyond that an actor has only its safety left: slow start, the brake at 30 % loss, a floor, "
+            "and at most a tenth a step. What it is trained for is MPCC's utility, which also pays for short queues; "
+            "the next section has that.",
         ],
-        body,
-        [f"One connection alone on two such paths. {who_ships(results)}"],
+        [table(["goodput alone, Mbit/s", *(NAMES[c].split(",")[0] for c in names)], lines)],
+        ["One connection alone on two such paths, 60 s."],
     )
 
 
@@ -249,73 +226,4 @@ def unseen_rows(results: Results) -> list[dict[str, Any]]:
     for controller in ("mpcc", "ddpg-mpcc", "lia", "bbr"):
         for case in CASES:
             found += row(results, SIM, UNSEEN, controller, {"case": case})
-    for actor, conditions in measured(results).alone.items():
-        for condition, values in conditions.items():
-            mean = mean_of(values)
-            found.append({"world": SIM, "actor": actor, "case": condition, "reward": mean.mean, "half": mean.half})
     return found
-
-
-def show_actors(results: Results) -> Section:
-    found = measured(results)
-    lines = []
-    for name, actor in found.actors.items():
-        tested, rival = found.beside[name]
-        rewards = [v for values in found.alone[name].values() for v in values]
-        lines.append(
-            [
-                name,
-                f"<code>{actor.made_by}</code>",
-                number(tested.late("rate"), 1),
-                number(rival.late("rate"), 1),
-                number(tested.late("reward")),
-                number(mean_of(rewards)),
-            ]
-        )
-    body = []
-    if lines:
-        head = ["actor", "made by", "rate beside<br>MPCC", "that<br>MPCC's", "reward<br>beside", "reward<br>alone"]
-        body.append(table(head, lines, names=2))
-    if found.training:
-        body.append(draw([_training(found.training)], "Learning curves: reward in evaluation over steps", height=3.6))
-    trained = [name for name, actor in found.actors.items() if actor.file and not actor.shipped]
-    return Section(
-        "actors",
-        "Which actors there are: DDPG, TD3, twin-average DDPG",
-        [
-            f"multipilot trains all three. {who_ships(results)} "
-            + (
-                f"Measured beside it: {', '.join(trained)}."
-                if trained
-                else "Others are not measured here: multipilot train makes them, and --data results/train puts them in."
-            )
-        ],
-        body,
-        [
-            "Rates in Mbit/s a subflow and rewards over intervals 51 to 100 in topology c; “alone”: mean over all "
-            "conditions above."
-        ],
-    )
-
-
-def _training(training: dict[str, list[dict[str, float]]]) -> Panel:
-    curves = []
-    for index, (name, entries) in enumerate(training.items()):
-        tested = [e for e in entries if "reward" in e]
-        x, y = [e["steps"] / 1e3 for e in tested], [e["reward"] for e in tested]
-        curves.append(Curve(name, x, y, svg.PATHS[index % len(svg.PATHS)], bold=True))
-    return Panel("Reward in evaluation", "thousand questions answered", "mean reward", curves, from_zero=False)
-
-
-def actor_rows(results: Results) -> list[dict[str, Any]]:
-    found = measured(results)
-    return [
-        {
-            "world": SIM,
-            "actor": name,
-            "made_by": actor.made_by,
-            "shipped": actor.shipped,
-            "reward": float(np.mean([v for values in found.alone[name].values() for v in values])),
-        }
-        for name, actor in found.actors.items()
-    ]

@@ -1,0 +1,110 @@
+"""Where learning helps: rewards of each actor beside MPCC's, condition by condition, and how they were learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multipilot.papers.charts import Curve, Panel, draw
+from multipilot.papers.ddpg.intervals import CONDITIONS, PLAIN, Measured, measured, who_ships
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import SIM, Results
+from multipilot.papers.rsf.table import number
+from multipilot.report import svg
+from multipilot.stats import Mean, difference, mean_of
+
+
+def _gain(found: Measured, actor: str, condition: str) -> Mean:
+    """Reward of the actor less that of MPCC under the same seeds' conditions."""
+    return difference(mean_of(found.alone[actor][condition]), mean_of(found.alone[PLAIN][condition]))
+
+
+def verdict(results: Results) -> str:
+    """One sentence on the actor that ships; empty where it was not measured."""
+    found = measured(results)
+    actor = next((name for name, a in found.actors.items() if a.shipped), None)
+    if actor is None or PLAIN not in found.alone:
+        return ""
+    better = [c for c in CONDITIONS if _gain(found, actor, c).low > 0]
+    worse = [c for c in CONDITIONS if _gain(found, actor, c).high < 0]
+    less = f"surely less in {len(worse)} ({'; '.join(worse)})" if worse else "surely less in none"
+    return (
+        f"Alone on its paths the actor that ships earns surely more than MPCC in {len(better)} of {len(CONDITIONS)} "
+        f"conditions, and {less}."
+    )
+
+
+def show(results: Results) -> Section:
+    found = measured(results)
+    heads = [name for name in found.alone if name != PLAIN]
+    rewards = []
+    for condition in CONDITIONS:
+        means = {name: mean_of(values[condition]) for name, values in found.alone.items()}
+        if means:
+            rewards.append([condition, *(number(means[name]) for name in (PLAIN, *heads) if name in means)])
+    body = []
+    if rewards:
+        body.append(table(["mean reward over 100 intervals a subflow", PLAIN, *heads], rewards))
+    lines = []
+    for name, actor in found.actors.items():
+        tested, rival = found.beside[name]
+        lines.append(
+            [
+                name,
+                f"<code>{actor.made_by}</code>",
+                number(tested.late("rate"), 1),
+                number(rival.late("rate"), 1),
+                number(tested.late("reward")),
+                number(rival.late("reward")),
+            ]
+        )
+    if lines:
+        head = ["actor", "made by", "rate beside<br>MPCC", "that<br>MPCC's", "reward<br>beside", "that<br>MPCC's"]
+        body.append(table(head, lines, names=2, style="wide"))
+    if found.training:
+        body.append(draw([_training(found.training)], "Learning curves: reward in evaluation over steps", height=3.6))
+    return Section(
+        "learning",
+        "Where learning helps, and where it does not",
+        [
+            "Reward is MPCC's utility over that of full paths without loss, what all actors are trained for. "
+            + (verdict(results) or "Not measured."),
+            f"{who_ships(results)} Beside other traffic (figures 4 to 6, the shared bottleneck) what it gains may be "
+            "what others lose; on paths of its own nobody pays for it. multipilot train trains DDPG, TD3 and "
+            "twin-average DDPG; --data FOLDER puts others in.",
+        ],
+        body,
+        [
+            "First table: one connection alone, 12 evaluation seeds or more, slow start included. Second: topology c, "
+            "intervals 51 to 100, rates in Mbit/s a subflow."
+        ],
+    )
+
+
+def _training(training: dict[str, list[dict[str, float]]]) -> Panel:
+    curves = []
+    for index, (name, entries) in enumerate(training.items()):
+        tested = [e for e in entries if "reward" in e]
+        x, y = [e["steps"] / 1e3 for e in tested], [e["reward"] for e in tested]
+        curves.append(Curve(name, x, y, svg.PATHS[index % len(svg.PATHS)], bold=True))
+    return Panel("Reward in evaluation", "thousand questions answered", "mean reward", curves, from_zero=False)
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    found = measured(results)
+    entries = []
+    for name, actor in found.actors.items():
+        for condition, values in found.alone[name].items():
+            mean = mean_of(values)
+            entries.append(
+                {
+                    "world": SIM,
+                    "actor": name,
+                    "made_by": actor.made_by,
+                    "shipped": actor.shipped,
+                    "case": condition,
+                    "reward": mean.mean,
+                    "half": mean.half,
+                    "seeds": mean.n,
+                }
+            )
+    return entries
