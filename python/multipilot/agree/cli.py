@@ -53,18 +53,17 @@ def agree(
         out.mkdir(parents=True, exist_ok=True)
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
         wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
-        if jobs is None and not quick and kernel.missing(wanted):
+        two_stages = not (runs or quick)
+        todo = kernel.missing(wanted) or (two_stages and kernel.missing(kernel.second_stage(wanted)))
+        if jobs is None and not quick and todo:
             found = bearing(out)
             kernel.jobs = found.jobs
             share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
             console.say(f"{found.jobs} kernel runs at once: {share}")
-        planned = sum(worlds.KernelRun(cell, 1).cost_s * count for cell, count in wanted.items())
-        plan = f"{sum(wanted.values())} kernel runs, {planned / 60 / kernel.jobs:.0f} min if none is done yet"
-        console.say(f"{len(cells)} cells, {plan}")
-        complete = kernel.measure(wanted)
-        if complete and not (runs or quick):
+        complete = _measure(kernel, wanted)
+        if complete and two_stages:
             wanted = kernel.second_stage(wanted)
-            complete = kernel.measure(wanted)
+            complete = _measure(kernel, wanted)
     except (ScenarioError, SimulationError, console.RunFailed) as error:
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:
@@ -89,6 +88,14 @@ def agree(
         console.say(f"{len(kernel.missing(wanted))} kernel runs are missing; the same call goes on with them")
     if kernel.failures:
         raise typer.Exit(console.RUN_FAILED)
+
+
+def _measure(kernel: worlds.Kernel, wanted: dict[Cell, int]) -> bool:
+    missing = kernel.missing(wanted)
+    if missing:
+        planned = sum(run.cost_s for run in missing) / 60 / kernel.jobs
+        console.say(f"{len(missing)} of {sum(wanted.values())} kernel runs to do, {planned:.0f} min")
+    return kernel.measure(wanted)
 
 
 def _simulate(cells: list[Cell], most: int) -> dict[Cell, list[float]]:
