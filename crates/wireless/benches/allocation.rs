@@ -32,12 +32,7 @@ fn main() {
         .collect();
     ratios.sort_by(f64::total_cmp);
     let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    println!(
-        "greedy / optimum over 1,000 random cases of 3 chains, 4 beams, 3 devices: mean {mean:.4}, 5 % quantile {:.4}, least {:.4}",
-        ratios[50], ratios[0]
-    );
-    println!("\n|I|  |R|  |B|   us per allocation");
-    for (devices, chains, beams) in [
+    let times: Vec<String> = [
         (5, 4, 27),
         (10, 4, 27),
         (20, 4, 27),
@@ -46,7 +41,8 @@ fn main() {
         (10, 8, 27),
         (10, 4, 54),
         (10, 4, 108),
-    ] {
+    ]
+    .map(|(devices, chains, beams)| {
         let problem = random(&mut rng, chains, beams, devices);
         let best = (0..20)
             .map(|_| {
@@ -55,6 +51,15 @@ fn main() {
                 start.elapsed().as_secs_f64()
             })
             .fold(f64::MAX, f64::min);
-        println!("{devices:3}  {chains:3}  {beams:3}   {:.1}", best * 1e6);
-    }
+        let us = best * 1e6;
+        format!(r#"{{"devices": {devices}, "chains": {chains}, "beams": {beams}, "us": {us:.1}}}"#)
+    })
+    .to_vec();
+    println!(
+        r#"{{"cases": {}, "mean": {mean:.4}, "q05": {:.4}, "least": {:.4}, "times": [{}]}}"#,
+        ratios.len(),
+        ratios[50],
+        ratios[0],
+        times.join(", ")
+    );
 }

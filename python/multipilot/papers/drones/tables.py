@@ -53,7 +53,7 @@ def _cell(value: Mean) -> str:
 
 
 def _off(value: Mean, paper: float) -> str:
-    return "–" if math.isnan(value.mean) else f"{(value.mean / paper - 1) * 100:+.0f} %"
+    return "–" if math.isnan(value.mean) else f"{round((value.mean / paper - 1) * 100):+d} %"
 
 
 def show(results: Results) -> Section:
