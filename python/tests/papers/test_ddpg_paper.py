@@ -14,6 +14,7 @@ from test_harness import Wellformed, render
 from multipilot import console
 from multipilot.papers.ddpg import PAPER, plan
 from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, actors
+from multipilot.papers.ddpg.over_time import rates
 from multipilot.papers.ddpg.sections import of_rivals, resting_goodput, resting_rate
 from multipilot.papers.ddpg.topologies import LOSSES, QUEUES
 from multipilot.papers.paper import Experiment
@@ -122,3 +123,16 @@ def test_figures_6_to_8_are_measured_once_and_recalled(tmp_path: Path) -> None:
     written = {file: file.stat().st_mtime_ns for file in (tmp_path / "intervals").iterdir()}
     assert len(written) == len(rate)
     assert "Figure 6" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_rates_over_time_are_of_each_connection(tmp_path: Path) -> None:
+    runner = Runner("ddpg", tmp_path, find_scenarios("ddpg"), console.command(), 1)
+    results = Results()
+    settings = {"variants": '[{controller = "lia"}]', "duration": "8s", "sample_interval": "200ms"}
+    runner.simulate(Experiment(plan.AGAINST, settings=settings), results)
+    (row,) = results.find(SIM, plan.AGAINST, "lia")
+    found = rates(row)
+    assert {name: len(series) for name, series in found.items()} == {"tested": 4, "mpcc": 4}
+    assert found["tested"].mean() == pytest.approx(row["goodput_mbps"], rel=0.1)
+    assert found["mpcc"].mean() == pytest.approx(row["competing_mbps"], rel=0.1)
+    assert rates({**row, "folder": None}) == {}

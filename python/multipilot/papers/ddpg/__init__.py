@@ -4,6 +4,7 @@ plan        what is measured, and which points on the kernel
 sections    what the sections share; the closed form of MPCC's rate
 topologies  figures 4 and 5 and the sweep of rates: one connection beside single-path ones
 contention  figures 6 to 8: two connections on both paths
+over_time   goodput of each connection over time
 intervals   what they stand on: an actor and MPCC, interval by interval
 tolerance   how much random loss MPCC bears
 beyond      shared bottleneck, varying capacity, short flows, unseen paths

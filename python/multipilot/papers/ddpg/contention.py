@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from multipilot.papers.charts import Bars, Curve, Panel, draw
+from multipilot.papers.ddpg import over_time
 from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, Measured, measured, who_ships
 from multipilot.papers.ddpg.plan import AGAINST, COLOURS, CONTROLLERS, OWN
 from multipilot.papers.ddpg.sections import label, row, say
@@ -219,7 +220,15 @@ def show_pairs(results: Results) -> Section:
             f"{say(against['lia'])} and leaves it {say(theirs['lia'])}; BBR {say(against['bbr'])} and "
             f"{say(theirs['bbr'])}. Two MPCC share with an index of {say(jain, 2)}.",
         ],
-        [draw([bars], "Jain's index of two connections of one kind", height=3.4), table(head, lines, style="wide")],
+        [
+            draw(
+                [over_time.panel(results, c, label(c)) for c in ("ddpg-mpcc", "lia")],
+                "Goodput over time of DDPG-MPCC and of LIA beside MPCC",
+                height=3.6,
+            ),
+            draw([bars], "Jain's index of two connections of one kind", height=3.4),
+            table(head, lines, style="wide"),
+        ],
         [
             "Runs of 60 s. Jain's index of two is 1 where they have the same and 0.5 where one has all; each over "
             "its own time."

@@ -1,0 +1,60 @@
+"""Goodput of each connection of a run over time, out of its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.ipc as ipc
+
+from multipilot.papers.charts import Curve, Panel
+from multipilot.papers.ddpg.plan import AGAINST, COLOURS
+from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.stats import mean_of
+
+#: Seconds a point.
+STEP = 2.0
+
+
+def rates(row: Row, step: float = STEP) -> dict[str, np.ndarray]:
+    """Mbit/s of payload in each step, by connection; empty where the run's tables were not kept."""
+    folder: Path | None = row["folder"]
+    run = folder / "runs" / f"{row['index']:04}" if folder else None
+    if run is None or not (run / "samples.arrow").exists():
+        return {}
+    with ipc.open_file(run / "transfers.arrow") as reader:
+        transfers = reader.read_all()
+    with ipc.open_file(run / "samples.arrow") as reader:
+        samples = reader.read_all()
+    grid = np.arange(0, float(row["elapsed_s"]) + step / 2, step)
+    columns = {name: samples[name].to_numpy() for name in ("time_s", "transfer", "subflow", "delivered_bytes")}
+    found: dict[str, np.ndarray] = {}
+    for name, number in zip(transfers["connection"].to_pylist(), transfers["id"].to_pylist(), strict=True):
+        delivered = np.zeros(len(grid))
+        own = columns["transfer"] == number
+        for subflow in np.unique(columns["subflow"][own]):
+            mine = own & (columns["subflow"] == subflow)
+            total = columns["delivered_bytes"][mine].astype(float)
+            delivered += np.interp(grid, columns["time_s"][mine], total, left=0.0)
+        found[name] = found.get(name, np.zeros(len(grid) - 1)) + np.diff(delivered) * 8e-6 / step
+    return found
+
+
+def panel(results: Results, controller: str, name: str) -> Panel:
+    """The controller and the MPCC beside it: means over the simulator's seeds, and the kernel's run dashed."""
+    curves = []
+    for world in (SIM, KERNEL):
+        runs = [found for row in results.find(world, AGAINST, controller) if (found := rates(row))]
+        for connection, who, colour in (
+            ("tested", name, COLOURS[controller]),
+            ("mpcc", "MPCC beside", COLOURS["mpcc"]),
+        ):
+            series = [run[connection] for run in runs if connection in run]
+            if not series:
+                continue
+            length = min(len(s) for s in series)
+            means = [mean_of(float(s[k]) for s in series) for k in range(length)]
+            x = [(k + 0.5) * STEP for k in range(length)]
+            label = who if world == SIM else f"{who}, kernel"
+            curves.append(Curve(label, x, means, colour, bold=world == SIM, dashed=world == KERNEL, markers=False))
+    return Panel(f"{name} beside MPCC", "time, s", "Mbit/s, both subflows", curves)
