@@ -50,9 +50,10 @@ static __always_inline int glue_is_off(struct tcp_sock *tp)
 }
 
 /*
- * Linux 6.18 was seen, about once a minute on a loaded machine, not to run a hook and to take a stale word of its stack
- * (the address of kernel code) for what it returned. No window is above TCP_INFINITE_SSTHRESH, but such an address is.
- * Left alone, a window would follow it to a billion packets at the end of recovery; the next hook makes up for it.
+ * A kernel may skip a hook (docs/kernel.md has one that does while process 1 is interrupted) and take a stale word of
+ * its stack, the address of kernel code, for what it returned. No window is above TCP_INFINITE_SSTHRESH, but such an
+ * address is. Left alone, a window would follow it to a billion packets at the end of recovery; the next hook makes up
+ * for it.
  */
 static __noinline int glue_mend(struct sock *sk)
 {

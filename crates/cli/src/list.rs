@@ -25,6 +25,7 @@ enum Kind {
     Allocations,
     Agents,
     Scenarios,
+    Loaded,
 }
 
 const KINDS: [Kind; 6] = [
@@ -45,6 +46,7 @@ impl Kind {
             Kind::Allocations => "allocations",
             Kind::Agents => "agents",
             Kind::Scenarios => "scenarios",
+            Kind::Loaded => "loaded",
         }
     }
 
@@ -65,9 +67,13 @@ impl Kind {
                 .iter()
                 .map(|(name, _, summary)| plain(name, summary, "paper drones, section 3.1"))
                 .collect(),
-            // Learned policies register here once there are any.
-            Kind::Agents => Vec::new(),
+            Kind::Agents => vec![plain(
+                "ddpg",
+                "the actor that ddpg-mpcc has unless another file is named",
+                "crates/policy/actors/ddpg.json",
+            )],
             Kind::Scenarios => scenarios()?,
+            Kind::Loaded => loaded()?,
         })
     }
 }
@@ -100,6 +106,25 @@ fn scenarios() -> Outcome<Vec<Value>> {
     bundled::names().map(entry).collect()
 }
 
+fn loaded() -> Outcome<Vec<Value>> {
+    let entry = |one: mp_kernel::controller::Registered| {
+        let sockets = one.counters.sockets;
+        json!({
+            "name": one.kernel_name,
+            "summary": format!("{}, {sockets} sockets, {} holders{}", one.about, one.holders, if one.kept { ", kept" } else { "" }),
+            "source": "",
+            "controller": one.about,
+            "sockets": sockets,
+            "holders": one.holders,
+            "kept": one.kept,
+        })
+    };
+    Ok(mp_kernel::controller::list()?
+        .into_iter()
+        .map(entry)
+        .collect())
+}
+
 pub fn main(args: &List) -> Outcome {
     let kinds: Vec<Kind> = args.kind.map_or(KINDS.to_vec(), |k| vec![k]);
     if args.json {
@@ -127,7 +152,7 @@ pub fn main(args: &List) -> Outcome {
 
 fn lines(entries: &[Value]) -> String {
     if entries.is_empty() {
-        return "  none yet\n".into();
+        return "  none\n".into();
     }
     let text = |e: &Value, key: &str| e[key].as_str().unwrap_or("").to_owned();
     let width = entries

@@ -1,12 +1,14 @@
 #![forbid(unsafe_code)]
 //! The `multipilot` command.
 
+mod agent;
 mod bundled;
 mod compare;
 mod daemon;
 mod demo;
 mod external;
 mod list;
+mod load;
 mod names;
 mod outcome;
 mod plan;
@@ -49,6 +51,9 @@ enum Command {
     Compare(compare::Compare),
     /// Any program of this host, over MPTCP
     Run(run::Run),
+    Agent(agent::Args),
+    Load(load::Load),
+    Unload(load::Unload),
     /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
     Demo(demo::Demo),
     /// Spare this host's bad paths, for every connection: in the foreground, as a service manager wants it
@@ -66,7 +71,9 @@ enum Command {
     /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
     Radio(radio::Radio),
     /// Completions for a shell, to be sourced
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        shell: clap_complete::Shell,
+    },
     #[command(external_subcommand)]
     External(Vec<OsString>),
 }
@@ -98,6 +105,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::List(args) => list::main(&args),
         Command::Compare(args) => compare::main(&args),
         Command::Run(args) => run::main(&args),
+        Command::Agent(args) => agent::main(&args),
+        Command::Load(args) => load::load(&args),
+        Command::Unload(args) => load::unload(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Up(args) => daemon::up(&args),

@@ -29,7 +29,7 @@ fn commands() {
     );
     refused(
         &["list", "controlers"],
-        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, allocations, agents, scenarios] \
+        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, allocations, agents, scenarios, loaded] \
          — a similar value exists: 'controllers'; see multipilot --help",
     );
 }

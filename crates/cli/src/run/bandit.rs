@@ -16,7 +16,6 @@ use mp_policy::bandit::context::{self, Reading};
 use mp_policy::bandit::starter::Starter;
 use mp_policy::bandit::{file, Policy, Settings};
 
-use super::of_kernel;
 use super::primary::{by_shim, Chooser};
 use crate::outcome::{Failure, Outcome};
 
@@ -39,7 +38,7 @@ pub struct Learning {
 
 /// Puts `command` in the bandit's hands.
 pub fn start(command: &mut Command) -> Outcome<Learning> {
-    let all = interfaces::all().map_err(of_kernel)?;
+    let all = interfaces::all()?;
     let mut arms: Vec<Interface> = all.iter().filter(|i| i.leads_out()).cloned().collect();
     if arms.is_empty() {
         // A network without a way out: any interface may be the one.
@@ -55,7 +54,7 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
         Ok(mut chooser) => {
             let choices = chooser.primary.choices().clone();
             let events = chooser.take_events();
-            learner.offer(&choices).map_err(of_kernel)?;
+            learner.offer(&choices)?;
             let thread = std::thread::spawn(move || learner.run(&choices, &events));
             Ok(Learning {
                 thread: Some(thread),

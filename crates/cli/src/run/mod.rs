@@ -8,10 +8,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use mp_kernel::agent::{Agent, Shipped};
+use mp_kernel::agent::Agent;
 use mp_kernel::host::{self, Paths};
 use mp_kernel::{check, child, controller, preload};
 
+use crate::agent::{network, LEARNED};
 use crate::external;
 use crate::outcome::{self, Failure, Outcome};
 
@@ -28,6 +29,9 @@ pub struct Run {
     /// Congestion controller of its connections, see multipilot list controllers (default: the system's)
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
+    /// With ddpg-mpcc: a trained actor, as multipilot train writes it (default: the one that ships)
+    #[arg(long, value_name = "FILE")]
+    actor: Option<PathBuf>,
     /// fullmesh, backup, single or bandit, on this host's interfaces (default: as the system is set up)
     #[arg(long, value_name = "NAME")]
     path_manager: Option<String>,
@@ -47,6 +51,12 @@ pub fn main(args: &Run) -> Outcome {
                 .into(),
         ));
     }
+    if args.actor.is_some() && args.controller.as_deref() != Some(LEARNED) {
+        return Err(Failure::Usage(format!(
+            "--actor steers {LEARNED} alone: add --controller {LEARNED}"
+        )));
+    }
+    let mind = network(args.actor.as_deref())?;
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
     let (program, rest) = args.command.split_first().expect("clap requires a command");
     let path = locate(program).ok_or_else(|| {
@@ -67,20 +77,18 @@ pub fn main(args: &Run) -> Outcome {
             ),
         );
     }
-    let _paths = paths.map(host::choose).transpose().map_err(of_kernel)?;
+    let _paths = paths.map(host::choose).transpose()?;
     let controller = args
         .controller
         .as_deref()
         .map(|name| controller::acquire(name, &[]))
-        .transpose()
-        .map_err(of_kernel)?;
+        .transpose()?;
 
     // Steers a learned controller for as long as the program runs.
     let _agent = controller
         .as_ref()
-        .map(|controller| Agent::start(controller, Shipped::default()))
-        .transpose()
-        .map_err(of_kernel)?;
+        .map(|controller| Agent::start(controller, mind))
+        .transpose()?;
 
     let mut command = Command::new(&path);
     command.args(rest);
@@ -89,8 +97,7 @@ pub fn main(args: &Run) -> Outcome {
         controller
             .as_ref()
             .map(|controller| controller.kernel_name()),
-    )
-    .map_err(of_kernel)?;
+    )?;
     let _chosen = args
         .primary
         .as_deref()
@@ -140,12 +147,4 @@ fn locate(program: &OsString) -> Option<PathBuf> {
 fn say(code: u8, line: &str) -> u8 {
     outcome::say(&format!("multipilot: {line}"));
     code
-}
-
-fn of_kernel(error: mp_kernel::Error) -> Failure {
-    match error.exit_code() {
-        2 => Failure::Usage(error.to_string()),
-        3 => Failure::Unable(error.to_string()),
-        _ => Failure::Run(error.to_string()),
-    }
 }

@@ -9,7 +9,6 @@ use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::preload;
 use mp_kernel::primary::{Event, Prefix, Primary};
 
-use super::of_kernel;
 use crate::outcome::{Failure, Outcome};
 
 /// Destinations that the routing table alone decides about.
@@ -71,7 +70,7 @@ impl std::fmt::Debug for Chooser {
 
 /// `--primary IFACE`
 pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
-    let all = interfaces::all().map_err(of_kernel)?;
+    let all = interfaces::all()?;
     let Some(chosen) = all.iter().find(|i| i.name == name) else {
         let known: Vec<&str> = all.iter().map(|i| i.name.as_str()).collect();
         let known = match known.is_empty() {
