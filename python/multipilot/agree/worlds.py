@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from typing import Any
 from multipilot import console, simulation
 from multipilot.agree.grid import Cell
 from multipilot.agree.judge import runs_needed
+from multipilot.children import Children
 from multipilot.stats import mean_of
 
 # So many that the simulator's share of an interval is small beside the kernel's.
@@ -101,7 +100,7 @@ class Kernel:
     world: str = "kernel"
     failures: list[str] = field(default_factory=list)
     end: float | None = None
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    children: Children = field(default_factory=Children)
 
     def goodputs(self, cell: Cell, runs: int) -> list[float]:
         """Runs that fell back to TCP are no measurement of MPTCP and stay out; so do failed ones."""
@@ -139,7 +138,7 @@ class Kernel:
                 while under_way:
                     self._collect(under_way, bar, task)
             except BaseException:
-                self._stop()
+                self.children.stop()
                 raise
 
     def _collect(
@@ -162,22 +161,8 @@ class Kernel:
         scenario.write_text(run.cell.scenario(), encoding="utf-8")
         call = [console.command(), "compare", str(scenario), "--world", self.world, "--seeds", "1"]
         call += ["--set", f"seed={run.seed}", "--out", str(folder), "--json"]
-        # A session of its own: Ctrl-C comes to it once, from `_stop`, and not from the terminal too.
-        process = subprocess.Popen(
-            call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        self.processes.append(process)
-        _, errors = process.communicate()
-        self.processes.remove(process)
-        lines = [line for line in errors.strip().splitlines() if line.strip()]
-        last = lines[-1] if lines else f"exit code {process.returncode}"
-        if process.returncode == console.CANNOT_HERE:
+        code, lines = self.children.run(call)
+        last = lines[-1] if lines else f"exit code {code}"
+        if code == console.CANNOT_HERE:
             raise console.CannotHere(last)
         return None if run.result(self.out) else run.problem(self.out) or last
-
-    def _stop(self) -> None:
-        """Ask the runs under way to clean up after themselves, and wait until they have."""
-        for process in list(self.processes):
-            process.send_signal(signal.SIGINT)
-        for process in list(self.processes):
-            process.wait()

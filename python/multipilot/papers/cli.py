@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +44,7 @@ def paper(
         int | None, typer.Option(min=1, help=f"seeds a variant in the simulator [default: {SEEDS}]")
     ] = None,
     budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="kernel points at once")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
     scenarios: Annotated[Path | None, typer.Option(help="folder of the paper's scenario files")] = None,
     traces: Annotated[
@@ -86,7 +89,7 @@ def paper(
             quick=quick,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, data)
+        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
     except (ValueError, OSError) as error:
         fail(str(error))
     except RunFailed as error:
@@ -121,6 +124,7 @@ def _measure(
     worlds: tuple[str, ...],
     wanted: list[str],
     seconds: float,
+    jobs: int,
     data: Path | None = None,
 ) -> tuple[Results, CannotHere | None, int]:
     """What was measured, why the kernel world refused if it did, and how many kernel points failed."""
@@ -141,30 +145,45 @@ def _measure(
             progress.advance(task)
         if KERNEL not in worlds:
             return results, None, 0
-        return results, *_on_kernel(missing, runner, results, Budget(seconds), progress)
+        return results, *_on_kernel(missing, runner, results, Budget(seconds), jobs, progress)
 
 
 def _on_kernel(
-    missing: list[Point], runner: Runner, results: Results, budget: Budget, progress: console.Progress
+    missing: list[Point], runner: Runner, results: Results, budget: Budget, jobs: int, progress: console.Progress
 ) -> tuple[CannotHere | None, int]:
-    failed = 0
+    failed, refusal = 0, None
     task = progress.add_task("kernel", total=len(missing))
-    for done, point in enumerate(missing):
-        if not budget.allows(_estimate(point, results)):
-            say(f"the budget is spent with {len(missing) - done} kernel points to go: call again with the same --out")
-            break
-        progress.update(task, description=f"kernel  {point.name}")
+    under_way: dict[Future[bool], Point] = {}
+    todo = deque(missing)
+    with ThreadPoolExecutor(jobs) as pool:
         try:
-            runner.on_kernel(point, results)
-        except CannotHere as error:
-            return error, failed
-        except RunFailed as error:
-            say(f"{point.name}: {error}")
-            failed += 1
-        progress.advance(task)
+            while (todo or under_way) and refusal is None:
+                while todo and len(under_way) < jobs and budget.allows(_estimate(todo[0], results)):
+                    point = todo.popleft()
+                    progress.update(task, description=f"kernel  {point.name}")
+                    under_way[pool.submit(runner.on_kernel, point, Results())] = point
+                if not under_way:
+                    say(f"the budget is spent with {len(todo)} kernel points to go: call again with the same --out")
+                    break
+                done = next(as_completed(under_way))
+                point = under_way.pop(done)
+                try:
+                    done.result()
+                except CannotHere as error:
+                    refusal = error
+                except RunFailed as error:
+                    say(f"{point.name}: {error}")
+                    failed += 1
+                progress.advance(task)
+        except BaseException:
+            runner.children.stop()
+            raise
+    # In the paper's order, in whichever they ended.
+    for point in missing:
+        runner.on_kernel(point, results, recall=True)
     if failed:
         say(f"{failed} kernel points failed: call again with the same --out to try them once more")
-    return None, failed
+    return refusal, failed
 
 
 def _estimate(point: Point, results: Results) -> float:

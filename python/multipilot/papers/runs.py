@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from multipilot.agree.worlds import BUSY
+from multipilot.children import Children
 from multipilot.console import CANNOT_HERE, CannotHere, RunFailed
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.results import KERNEL, SIM, Results
@@ -45,6 +44,7 @@ class Runner:
     command: str
     seeds: int
     quick: bool = False
+    children: Children = field(default_factory=Children)
 
     def simulate(self, experiment: Experiment, results: Results, recall: bool = False) -> None:
         """The whole grid of a scenario (its chosen cells with ``quick``). ``recall``: only what was run before."""
@@ -101,7 +101,9 @@ class Runner:
         call += ["--out", str(folder), "--json", *(["--ben"] if ben else [])]
         for key, value in settings.items():
             call += ["--set", f"{key}={value}"]
-        _run(call)
+        code, lines = self.children.run(call)
+        if code:
+            raise _failure(code, lines or [f"exit code {code}"])
         (folder / "done").touch()
 
     def _read(self, folder: Path) -> dict[str, Any]:
@@ -112,25 +114,13 @@ class Runner:
         return document
 
 
-def _run(call: list[str]) -> None:
-    # A session of its own: Ctrl-C comes to it once, from here, and it removes its namespaces before it ends.
-    process = subprocess.Popen(
-        call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        _, messages = process.communicate()
-    except BaseException:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-        raise
-    if process.returncode:
-        lines = [line for line in messages.strip().splitlines() if line.strip()] or [f"exit code {process.returncode}"]
-        message = lines[-1].removeprefix("multipilot: ")
-        if process.returncode == CANNOT_HERE:
-            raise CannotHere(message)
-        # The last line counts the failed runs; the line of the first one says why.
-        reason = next((line.removeprefix("multipilot: ") for line in lines[:-1] if line.startswith("multipilot: ")), "")
-        raise RunFailed(f"{message}: {reason}" if reason else message)
+def _failure(code: int, lines: list[str]) -> Exception:
+    message = lines[-1].removeprefix("multipilot: ")
+    if code == CANNOT_HERE:
+        return CannotHere(message)
+    # The last line counts the failed runs; the line of the first one says why.
+    reason = next((line.removeprefix("multipilot: ") for line in lines[:-1] if line.startswith("multipilot: ")), "")
+    return RunFailed(f"{message}: {reason}" if reason else message)
 
 
 class Budget:
