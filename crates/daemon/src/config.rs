@@ -1,21 +1,28 @@
 //! What the user may settle. Every key has a default; `docs/daemon.md` is the reference.
 
+mod judgement;
+mod starts;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use mp_policy::awareness::{self, Backoff, Threshold};
+use mp_policy::awareness;
 use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
+
+pub use starts::{Server, Starts};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
 
 const TOP_KEYS: &[&str] = &[
     "controller",
+    "path-manager",
     "ignore",
     "interfaces",
     "limits",
     "awareness",
+    "bandit",
     "radio",
     "control",
     "metrics",
@@ -62,6 +69,8 @@ const IGNORED: &[&str] = &[
 pub struct Config {
     /// Of new sockets; `None` leaves the system's.
     pub controller: Option<String>,
+    /// Whether each connection is managed by itself, and not by the kernel.
+    pub userspace: bool,
     /// Interfaces that are left alone, as globs.
     pub ignore: Vec<String>,
     /// By name or glob; the first that fits counts.
@@ -71,6 +80,8 @@ pub struct Config {
     pub awareness: awareness::Config,
     /// As the user calls it.
     pub policy: String,
+    /// `None`: connections start as the routing table has it.
+    pub starts: Option<Starts>,
     pub radio_file: Option<PathBuf>,
     pub socket: PathBuf,
     /// Whose members may use the control socket, besides root.
@@ -83,12 +94,14 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             controller: None,
+            userspace: false,
             ignore: IGNORED.iter().map(|&s| s.to_owned()).collect(),
             rules: Vec::new(),
             subflows: 8,
             add_addr_accepted: 8,
             awareness: awareness::Config::loss_aware(),
             policy: "loss-aware".into(),
+            starts: None,
             radio_file: None,
             socket: crate::control::SOCKET.into(),
             group: None,
@@ -111,6 +124,9 @@ impl Config {
             controller: root.get("controller").map(controller).transpose()?,
             ..Config::default()
         };
+        if let Some(field) = root.get("path-manager") {
+            config.userspace = field.choice(&[("kernel", false), ("userspace", true)])?;
+        }
         if let Some(list) = root.get("ignore") {
             config.ignore = list
                 .items()?
@@ -136,7 +152,10 @@ impl Config {
             config.add_addr_accepted = read("add-addr-accepted", config.add_addr_accepted)?;
         }
         if let Some(awareness) = section(&root, "awareness", AWARENESS_KEYS)? {
-            read_awareness(&awareness, &mut config)?;
+            judgement::read(&awareness, &mut config)?;
+        }
+        if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
+            config.starts = Some(Starts::read(&bandit)?);
         }
         if let Some(radio) = section(&root, "radio", RADIO_KEYS)? {
             let file = radio.get("file").map(|f| f.string()).transpose()?;
@@ -173,6 +192,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("awareness", AWARENESS_KEYS),
         ("awareness.loss", LOSS_KEYS),
         ("thresholds", THRESHOLD_KEYS),
+        ("bandit", starts::KEYS),
         ("radio", RADIO_KEYS),
         ("control", CONTROL_KEYS),
         ("metrics", METRICS_KEYS),
@@ -218,112 +238,6 @@ fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
     }
 }
 
-fn read_awareness(section: &Section<'_>, config: &mut Config) -> Result<(), Error> {
-    let (loss_aware, signal_aware) = (
-        awareness::Config::loss_aware(),
-        awareness::Config::signal_aware(),
-    );
-    if let Some(policy) = section.get("policy") {
-        config.awareness = policy.choice(&[
-            ("loss-aware", loss_aware),
-            ("signal-aware", signal_aware),
-            (
-                "both",
-                awareness::Config {
-                    signal: signal_aware.signal,
-                    ..loss_aware
-                },
-            ),
-            (
-                "rules",
-                awareness::Config {
-                    loss: None,
-                    contribution: None,
-                    ..loss_aware
-                },
-            ),
-        ])?;
-        config.policy = policy.string()?.to_owned();
-    }
-    let aware = &mut config.awareness;
-    let duration = |key: &str, value: &mut u64| -> Result<(), Error> {
-        if let Some(field) = section.get(key) {
-            *value = micros(&field)?;
-        }
-        Ok(())
-    };
-    duration("interval", &mut aware.interval_us)?;
-    duration("dwell", &mut aware.dwell_us)?;
-    let backoff = |key: &str, backoff: &mut Backoff| -> Result<(), Error> {
-        duration(key, &mut backoff.first_us)?;
-        duration(&format!("{key}-most"), &mut backoff.most_us)?;
-        backoff.most_us = backoff.most_us.max(backoff.first_us);
-        Ok(())
-    };
-    backoff("parking", &mut aware.parking)?;
-    backoff("reopening", &mut aware.reopening)?;
-    if let Some(field) = section.get("loss") {
-        let table = Section::open(&field, LOSS_KEYS)?;
-        let Some(loss) = &mut aware.loss else {
-            return Err(field.error(
-                format!("the policy {} does not judge loss", config.policy),
-                "policy = \"loss-aware\" or \"both\"",
-            ));
-        };
-        if let Some(window) = table.get("window") {
-            loss.window = window.integer(100, 1_000_000)?;
-        }
-        for (key, threshold) in [("short", &mut loss.short), ("long", &mut loss.long)] {
-            if let Some(field) = table.get(key) {
-                *threshold = thresholds(&field, |f| f.probability(), |park, back| park >= back)?;
-            }
-        }
-        if let Some(field) = table.get("long-rtt") {
-            loss.long_rtt_us = micros(&field)?.min(u64::from(u32::MAX)) as u32;
-        }
-    }
-    if let Some(field) = section.get("signal") {
-        if aware.signal.is_none() {
-            return Err(field.error(
-                format!("the policy {} does not judge signals", config.policy),
-                "policy = \"signal-aware\" or \"both\"",
-            ));
-        }
-        let dbm = |f: &Field<'_>| -> Result<i32, Error> {
-            const EXPECTED: &str = "dBm from -120 to 0";
-            let value = f.number(EXPECTED)?;
-            match (-120.0..=0.0).contains(&value) {
-                true => Ok(value.round() as i32),
-                false => Err(f.error(format!("{value} is impossible"), EXPECTED)),
-            }
-        };
-        aware.signal = Some(thresholds(&field, dbm, |park, back| park <= back)?);
-    }
-    Ok(())
-}
-
-fn micros(field: &Field<'_>) -> Result<u64, Error> {
-    let value = field.positive_duration()?.as_micros();
-    u64::try_from(value).map_err(|_| field.error("is too long", "less than half a million years"))
-}
-
-fn thresholds<T: Copy>(
-    field: &Field<'_>,
-    read: impl Fn(&Field<'_>) -> Result<T, Error>,
-    ordered: impl Fn(T, T) -> bool,
-) -> Result<Threshold<T>, Error> {
-    let table = Section::open(field, THRESHOLD_KEYS)?;
-    let park = read(&table.require("park", "where a path is left")?)?;
-    let back = read(&table.require("back", "where it is taken up again")?)?;
-    if !ordered(park, back) {
-        return Err(table.error(
-            "would take a path up in a state in which it is left",
-            "park to be the worse value",
-        ));
-    }
-    Ok(Threshold { park, back })
-}
-
 /// Whether a name fits a pattern in which `*` stands for anything.
 fn fits(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
@@ -339,6 +253,7 @@ fn fits(glob: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mp_policy::awareness::Threshold;
 
     fn error(text: &str) -> String {
         Config::parse("daemon.toml", text).unwrap_err().to_string()
@@ -379,6 +294,9 @@ mod tests {
             error("[awareness]\npolicy = \"signal-aware\"\nloss.window = 500")
                 .contains("does not judge loss")
         );
+        assert!(error("[bandit]\nserver = \"edge.example\"").contains("is no address"));
+        assert!(error("[bandit]\nserver = \"127.0.0.1:1\"").contains("token-file"));
+        assert!(error("[bandit]\nlocation = \"x\"").contains("without a server"));
         assert!(!error("x = ]").contains('\n'));
     }
 

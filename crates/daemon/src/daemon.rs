@@ -1,24 +1,30 @@
 //! The loop.
 
+mod extras;
+mod reload;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mp_kernel::diag::Diag;
-use mp_kernel::pm::{EventKind, Events};
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
+use crate::alone::check_alone;
 use crate::config::Config;
 use crate::control::{Call, Control, Request};
-use crate::endpoints::{check_alone, Endpoints};
+use crate::endpoints::Endpoints;
 use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
-use crate::pilot::Pilot;
+use crate::news;
+use crate::pilot::{PathState, Pilot};
 use crate::radio::{Radio, Radios};
+use crate::starts::Starts;
 use crate::status::{self, Status};
+use crate::userspace::{self, Connections};
 use crate::Error;
 
 /// While little moves, it looks so often.
@@ -39,19 +45,26 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     mp_kernel::check::mptcp().map_err(|lack| {
         Error::Missing(format!("this machine lacks {} ({})", lack.what, lack.mend))
     })?;
-    check_alone()?;
+    let userspace = config.userspace;
+    check_alone(userspace)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::Failed(format!("cannot start a runtime: {e}")))?;
     let ended = runtime.block_on(async {
         let mut daemon = Daemon::start(config, file, socket).await?;
-        daemon.work().await.map(|end| (end, daemon))
+        let end = daemon.work().await;
+        if userspace {
+            // Connections that begin from now on are not to wait for a daemon.
+            userspace::manage_new(false)?;
+        }
+        end.map(|end| (end, daemon))
     });
     let (end, daemon) = ended?;
     let Daemon {
         endpoints,
         config,
+        connections,
         mut diag,
         ..
     } = daemon;
@@ -68,7 +81,10 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
             let restored = diag
                 .subflows()
                 .map_err(Error::from)
-                .and_then(|subflows| endpoints.restore(&subflows));
+                .and_then(|mut subflows| {
+                    subflows.retain(|s| !connections.as_ref().is_some_and(|c| c.has(s.token)));
+                    endpoints.restore(&subflows)
+                });
             let answered = match &restored {
                 Ok(stay) => json!({"down": true, "endpoints_in_use": stay}),
                 Err(e) => json!({"error": e.to_string()}),
@@ -111,6 +127,12 @@ struct Daemon {
     news: mpsc::Receiver<()>,
     diag: Diag,
     pilot: Pilot,
+    /// With the userspace path manager.
+    connections: Option<Connections>,
+    /// With `[bandit]`.
+    starts: Option<Starts>,
+    /// After it could not begin: not before that time.
+    starts_at: Instant,
     radio: Radios,
     calls: mpsc::Receiver<Call>,
     sender: mpsc::Sender<Call>,
@@ -131,36 +153,6 @@ fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
         config.socket = socket.to_owned();
     }
     Ok(config)
-}
-
-/// Word of new and closing connections. It only hastens the looks, which see all: what is lost of it does no harm.
-fn watch() -> Result<mpsc::Receiver<()>, Error> {
-    let mut events = Events::new()?;
-    let (sender, news) = mpsc::channel(1);
-    let listen = move || {
-        while !sender.is_closed() {
-            match events.next(REST) {
-                Ok(Some(event)) => {
-                    let telling = [EventKind::Established, EventKind::SubflowClosed];
-                    if telling.contains(&event.kind) {
-                        let _ = sender.try_send(());
-                    }
-                }
-                Ok(None) => {}
-                Err(_) => {
-                    std::thread::sleep(REST);
-                    if let Ok(fresh) = Events::new() {
-                        events = fresh;
-                    }
-                }
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("events".into())
-        .spawn(listen)
-        .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
-    Ok(news)
 }
 
 impl Daemon {
@@ -189,15 +181,27 @@ impl Daemon {
         pilot.hear(now, Some(&mut radio));
         pilot.start(now);
         pilot.again();
+        let connections = match config.userspace {
+            true => Some(Connections::new()?),
+            false => None,
+        };
+        let (news, diag) = (news::watch()?, Diag::new()?);
+        if config.userspace {
+            // Last of all, and only now that their events are heard.
+            userspace::manage_new(true)?;
+        }
         let mut daemon = Daemon {
+            connections,
+            starts: None,
+            starts_at: started,
             radio,
             file,
             socket,
             started,
             endpoints,
             links,
-            news: watch()?,
-            diag: Diag::new()?,
+            news,
+            diag,
             pilot,
             calls,
             sender,
@@ -221,6 +225,7 @@ impl Daemon {
             ],
         );
         daemon.apply();
+        daemon.keep_starting();
         Ok(daemon)
     }
 
@@ -234,18 +239,25 @@ impl Daemon {
             tokio::select! {
                 _ = term.recv() => return Ok(End::Leave),
                 _ = int.recv() => return Ok(End::Leave),
-                _ = hup.recv() => { self.reload().await; }
+                _ = hup.recv() => {
+                    self.reload().await;
+                    look_at = Instant::now();
+                }
                 call = self.calls.recv() => match call {
                     Some((Request::Status, answer)) => {
                         let _ = answer.send(json!(self.status()));
                     }
                     Some((Request::Reload, answer)) => {
                         let _ = answer.send(self.reload().await);
+                        look_at = Instant::now();
                     }
                     Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
                     None => unreachable!("the daemon has a sender itself"),
                 },
-                whole = self.links.changed() => self.links_changed(whole).await?,
+                whole = self.links.changed() => {
+                    self.links_changed(whole).await?;
+                    look_at = Instant::now();
+                }
                 // A new connection will soon move data.
                 Some(()) = self.news.recv() => {
                     if self.busy_until <= Instant::now() {
@@ -283,6 +295,11 @@ impl Daemon {
                 if self.pilot.look(now, subflows, Some(radio)) {
                     self.busy_until = began + LINGER;
                 }
+                self.each_connection();
+                if let Some(starts) = &self.starts {
+                    let signal = |p: &PathState| Some((p.interface.name.clone(), p.signal_dbm?));
+                    starts.hear(self.pilot.paths.iter().filter_map(signal));
+                }
                 self.trouble(None);
             }
             Err(e) => self.trouble(Some(e.to_string())),
@@ -300,6 +317,9 @@ impl Daemon {
             return;
         }
         self.review_at = Instant::now() + REVIEW;
+        if due {
+            self.keep_starting();
+        }
         let applied = self
             .diag
             .subflows()
@@ -307,6 +327,10 @@ impl Daemon {
             .and_then(|subflows| self.endpoints.apply(&wanted, &again, &subflows));
         match applied {
             Ok(done) => {
+                if !done.is_empty() {
+                    // What came of it is looked at soon.
+                    self.busy_until = Instant::now() + LINGER;
+                }
                 for what in done {
                     let (address, change) = what.split_once(' ').unwrap_or((&what, ""));
                     let paths = status::paths(&self.pilot, self.now_us());
@@ -350,60 +374,17 @@ impl Daemon {
         }
         let interfaces = self.links.list().await?;
         // A short burst is one change: what came in meanwhile is in the list.
-        let now = self.now_us();
-        self.pilot.links(now, interfaces, &self.config);
-        self.apply();
+        self.take_in(interfaces);
         Ok(())
     }
 
-    /// A wrong file leaves all as it is.
-    async fn reload(&mut self) -> Value {
-        match self.reconfigure().await {
-            Ok(()) => {
-                log::line(
-                    Priority::Notice,
-                    "configuration read again",
-                    &[("policy", &self.config.policy)],
-                );
-                json!({"reloaded": true})
-            }
-            Err(e) => {
-                log::line(
-                    Priority::Error,
-                    "the old configuration stays",
-                    &[("error", &e)],
-                );
-                json!({"error": format!("the old configuration stays: {e}")})
-            }
-        }
-    }
-
-    async fn reconfigure(&mut self) -> Result<(), Error> {
-        let new = load(self.file.as_deref(), self.socket.as_deref())?;
-        if new.socket != self.config.socket || new.group != self.config.group {
-            return Err(Error::Usage(
-                "the control socket cannot move while the daemon is at work: start it again".into(),
-            ));
-        }
-        if new.metrics != self.config.metrics {
-            self._metrics = match new.metrics {
-                Some(address) => Some(Metrics::listen(address, self.sender.clone()).await?),
-                None => None,
-            };
-        }
-        if new.controller != self.config.controller {
-            self.endpoints.choose(new.controller.as_deref())?;
-        }
-        self.endpoints
-            .set_limits(new.subflows, new.add_addr_accepted)?;
-        self.radio.set_file(new.radio_file.clone());
-        let old = std::mem::replace(&mut self.config, new);
-        let interfaces = self.links.list().await?;
+    fn take_in(&mut self, interfaces: Vec<crate::links::Interface>) {
         let now = self.now_us();
-        self.pilot.reconfigure(now, &old, &self.config);
         self.pilot.links(now, interfaces, &self.config);
+        if let Some(connections) = &mut self.connections {
+            connections.links(now, &self.pilot, &self.config);
+        }
         self.apply();
-        Ok(())
     }
 
     fn status(&self) -> Status {
@@ -418,7 +399,14 @@ impl Daemon {
             looks: self.looks,
             look_ms: self.look.as_secs_f64() * 1e3,
             paths: status::paths(&self.pilot, self.now_us()),
-            subflows: status::subflows(&self.pilot),
+            path_manager: if self.config.userspace {
+                "userspace"
+            } else {
+                "kernel"
+            }
+            .into(),
+            start: self.starts.as_ref().and_then(Starts::offer),
+            subflows: status::subflows(&self.pilot, self.connections.as_ref(), self.now_us()),
         }
     }
 }

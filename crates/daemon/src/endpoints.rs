@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 
+use crate::alone;
 use crate::pilot::{Again, Wanted};
 use crate::Error;
 
@@ -51,9 +52,9 @@ impl Endpoints {
     pub fn open() -> Result<Endpoints, Error> {
         let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{FOLDER}: {e}"));
         fs::create_dir_all(FOLDER).map_err(|e| failed(&e))?;
-        let namespace = File::open("/proc/thread-self/ns/net").map_err(|e| failed(&e))?;
-        let cookie = mp_kernel::choose::namespace_cookie(namespace.as_fd())?;
-        let lock = lock(&Path::new(FOLDER).join(format!("daemon-{cookie:x}.lock")))?;
+        let cookie = mp_kernel::choose::own_cookie()?;
+        alone::clear_up(Path::new(FOLDER));
+        let lock = alone::lock(&Path::new(FOLDER).join(format!("daemon-{cookie:x}.lock")))?;
         let manager = PathManager::new()?;
         let file = Path::new(FOLDER).join(format!("daemon-{cookie:x}.json"));
         let saved = fs::read_to_string(&file)
@@ -307,56 +308,6 @@ fn lifelines(ours: &[IpAddr], subflows: &[Subflow]) -> Vec<IpAddr> {
         }
     }
     stay
-}
-
-fn lock(path: &Path) -> Result<Flock<File>, Error> {
-    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{}: {e}", path.display()));
-    let open = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    match Flock::lock(
-        open.map_err(|e| failed(&e))?,
-        FlockArg::LockExclusiveNonblock,
-    ) {
-        Ok(lock) => {
-            // For the message below.
-            fs::write(path, std::process::id().to_string()).map_err(|e| failed(&e))?;
-            Ok(lock)
-        }
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
-            let pid = fs::read_to_string(path).unwrap_or_default();
-            Err(Error::Busy(format!(
-                "another multipilot daemon (process {pid}) is at work in this network namespace: multipilot down ends it"
-            )))
-        }
-        Err((_, e)) => Err(failed(&e)),
-    }
-}
-
-/// Refuses to work where somebody else manages the paths.
-pub fn check_alone() -> Result<(), Error> {
-    let kind = fs::read_to_string("/proc/sys/net/mptcp/pm_type").unwrap_or_default();
-    if kind.trim() == "1" {
-        return Err(Error::Busy(
-            "net.mptcp.pm_type is 1 (userspace): some program manages each connection itself; end it, and sysctl -w net.mptcp.pm_type=0".into(),
-        ));
-    }
-    let own = fs::read_link("/proc/thread-self/ns/net").ok();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let process = entry.path();
-        let comm = fs::read_to_string(process.join("comm")).unwrap_or_default();
-        if comm.trim() == "mptcpd" && fs::read_link(process.join("ns/net")).ok() == own {
-            let pid = entry.file_name();
-            return Err(Error::Busy(format!(
-                "mptcpd (process {}) manages the paths of this network namespace: systemctl disable --now mptcp, or leave multipilot's daemon off",
-                pid.to_string_lossy()
-            )));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! The daemon: path awareness for every connection of this host, or of one network namespace.
 //!
 //! It watches interfaces ([`links`]), keeps the in-kernel path manager's endpoints ([`endpoints`]), looks at what the
-//! connections do ([`traffic`]) and asks the policy ([`pilot`]). `docs/daemon.md` is the user's side.
+//! connections do ([`traffic`]) and asks the policy ([`pilot`]); where the user wants it, for each connection by itself
+//! ([`userspace`]). [`starts`] learns where connections should begin. `docs/daemon.md` is the user's side.
 
 pub mod config;
 pub mod control;
@@ -10,12 +11,17 @@ pub mod endpoints;
 pub mod links;
 pub mod pilot;
 pub mod radio;
+pub mod starts;
 pub mod status;
 pub mod traffic;
+pub mod userspace;
 
+mod alone;
 mod daemon;
 mod log;
 mod metrics;
+mod news;
+mod silence;
 
 pub use config::Config;
 pub use daemon::run;

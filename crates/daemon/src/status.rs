@@ -5,6 +5,8 @@ use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::pilot::{PathState, Pilot};
+use crate::starts::Offer;
+use crate::userspace::Connections;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -15,6 +17,11 @@ pub struct Status {
     pub policy: String,
     /// As the kernel calls it; `None` where the system's is left.
     pub controller: Option<String>,
+    /// `kernel`, or `userspace`: each connection judges its paths by itself.
+    pub path_manager: String,
+    /// Where the next connection starts; `None` without a bandit.
+    #[serde(default)]
+    pub start: Option<Offer>,
     pub connections: usize,
     /// Looks at the connections so far, and how long one took of late.
     pub looks: u64,
@@ -51,6 +58,8 @@ pub struct SubflowStatus {
     pub local: String,
     pub remote: String,
     pub backup: bool,
+    /// Why its connection spares it; empty where the path's reason is all there is.
+    pub why: String,
     pub rate_mbps: f64,
     pub rtt_ms: f64,
 }
@@ -97,14 +106,23 @@ pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
     pilot.paths.iter().enumerate().map(of).collect()
 }
 
-pub fn subflows(pilot: &Pilot) -> Vec<SubflowStatus> {
+pub fn subflows(
+    pilot: &Pilot,
+    connections: Option<&Connections>,
+    now_us: u64,
+) -> Vec<SubflowStatus> {
     let name = |path: usize| pilot.paths.get(path).map(|p| p.interface.name.clone());
+    let own = |s: &crate::traffic::Seen| {
+        let interface = pilot.paths.get(s.path?)?.interface.index;
+        connections?.reason(now_us, s.subflow.token, interface)
+    };
     let of = |s: &crate::traffic::Seen| SubflowStatus {
         token: s.subflow.token,
         interface: s.path.and_then(name),
         local: s.subflow.local.to_string(),
         remote: s.subflow.remote.to_string(),
         backup: s.subflow.backup,
+        why: own(s).map_or("", why).into(),
         rate_mbps: s.rate * 8e-6,
         rtt_ms: f64::from(s.subflow.tcp.rtt) / 1e3,
     };
@@ -112,7 +130,7 @@ pub fn subflows(pilot: &Pilot) -> Vec<SubflowStatus> {
 }
 
 /// A reason, for people.
-fn why(reason: Reason) -> &'static str {
+pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::Loss => "it loses packets, and the others do better without it",
         Reason::Contribution => "it held up the stream and gave less than it cost",

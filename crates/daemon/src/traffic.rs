@@ -11,6 +11,8 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::path_manager::Stats;
 
+use crate::silence::Silence;
+
 /// Counters of one path, over all subflows that were ever seen there.
 #[derive(Debug, Clone, Default)]
 pub struct PathTraffic {
@@ -41,6 +43,7 @@ pub struct Traffic {
     /// Bytes sent less bytes received, fading.
     balance: f64,
     last: HashMap<u64, TcpInfo>,
+    silence: Silence,
 }
 
 /// A live subflow.
@@ -71,12 +74,24 @@ impl Traffic {
         let mut sums = vec![Sum::default(); paths];
         let mut held: HashMap<u32, (u64, bool)> = HashMap::new();
         let mut last = HashMap::with_capacity(subflows.len());
+        let changes: Vec<Change> = subflows
+            .iter()
+            .map(|s| {
+                // Nothing is known of what a subflow did before it was first seen: it may be hours old.
+                let known = self.last.get(&s.cookie).copied();
+                Change::between(known.unwrap_or(s.tcp), s.tcp)
+            })
+            .collect();
+        let arrived: Vec<(&Subflow, u64)> = subflows
+            .iter()
+            .zip(&changes)
+            .map(|(s, new)| (s, new.arrived_bytes))
+            .collect();
+        let dead = self.silence.look(now_us, elapsed_us, &arrived);
         self.subflows.clear();
-        for subflow in subflows {
+        for ((subflow, new), dead) in subflows.into_iter().zip(changes).zip(dead) {
             let path = path_of(subflow.local.ip());
-            // Nothing is known of what a subflow did before it was first seen: it may be hours old.
-            let known = self.last.get(&subflow.cookie).copied();
-            let new = Change::between(known.unwrap_or(subflow.tcp), subflow.tcp);
+            let known = self.last.contains_key(&subflow.cookie);
             last.insert(subflow.cookie, subflow.tcp);
             let (most, moved) = held.entry(subflow.token).or_default();
             *most = (*most).max(new.held_us);
@@ -84,7 +99,8 @@ impl Traffic {
             self.bytes += new.bytes();
             if let Some(path) = path {
                 sums[path].add(&new, &subflow.tcp);
-                sums[path].fresh |= known.is_none();
+                sums[path].fresh |= !known;
+                sums[path].dead |= dead;
             }
             self.subflows.push(Seen {
                 path,
@@ -137,6 +153,8 @@ impl PathTraffic {
         stats.sent += sum.packets + sum.lost;
         stats.lost += sum.lost;
         stats.delivered += sum.sent_bytes + sum.arrived_bytes;
+        // What the sender has on the way is out of sight, but there is something: a packet stands for it.
+        stats.sent += u64::from(sum.dead && sum.arrived_bytes == 0);
         self.sent_bytes += sum.sent_bytes;
         self.received_bytes += sum.received_bytes;
         if sum.weight > 0.0 {
@@ -160,6 +178,7 @@ impl PathTraffic {
 struct Sum {
     subflows: usize,
     fresh: bool,
+    dead: bool,
     packets: u64,
     lost: u64,
     sent_bytes: u64,

@@ -63,6 +63,11 @@ impl Drop for Group {
     }
 }
 
+/// That of every process.
+pub fn root() -> Result<PathBuf, Error> {
+    mounts::cgroup2()
+}
+
 /// Where the calling process is.
 fn own() -> Result<PathBuf, Error> {
     let root = mounts::cgroup2()?;

@@ -43,25 +43,28 @@ pub fn for_namespace(namespace: BorrowedFd<'_>, kernel_name: &str) -> Result<(),
 
 /// The number by which BPF knows a network namespace (`SO_NETNS_COOKIE`).
 pub fn namespace_cookie(namespace: BorrowedFd<'_>) -> Result<u64, Error> {
+    inside(namespace, own_cookie)?
+}
+
+/// The same of the calling thread's namespace, for which it needs no privilege.
+pub fn own_cookie() -> Result<u64, Error> {
     const SO_NETNS_COOKIE: i32 = 71; // include/uapi/asm-generic/socket.h
-    inside(namespace, || {
-        let socket = tcp_socket().context("socket")?;
-        let (mut cookie, mut size) = (0u64, size_of::<u64>() as libc::socklen_t);
-        // SAFETY: eight bytes for a 64-bit option.
-        let failed = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                SO_NETNS_COOKIE,
-                (&raw mut cookie).cast(),
-                &raw mut size,
-            )
-        };
-        match failed {
-            0 => Ok(cookie),
-            _ => Err(io::Error::last_os_error()).context("SO_NETNS_COOKIE"),
-        }
-    })?
+    let socket = tcp_socket().context("socket")?;
+    let (mut cookie, mut size) = (0u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: eight bytes for a 64-bit option.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut size,
+        )
+    };
+    match failed {
+        0 => Ok(cookie),
+        _ => Err(io::Error::last_os_error()).context("SO_NETNS_COOKIE"),
+    }
 }
 
 /// Runs `action` on a thread of its own in that network namespace; this thread stays where it is.

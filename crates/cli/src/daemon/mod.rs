@@ -143,7 +143,7 @@ fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(of_daemon)
 }
 
-fn of_daemon(error: Error) -> Failure {
+pub fn of_daemon(error: Error) -> Failure {
     let line = error.to_string();
     match error {
         Error::Usage(_) | Error::Denied(_) => Failure::Usage(line),

@@ -38,12 +38,29 @@ pub fn read(answer: serde_json::Value) -> Outcome<Report> {
 /// The table that top shows as well.
 pub fn paths(report: &Report) -> String {
     let mut out = format!(
-        "{} since {:.0} s, controller {}, {} MPTCP connections\n\n",
+        "{}{} since {:.0} s, controller {}, {} MPTCP connections\n\n",
         report.policy,
+        match report.path_manager.as_str() {
+            "kernel" => "",
+            _ => ", for each connection by itself,",
+        },
         report.uptime_s,
         report.controller.as_deref().unwrap_or("the system's"),
         report.connections
     );
+    if let Some(start) = &report.start {
+        let on = start.interface.as_deref();
+        out.insert_str(
+            out.len() - 1,
+            &format!(
+                "the next connection starts on {} ({}: {}), after {} outcomes\n",
+                on.unwrap_or("whichever the routes say"),
+                start.by,
+                start.why,
+                start.outcomes
+            ),
+        );
+    }
     let _ = writeln!(
         out,
         "{:<15} {:<7} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6}  why",

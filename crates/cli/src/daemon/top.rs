@@ -76,9 +76,9 @@ fn screen(page: &str) -> String {
 fn page(report: &Report, history: &History) -> String {
     let mut out = String::new();
     for (row, line) in status::paths(report).lines().enumerate() {
-        // The first two are the daemon's own and an empty one, then come the header and the paths.
+        // The first are the daemon's own and an empty one, then come the header and the paths.
         let priority = row
-            .checked_sub(3)
+            .checked_sub(3 + usize::from(report.start.is_some()))
             .and_then(|i| report.paths.get(i))
             .map(|p| p.priority.as_str());
         let style = match priority {
@@ -106,8 +106,14 @@ fn page(report: &Report, history: &History) -> String {
         };
         let _ = writeln!(
             out,
-            "{style}{:<10x} {path:<15} {:<24} {:<24} {:>7.1} {:>8.1}  {is}{PLAIN}",
-            s.token, s.local, s.remote, s.rate_mbps, s.rtt_ms
+            "{style}{:<10x} {path:<15} {:<24} {:<24} {:>7.1} {:>8.1}  {is}{}{}{PLAIN}",
+            s.token,
+            s.local,
+            s.remote,
+            s.rate_mbps,
+            s.rtt_ms,
+            if s.why.is_empty() { "" } else { ": " },
+            s.why
         );
     }
     if subflows.len() > SUBFLOWS {

@@ -82,7 +82,7 @@ mod tests {
 
     fn report(uptime: f64, rate: f64, priority: &str, why: &str) -> Report {
         let status = serde_json::json!({
-            "schema": 1, "version": "", "pid": 1, "uptime_s": uptime, "policy": "", "controller": null,
+            "schema": 1, "version": "", "pid": 1, "uptime_s": uptime, "policy": "", "controller": null, "path_manager": "kernel",
             "connections": 1, "looks": 1, "look_ms": 0.0, "subflows": [],
             "paths": [{
                 "interface": "wifi", "addresses": [], "up": true, "rule": "none", "priority": priority,

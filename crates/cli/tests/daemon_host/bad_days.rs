@@ -1,0 +1,205 @@
+//! What happens to a host, and a daemon that lives through it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::hosts::{sh, until, Hosts, LINKS};
+use crate::transfers::flood;
+
+/// Wall-clock time is a year ago from the moment at which a file is there.
+const JUMP: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int (*real)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, time);
+    if (clock == CLOCK_REALTIME && access(getenv("JUMPED"), F_OK) == 0)
+        time->tv_sec -= 365 * 86400;
+    return result;
+}
+"#;
+
+fn priority(hosts: &Hosts, interface: &str) -> String {
+    let path = hosts.interface(interface);
+    path["priority"].as_str().unwrap_or("unknown").to_owned()
+}
+
+fn endpoints(hosts: &Hosts) -> String {
+    hosts.device("ip mptcp endpoint show")
+}
+
+#[test]
+fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    fs::write(hosts.path("jump.c"), JUMP).unwrap();
+    let shim = hosts.path("jump.so");
+    sh(&format!(
+        "cc -shared -fPIC -o {} {} -ldl",
+        shim.display(),
+        hosts.path("jump.c").display()
+    ));
+    let jumped = hosts.path("jumped");
+    let before = hosts.device("ip mptcp limits");
+    hosts.up(
+        "interfaces.cell.rule = \"metered\"\n",
+        &[("LD_PRELOAD", shim.as_path()), ("JUMPED", jumped.as_path())],
+    );
+    let _service = hosts.listen(5001, flood);
+    let download = hosts.download(5001);
+    until("both links have a subflow", || {
+        LINKS.iter().all(|l| hosts.interface(l)["subflows"] == 1)
+    });
+
+    // Renamed, as udev does it; the rule of the new name holds.
+    hosts.device("ip link set lte down; ip link set lte name cell; ip link set cell up");
+    hosts.route("cell", 2);
+    until("the new name has its rule", || {
+        priority(&hosts, "cell") == "backup"
+    });
+    assert!(endpoints(&hosts).contains("backup dev cell"));
+    download.goes_on();
+
+    // Another lease.
+    hosts.device(
+        "ip address del 10.77.1.1/24 dev wifi; ip address add 10.77.1.7/24 dev wifi
+         ip route replace default via 10.77.1.2 dev wifi metric 1",
+    );
+    until("the new address has a subflow", || {
+        let wifi = hosts.interface("wifi");
+        wifi["addresses"][0] == "10.77.1.7" && wifi["subflows"] == 1
+    });
+    assert!(!endpoints(&hosts).contains("10.77.1.1 "));
+    download.goes_on();
+
+    // Both gone, and back: the connection has had no path at all.
+    hosts.device("ip link set wifi down; ip link set cell down");
+    until("both are off", || {
+        ["wifi", "cell"].map(|l| priority(&hosts, l)) == ["off", "off"]
+    });
+    hosts.device("ip link set wifi up; ip link set cell up");
+    hosts.route("wifi", 1);
+    hosts.route("cell", 2);
+    download.goes_on();
+    until("both are as before", || {
+        ["wifi", "cell"].map(|l| priority(&hosts, l)) == ["normal", "backup"]
+    });
+
+    // More news than the socket holds, while nobody listens.
+    hosts.signal("STOP");
+    hosts.device(
+        "for i in $(seq 250); do for j in 1 2 3 4; do echo address add 10.80.$i.$j/32 dev cell; done; done > batch
+         sed 's/address add/address del/' batch > unbatch; ip -batch batch; ip -batch unbatch",
+    );
+    hosts.link("usb", 3, "20mbit");
+    // Of the kernel's routing sockets, the one of the daemon's that listens.
+    let sockets = hosts.device("cat /proc/net/netlink");
+    let lost = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields[1] == "0" && fields[3] != "00000000" && fields[8] != "0"
+    };
+    assert!(sockets.lines().skip(1).any(lost), "{sockets}");
+    hosts.signal("CONT");
+    until("what came unheard is found", || {
+        priority(&hosts, "usb") == "normal"
+    });
+    until("it has a subflow", || {
+        hosts.interface("usb")["subflows"] == 1
+    });
+
+    // The clock is set.
+    fs::write(&jumped, "").unwrap();
+    let year = |preload: &str| {
+        let mut date = Command::new("date");
+        date.arg("+%Y").env("JUMPED", &jumped);
+        let date = date.env("LD_PRELOAD", preload).output().unwrap();
+        let text = String::from_utf8(date.stdout).unwrap();
+        text.trim().parse::<u32>().unwrap()
+    };
+    assert!(year(shim.to_str().unwrap()) < year(""), "the shim works");
+    hosts.device("ip link set usb down");
+    until("it still sees links go", || {
+        priority(&hosts, "usb") == "off"
+    });
+    let uptime = hosts.status()["uptime_s"].as_f64().unwrap();
+    assert!((0.0..3600.0).contains(&uptime), "{uptime}");
+    download.goes_on();
+
+    // Killed, and taken over again.
+    hosts.kill();
+    assert_eq!(endpoints(&hosts).matches(" id ").count(), 2);
+    download.goes_on();
+    hosts.up("interfaces.cell.rule = \"metered\"\n", &[]);
+    assert_eq!(priority(&hosts, "cell"), "backup");
+    download.goes_on();
+    download.end();
+    until("the connection is gone", || {
+        hosts.status()["connections"] == 0
+    });
+    hosts.down();
+    assert_eq!(endpoints(&hosts), "");
+    assert_eq!(hosts.device("ip mptcp limits"), before);
+}
+
+#[test]
+fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let refused = |hosts: &Hosts| {
+        let output = hosts.daemon_command("").output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        complaint
+    };
+    hosts.device("echo 1 > /proc/sys/net/mptcp/pm_type");
+    assert!(refused(&hosts).contains("net.mptcp.pm_type is 1"));
+    hosts.device("echo 0 > /proc/sys/net/mptcp/pm_type");
+
+    // By its name, which is all that can be seen of it from outside.
+    fs::copy("/bin/sleep", hosts.path("mptcpd")).unwrap();
+    let program = hosts.path("mptcpd");
+    let mut other = hosts.enter(program.to_str().unwrap());
+    let mut other = other.arg("60").stdout(Stdio::null()).spawn().unwrap();
+    until("the other one runs", || {
+        fs::read_to_string(format!("/proc/{}/comm", other.id())).unwrap_or_default() == "mptcpd\n"
+    });
+    let complaint = refused(&hosts);
+    assert!(
+        complaint.contains(&format!("mptcpd (process {})", other.id())),
+        "{complaint}"
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    // A daemon that was killed, and then its namespace went: the next one anywhere clears up.
+    let files = || {
+        let all = fs::read_dir("/run/multipilot").unwrap().flatten();
+        let names = all.map(|e| e.file_name().to_string_lossy().into_owned());
+        names
+            .filter(|n| n.starts_with("daemon-"))
+            .collect::<Vec<_>>()
+    };
+    let before = files();
+    hosts.up("", &[]);
+    let of_dead: Vec<String> = files()
+        .into_iter()
+        .filter(|n| !before.contains(n))
+        .collect();
+    assert_eq!(of_dead.len(), 2, "{of_dead:?}");
+    hosts.kill();
+    let live = |name: &String| Path::new("/run/multipilot").join(name).exists();
+    hosts.up("", &[]);
+    assert!(of_dead.iter().all(live), "its namespace lives");
+    hosts.kill();
+    hosts.renew("20mbit");
+    hosts.up("", &[]);
+    assert!(!of_dead.iter().any(live), "{:?}", files());
+    hosts.down();
+}

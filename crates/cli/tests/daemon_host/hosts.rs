@@ -1,0 +1,274 @@
+//! A device with two links and a server behind them, each in a network namespace, and a daemon on the device.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use mp_kernel::choose::inside;
+use mp_testing::Turns;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::transfers::{mptcp_connect, mptcp_listener, Download, Service};
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_multipilot");
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+pub const LINKS: [&str; 2] = ["wifi", "lte"];
+/// For what this machine, however busy, is to get done.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Runs a shell command that has to succeed.
+#[track_caller]
+pub fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-ec", command]).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {complaint}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Removed also after a panic.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(what: &str) -> Namespace {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("mpd{}{what}{number}", std::process::id());
+        sh(&format!("ip netns add {name}; ip -n {name} link set lo up"));
+        Namespace(name)
+    }
+
+    fn enter(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.0));
+        command.arg(program);
+        command
+    }
+
+    fn file(&self) -> File {
+        File::open(format!("/run/netns/{}", self.0)).unwrap()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+pub struct Hosts {
+    device: Namespace,
+    server: Namespace,
+    folder: TempDir,
+    daemon: Option<Child>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Hosts {
+    /// `None` where this machine cannot run any. One pair at a time.
+    #[track_caller]
+    pub fn new(rate: &str) -> Option<Hosts> {
+        static TURNS: Turns = Turns::new();
+        let turn = TURNS.take(mp_kernel::check::check().err())?;
+        let hosts = Hosts {
+            device: Namespace::new("d"),
+            server: Namespace::new("s"),
+            folder: tempfile::tempdir().unwrap(),
+            daemon: None,
+            _turn: turn,
+        };
+        hosts.furnish(rate);
+        Some(hosts)
+    }
+
+    /// The device's end has 10.77.NUMBER.1.
+    pub fn link(&self, link: &str, number: u8, rate: &str) {
+        let (device, server) = (&self.device.0, &self.server.0);
+        sh(&format!(
+            "ip link add {link} netns {device} type veth peer name {link} netns {server}"
+        ));
+        for (namespace, end) in [(device, 1), (server, 2)] {
+            sh(&format!(
+                "ip -n {namespace} address add 10.77.{number}.{end}/24 dev {link}
+                 ip -n {namespace} link set {link} up
+                 tc -n {namespace} qdisc add dev {link} root tbf rate {rate} burst 8kb latency 100ms"
+            ));
+        }
+        self.route(link, number);
+    }
+
+    /// Links lose their routes when they go down: then this is the business of a DHCP client, here the test's.
+    pub fn route(&self, link: &str, number: u8) {
+        self.device(&format!(
+            "ip route replace default via 10.77.{number}.2 dev {link} metric {number}"
+        ));
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// A command in the device's namespace.
+    pub fn enter(&self, program: &str) -> Command {
+        let mut command = self.device.enter(program);
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    #[track_caller]
+    pub fn server(&self, script: &str) {
+        let status = self.server.enter("sh").args(["-ec", script]).status();
+        assert!(status.unwrap().success(), "{script}");
+    }
+
+    #[track_caller]
+    pub fn device(&self, script: &str) -> String {
+        let output = self.enter("sh").args(["-ec", script]).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}: {complaint}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// `multipilot daemon`; its exit code and last words, if it refuses.
+    pub fn daemon_command(&self, config: &str) -> Command {
+        fs::write(self.path("daemon.toml"), config).unwrap();
+        let mut command = self.enter(BINARY);
+        command.arg("daemon").arg("--config");
+        command.arg(self.path("daemon.toml"));
+        command.arg("--socket").arg(self.path("control.sock"));
+        command
+    }
+
+    /// Starts one and waits until it answers.
+    #[track_caller]
+    pub fn up(&mut self, config: &str, environment: &[(&str, &Path)]) {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"));
+        let mut command = self.daemon_command(config);
+        command.envs(environment.iter().copied());
+        self.daemon = Some(command.stderr(log.unwrap()).spawn().unwrap());
+        until("the daemon answers", || self.try_status().is_some());
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.daemon.as_ref().expect("one was started").id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        sh(&format!("kill -{name} {}", self.pid()));
+    }
+
+    /// As nobody would wish: without a word.
+    pub fn kill(&mut self) {
+        let mut daemon = self.daemon.take().expect("one was started");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    #[track_caller]
+    pub fn down(&mut self) -> String {
+        let mut command = self.enter(BINARY);
+        let down = command
+            .arg("down")
+            .arg("--socket")
+            .arg(self.path("control.sock"));
+        let output = down.output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{complaint}{}", self.read("log"));
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.wait().unwrap();
+        }
+        complaint
+    }
+
+    fn try_status(&self) -> Option<Value> {
+        let mut command = self.enter(BINARY);
+        let socket = self.path("control.sock");
+        let status = command.args(["status", "--json", "--socket"]).arg(socket);
+        let output = status.output().unwrap();
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    #[track_caller]
+    pub fn status(&self) -> Value {
+        self.try_status()
+            .unwrap_or_else(|| panic!("no answer: {}", self.read("log")))
+    }
+
+    /// What status says of one interface; null where it knows none of that name.
+    #[track_caller]
+    pub fn interface(&self, name: &str) -> Value {
+        let status = self.status();
+        let mut paths = status["paths"].as_array().unwrap().iter();
+        let found = paths.find(|p| p["interface"] == name);
+        found.cloned().unwrap_or_default()
+    }
+
+    /// The namespaces go, with all that is in them, and others take their place.
+    pub fn renew(&mut self, rate: &str) {
+        (self.device, self.server) = (Namespace::new("d"), Namespace::new("s"));
+        self.furnish(rate);
+    }
+
+    fn furnish(&self, rate: &str) {
+        sh(&format!(
+            "ip -n {0} address add {SERVER}/32 dev lo; ip -n {0} mptcp limits set subflow 8",
+            self.server.0
+        ));
+        for (number, link) in (1..).zip(LINKS) {
+            self.link(link, number, rate);
+        }
+    }
+
+    /// Serves everybody who comes, until dropped.
+    pub fn listen(&self, port: u16, serve: impl FnMut(TcpStream) + Send + 'static) -> Service {
+        let namespace = self.server.file();
+        let listener = inside(namespace.as_fd(), || mptcp_listener(port, 4096)).unwrap();
+        Service::start(listener, serve)
+    }
+
+    /// So many connections over which a byte has gone: only then may further subflows join.
+    pub fn connect(&self, port: u16, times: usize) -> Vec<TcpStream> {
+        let namespace = self.device.file();
+        let connect = || (0..times).map(|_| mptcp_connect(port)).collect();
+        inside(namespace.as_fd(), connect).unwrap()
+    }
+
+    /// A download that goes on until it is ended.
+    pub fn download(&self, port: u16) -> Download {
+        let stream = self.connect(port, 1).remove(0);
+        Download::start(stream)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.read("log"));
+        }
+    }
+}

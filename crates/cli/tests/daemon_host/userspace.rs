@@ -1,0 +1,85 @@
+//! `path-manager = "userspace"`: each connection by itself.
+
+use serde_json::Value;
+
+use crate::hosts::{until, Hosts, LINKS};
+use crate::transfers::flood;
+
+/// Of the connection to this port, on this link.
+fn subflows(hosts: &Hosts, port: u16, link: &str) -> Vec<Value> {
+    let status = hosts.status();
+    let to = format!(":{port}");
+    let all = status["subflows"].as_array().unwrap().iter();
+    all.filter(|s| s["interface"] == link && s["remote"].as_str().unwrap().ends_with(&to))
+        .cloned()
+        .collect()
+}
+
+fn backup(hosts: &Hosts, port: u16, link: &str) -> Option<bool> {
+    subflows(hosts, port, link).first()?["backup"].as_bool()
+}
+
+#[test]
+fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let _services = [5001, 5002, 5003].map(|port| hosts.listen(port, flood));
+    let kind = |hosts: &Hosts| hosts.device("cat /proc/sys/net/mptcp/pm_type");
+    // It is the kernel's, and stays so: from its endpoints it gets its second subflow.
+    let old = hosts.download(5003);
+    let config = "path-manager = \"userspace\"\n";
+    hosts.up(config, &[]);
+    assert_eq!(kind(&hosts).trim(), "1");
+    let (first, second) = (hosts.download(5001), hosts.download(5002));
+    let all_there = |hosts: &Hosts, ports: &[u16]| {
+        let both = |port: &u16| LINKS.iter().all(|l| subflows(hosts, *port, l).len() == 1);
+        ports.iter().all(both)
+    };
+    until("each connection is on both links", || {
+        all_there(&hosts, &[5001, 5002, 5003])
+    });
+
+    hosts.server("ip rule add to 10.77.2.1 ipproto tcp sport 5002 blackhole");
+    until("one connection spares the link", || {
+        backup(&hosts, 5002, "lte") == Some(true)
+    });
+    let why = subflows(&hosts, 5002, "lte")[0]["why"].clone();
+    assert_eq!(why, "nothing gets through");
+    for port in [5001, 5003] {
+        assert_eq!(backup(&hosts, port, "lte"), Some(false), "{port}");
+    }
+    assert!(hosts.read("log").contains("set to backup connection="));
+    first.goes_on();
+    second.goes_on();
+    hosts.server("ip rule del to 10.77.2.1 ipproto tcp sport 5002 blackhole");
+    until("it is back", || backup(&hosts, 5002, "lte") == Some(false));
+
+    // The next daemon takes them over, and opens what is missing.
+    hosts.kill();
+    assert_eq!(kind(&hosts).trim(), "1");
+    second.goes_on();
+    hosts.up(config, &[]);
+    hosts.device("ip link set wifi down");
+    until("the link's subflows have gone", || {
+        [5001, 5002]
+            .iter()
+            .all(|p| subflows(&hosts, *p, "wifi").is_empty())
+    });
+    first.goes_on();
+    second.goes_on();
+    hosts.device("ip link set wifi up");
+    hosts.route("wifi", 1);
+    until("all of them are on both links again", || {
+        all_there(&hosts, &[5001, 5002])
+    });
+
+    for download in [old, first, second] {
+        download.goes_on();
+        download.end();
+    }
+    hosts.signal("TERM");
+    until("new connections are the kernel's again", || {
+        kind(&hosts).trim() == "0"
+    });
+}

@@ -1,0 +1,113 @@
+//! `[awareness]`
+
+use mp_policy::awareness::{self, Backoff, Threshold};
+use mp_scenario::document::{Field, Section};
+use mp_scenario::Error;
+
+use super::{Config, LOSS_KEYS, THRESHOLD_KEYS};
+
+pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Error> {
+    let (loss_aware, signal_aware) = (
+        awareness::Config::loss_aware(),
+        awareness::Config::signal_aware(),
+    );
+    if let Some(policy) = section.get("policy") {
+        config.awareness = policy.choice(&[
+            ("loss-aware", loss_aware),
+            ("signal-aware", signal_aware),
+            (
+                "both",
+                awareness::Config {
+                    signal: signal_aware.signal,
+                    ..loss_aware
+                },
+            ),
+            (
+                "rules",
+                awareness::Config {
+                    loss: None,
+                    contribution: None,
+                    ..loss_aware
+                },
+            ),
+        ])?;
+        config.policy = policy.string()?.to_owned();
+    }
+    let aware = &mut config.awareness;
+    let duration = |key: &str, value: &mut u64| -> Result<(), Error> {
+        if let Some(field) = section.get(key) {
+            *value = micros(&field)?;
+        }
+        Ok(())
+    };
+    duration("interval", &mut aware.interval_us)?;
+    duration("dwell", &mut aware.dwell_us)?;
+    let backoff = |key: &str, backoff: &mut Backoff| -> Result<(), Error> {
+        duration(key, &mut backoff.first_us)?;
+        duration(&format!("{key}-most"), &mut backoff.most_us)?;
+        backoff.most_us = backoff.most_us.max(backoff.first_us);
+        Ok(())
+    };
+    backoff("parking", &mut aware.parking)?;
+    backoff("reopening", &mut aware.reopening)?;
+    if let Some(field) = section.get("loss") {
+        let table = Section::open(&field, LOSS_KEYS)?;
+        let Some(loss) = &mut aware.loss else {
+            return Err(field.error(
+                format!("the policy {} does not judge loss", config.policy),
+                "policy = \"loss-aware\" or \"both\"",
+            ));
+        };
+        if let Some(window) = table.get("window") {
+            loss.window = window.integer(100, 1_000_000)?;
+        }
+        for (key, threshold) in [("short", &mut loss.short), ("long", &mut loss.long)] {
+            if let Some(field) = table.get(key) {
+                *threshold = thresholds(&field, |f| f.probability(), |park, back| park >= back)?;
+            }
+        }
+        if let Some(field) = table.get("long-rtt") {
+            loss.long_rtt_us = micros(&field)?.min(u64::from(u32::MAX)) as u32;
+        }
+    }
+    if let Some(field) = section.get("signal") {
+        if aware.signal.is_none() {
+            return Err(field.error(
+                format!("the policy {} does not judge signals", config.policy),
+                "policy = \"signal-aware\" or \"both\"",
+            ));
+        }
+        let dbm = |f: &Field<'_>| -> Result<i32, Error> {
+            const EXPECTED: &str = "dBm from -120 to 0";
+            let value = f.number(EXPECTED)?;
+            match (-120.0..=0.0).contains(&value) {
+                true => Ok(value.round() as i32),
+                false => Err(f.error(format!("{value} is impossible"), EXPECTED)),
+            }
+        };
+        aware.signal = Some(thresholds(&field, dbm, |park, back| park <= back)?);
+    }
+    Ok(())
+}
+
+fn micros(field: &Field<'_>) -> Result<u64, Error> {
+    let value = field.positive_duration()?.as_micros();
+    u64::try_from(value).map_err(|_| field.error("is too long", "less than half a million years"))
+}
+
+fn thresholds<T: Copy>(
+    field: &Field<'_>,
+    read: impl Fn(&Field<'_>) -> Result<T, Error>,
+    ordered: impl Fn(T, T) -> bool,
+) -> Result<Threshold<T>, Error> {
+    let table = Section::open(field, THRESHOLD_KEYS)?;
+    let park = read(&table.require("park", "where a path is left")?)?;
+    let back = read(&table.require("back", "where it is taken up again")?)?;
+    if !ordered(park, back) {
+        return Err(table.error(
+            "would take a path up in a state in which it is left",
+            "park to be the worse value",
+        ));
+    }
+    Ok(Threshold { park, back })
+}

@@ -1,0 +1,62 @@
+//! What is at work only where the configuration asks for it.
+
+use std::time::{Duration, Instant};
+
+use super::Daemon;
+use crate::log::{self, Priority};
+use crate::pilot::PathState;
+use crate::starts::Starts;
+use crate::status;
+
+/// Before another try of what failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Daemon {
+    /// With a bandit: it works over the interfaces that there are.
+    pub(super) fn keep_starting(&mut self) {
+        let Some(settings) = &self.config.starts else {
+            self.starts = None;
+            return;
+        };
+        if self.starts.as_ref().is_some_and(|s| s.fits(&self.config)) {
+            return;
+        }
+        if Instant::now() < self.starts_at {
+            return;
+        }
+        // What it knows is saved before it is read again.
+        self.starts = None;
+        match Starts::begin(&self.config, settings) {
+            Ok(starts) => self.starts = starts,
+            Err(e) => {
+                self.starts_at = Instant::now() + PATIENCE;
+                self.trouble(Some(format!(
+                    "connections start as the routing table has it: {e}"
+                )));
+            }
+        }
+    }
+
+    /// With the userspace path manager: what each connection's own pilot wants.
+    pub(super) fn each_connection(&mut self) {
+        let now = self.now_us();
+        let Some(connections) = &mut self.connections else {
+            return;
+        };
+        for change in connections.look(now, &self.pilot, &self.config) {
+            let of = |p: &&PathState| p.interface.addresses.contains(&change.address);
+            let path = self.pilot.paths.iter().find(of).map(|p| &p.interface);
+            let why = path.and_then(|i| connections.reason(now, change.token, i.index));
+            log::line(
+                Priority::Info,
+                change.what,
+                &[
+                    ("connection", &format!("{:x}", change.token)),
+                    ("address", &change.address),
+                    ("interface", &path.map_or("", |i| &i.name)),
+                    ("why", &why.map_or("", status::why)),
+                ],
+            );
+        }
+    }
+}

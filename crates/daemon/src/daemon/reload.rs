@@ -1,0 +1,72 @@
+//! The configuration, read again while the daemon is at work.
+
+use serde_json::{json, Value};
+
+use super::{load, Daemon};
+use crate::log::{self, Priority};
+use crate::metrics::Metrics;
+use crate::Error;
+
+impl Daemon {
+    /// A wrong file leaves all as it is.
+    pub(super) async fn reload(&mut self) -> Value {
+        match self.reconfigure().await {
+            Ok(()) => {
+                log::line(
+                    Priority::Notice,
+                    "configuration read again",
+                    &[("policy", &self.config.policy)],
+                );
+                json!({"reloaded": true})
+            }
+            Err(e) => {
+                log::line(
+                    Priority::Error,
+                    "the old configuration stays",
+                    &[("error", &e)],
+                );
+                json!({"error": format!("the old configuration stays: {e}")})
+            }
+        }
+    }
+
+    async fn reconfigure(&mut self) -> Result<(), Error> {
+        let new = load(self.file.as_deref(), self.socket.as_deref())?;
+        if new.socket != self.config.socket || new.group != self.config.group {
+            return Err(Error::Usage(
+                "the control socket cannot move while the daemon is at work: start it again".into(),
+            ));
+        }
+        if new.userspace != self.config.userspace {
+            return Err(Error::Usage(
+                "path-manager cannot change while the daemon is at work: start it again".into(),
+            ));
+        }
+        if new.metrics != self.config.metrics {
+            self._metrics = match new.metrics {
+                Some(address) => Some(Metrics::listen(address, self.sender.clone()).await?),
+                None => None,
+            };
+        }
+        if new.controller != self.config.controller {
+            self.endpoints.choose(new.controller.as_deref())?;
+        }
+        self.endpoints
+            .set_limits(new.subflows, new.add_addr_accepted)?;
+        self.radio.set_file(new.radio_file.clone());
+        let old = std::mem::replace(&mut self.config, new);
+        let interfaces = self.links.list().await?;
+        let now = self.now_us();
+        if old.starts != self.config.starts {
+            self.starts = None;
+            self.starts_at = self.started;
+        }
+        self.keep_starting();
+        self.pilot.reconfigure(now, &old, &self.config);
+        if let Some(connections) = &mut self.connections {
+            connections.reconfigure(now, &old, &self.config);
+        }
+        self.take_in(interfaces);
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Word of new and closing connections.
+
+use std::time::Duration;
+
+use mp_kernel::pm::{EventKind, Events};
+use tokio::sync::mpsc;
+
+use crate::Error;
+
+/// How long the end of the listener may be overlooked, and how long to wait after it has failed.
+const REST: Duration = Duration::from_secs(1);
+
+/// It only hastens the looks, which see all: what is lost of it does no harm.
+pub fn watch() -> Result<mpsc::Receiver<()>, Error> {
+    let mut events = Events::new()?;
+    let (sender, news) = mpsc::channel(1);
+    let listen = move || {
+        while !sender.is_closed() {
+            match events.next(REST) {
+                Ok(Some(event)) => {
+                    let telling = [EventKind::Established, EventKind::SubflowClosed];
+                    if telling.contains(&event.kind) {
+                        let _ = sender.try_send(());
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    std::thread::sleep(REST);
+                    if let Ok(fresh) = Events::new() {
+                        events = fresh;
+                    }
+                }
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("events".into())
+        .spawn(listen)
+        .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
+    Ok(news)
+}

@@ -1,0 +1,197 @@
+use super::*;
+use mp_kernel::mptcp_info::TcpInfo;
+
+fn interface(index: i32, name: &str, up: bool) -> Interface {
+    Interface {
+        index,
+        name: name.into(),
+        up,
+        addresses: vec![[10, 0, 0, index as u8].into()],
+    }
+}
+
+fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
+    Subflow {
+        token: 7,
+        cookie: host.into(),
+        local: ([10, 0, 0, host], 1000).into(),
+        remote: ([10, 9, 9, 9], 80).into(),
+        backup: false,
+        tcp: TcpInfo {
+            bytes_acked: u64::from(packets) * 1448,
+            data_segs_out: packets,
+            total_retrans: losses,
+            rtt: 10_000,
+            min_rtt: 10_000,
+            ..TcpInfo::default()
+        },
+    }
+}
+
+fn started(config: &Config) -> Pilot {
+    let mut pilot = Pilot::new(config);
+    pilot.links(
+        0,
+        vec![interface(1, "wlan0", true), interface(2, "wwan0", true)],
+        config,
+    );
+    pilot.start(0);
+    pilot
+}
+
+fn backups(pilot: &Pilot) -> Vec<(i32, bool)> {
+    pilot
+        .wanted()
+        .iter()
+        .map(|w| (w.interface, w.backup))
+        .collect()
+}
+
+/// Looks every 50 ms for so many seconds; the first path loses every `nth` packet.
+fn transfer(pilot: &mut Pilot, from_us: u64, seconds: u64, nth: u32) -> u64 {
+    let mut now = from_us;
+    for step in 1..=seconds * 20 {
+        now += 50_000;
+        let n = (from_us / 50_000 + step) as u32 * 50;
+        let normal = !pilot.paths[0].backup;
+        let sent = if normal { n } else { 0 };
+        pilot.look(
+            now,
+            vec![subflow(1, sent, sent / nth), subflow(2, n * 2, 0)],
+            None,
+        );
+    }
+    now
+}
+
+#[test]
+fn every_interface_becomes_an_endpoint_and_goes_with_its_link() {
+    let config = Config::default();
+    let mut pilot = started(&config);
+    assert_eq!(backups(&pilot), [(1, false), (2, false)]);
+    pilot.links(
+        1,
+        vec![interface(1, "wlan0", false), interface(2, "wwan0", true)],
+        &config,
+    );
+    assert_eq!(backups(&pilot), [(2, false)]);
+    pilot.links(2, vec![interface(2, "wwan0", true)], &config);
+    pilot.links(
+        3,
+        vec![interface(5, "wlan0", true), interface(2, "wwan0", true)],
+        &config,
+    );
+    assert_eq!(
+        backups(&pilot),
+        [(5, false), (2, false)],
+        "unplugged and back under its name"
+    );
+}
+
+#[test]
+fn a_renamed_interface_and_a_new_address_are_followed() {
+    let config = Config::parse("t", "interfaces.lan9.rule = \"metered\"").unwrap();
+    let mut pilot = started(&config);
+    let mut renamed = interface(1, "lan9", true);
+    renamed.addresses = vec![[10, 0, 0, 77].into()];
+    pilot.links(1, vec![renamed, interface(2, "wwan0", true)], &config);
+    pilot.look(50_000, vec![], None);
+    let wanted = pilot.wanted();
+    assert_eq!(wanted[0].address, IpAddr::from([10, 0, 0, 77]));
+    assert!(wanted[0].backup, "the rule of its new name holds");
+}
+
+#[test]
+fn rules_hold_and_ignored_interfaces_are_no_paths() {
+    let text = "interfaces.wwan0.rule = \"metered\"\ninterfaces.wlan1.rule = \"untrusted\"";
+    let config = Config::parse("t", text).unwrap();
+    let mut pilot = Pilot::new(&config);
+    let all = ["wlan0", "wwan0", "wlan1", "docker0"];
+    let interfaces = |up: bool| {
+        let of = |(i, name): (usize, &&str)| interface(i as i32 + 1, name, up || i > 0);
+        all.iter().enumerate().map(of).collect()
+    };
+    pilot.links(0, interfaces(true), &config);
+    pilot.start(0);
+    assert_eq!(backups(&pilot), [(1, false), (2, true)]);
+    pilot.links(1, interfaces(false), &config);
+    assert_eq!(backups(&pilot), [(2, false)], "the metered one stands in");
+}
+
+#[test]
+fn a_lossy_path_goes_to_backup_with_its_reason_and_returns() {
+    // Coupled windows let one path's losses slow down the others, so that no proof of harm is waited for.
+    let text = "controller = \"lia\"\nawareness.parking = \"2s\"";
+    let config = Config::parse("t", text).unwrap();
+    let mut pilot = started(&config);
+    let now = transfer(&mut pilot, 0, 1, 20);
+    assert_eq!(backups(&pilot), [(1, true), (2, false)]);
+    assert_eq!(pilot.reasons(now), [Some(Reason::Loss), None]);
+    transfer(&mut pilot, now, 2, u32::MAX);
+    assert_eq!(backups(&pilot), [(1, false), (2, false)]);
+    assert_eq!(pilot.paths[0].switches, 2);
+}
+
+#[test]
+fn a_path_that_all_connections_have_lost_is_opened_again() {
+    let config = Config::default();
+    let mut pilot = started(&config);
+    pilot.again();
+    let mut now = 0;
+    let mut reopened = Vec::new();
+    for _ in 0..400 {
+        now += 50_000;
+        pilot.look(now, vec![subflow(2, 1, 0)], None);
+        if !pilot.again().missing.is_empty() {
+            reopened.push(now / 1_000_000);
+        }
+    }
+    assert_eq!(reopened, [4, 9, 16], "with growing patience");
+    pilot.look(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
+    assert!(!pilot.paths[0].missing);
+}
+
+/// Its own retransmissions would find out late that the path is back.
+#[test]
+fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
+    let config = Config::default();
+    let mut pilot = started(&config);
+    pilot.again();
+    let mut now = transfer(&mut pilot, 0, 2, u32::MAX);
+    let mut renewed = Vec::new();
+    let stuck = subflow(1, 2_001, 0);
+    let mut dead = stuck.clone();
+    dead.tcp.bytes_acked = 2_000 * 1448;
+    for n in 1..=160u32 {
+        now += 50_000;
+        pilot.look(
+            now,
+            vec![dead.clone(), subflow(2, 4_000 + n * 100, 0)],
+            None,
+        );
+        let again = pilot.again();
+        assert!(again.missing.is_empty());
+        renewed.extend(again.stuck.first().map(|_| now / 100_000));
+    }
+    assert_eq!(backups(&pilot), [(1, true), (2, false)]);
+    assert_eq!(pilot.reasons(now), [Some(Reason::Stalled), None]);
+    let apart = renewed.windows(2).map(|w| w[1] - w[0]).min();
+    assert!(renewed.len() >= 3 && apart >= Some(15), "{renewed:?}");
+    let fresh = Subflow {
+        cookie: 99,
+        ..subflow(1, 0, 0)
+    };
+    pilot.look(now + 50_000, vec![fresh, subflow(2, 30_000, 0)], None);
+    assert_eq!(backups(&pilot), [(1, false), (2, false)]);
+}
+
+#[test]
+fn what_is_there_is_taken_over() {
+    let config = Config::default();
+    let mut pilot = Pilot::new(&config);
+    pilot.links(0, vec![interface(1, "wlan0", true)], &config);
+    pilot.take_over([10, 0, 0, 1].into(), false);
+    pilot.start(0);
+    assert_eq!(backups(&pilot), [(1, false)]);
+    assert!(pilot.again().is_empty(), "no subflow is disturbed");
+}

@@ -1,0 +1,137 @@
+//! A receiver's signs that a path has died: data came on it, and now nothing does, while the same connection's other
+//! subflows go on as before.
+//!
+//! A receiver sends nothing that could go unanswered, and what the sender finds out by its timeouts stays with the
+//! sender. An application that wants less looks different: then the others carry less, too.
+
+use std::collections::HashMap;
+
+use mp_kernel::diag::Subflow;
+
+/// Rates are smoothed over about this time, µs.
+const SMOOTHING_US: f64 = 5e5;
+/// Silence has to last this long, or four round trips, µs.
+const LEAST_US: u64 = 250_000;
+/// Of what its connection received, the subflow must have carried this share …
+const SHARE: f64 = 0.1;
+/// … and of what the others brought beside it this share must go on coming.
+const GO_ON: f64 = 0.7;
+
+#[derive(Debug, Default)]
+pub struct Silence {
+    flows: HashMap<u64, Flow>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    /// Bytes/s, as of when something last arrived; and what the connection's others brought then.
+    rate: f64,
+    beside: f64,
+    arrived_us: u64,
+}
+
+impl Silence {
+    /// Takes in what arrived on each subflow in `elapsed_us`, and says which of them seem to be dead.
+    pub fn look(
+        &mut self,
+        now_us: u64,
+        elapsed_us: u64,
+        subflows: &[(&Subflow, u64)],
+    ) -> Vec<bool> {
+        let elapsed = elapsed_us.max(1) as f64;
+        let weight = elapsed / (elapsed + SMOOTHING_US);
+        let mut of: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, (subflow, _)) in subflows.iter().enumerate() {
+            of.entry(subflow.token).or_default().push(at);
+        }
+        let mut flows = HashMap::with_capacity(subflows.len());
+        let mut dead = vec![false; subflows.len()];
+        for members in of.into_values().filter(|m| m.len() > 1) {
+            // What each brings now: a silent one's rate fades.
+            let current = |&at: &usize| -> (Flow, f64) {
+                let (subflow, bytes) = subflows[at];
+                let flow = self.flows.get(&subflow.cookie).copied();
+                let flow = flow.unwrap_or_default();
+                let faded = match bytes {
+                    0 => flow.rate * (-((now_us - flow.arrived_us) as f64) / SMOOTHING_US).exp(),
+                    _ => flow.rate + weight * (bytes as f64 * 1e6 / elapsed - flow.rate),
+                };
+                (flow, faded)
+            };
+            let now: Vec<(Flow, f64)> = members.iter().map(current).collect();
+            let total: f64 = now.iter().map(|(_, rate)| rate).sum();
+            for (&at, (flow, rate)) in members.iter().zip(&now) {
+                let (subflow, bytes) = subflows[at];
+                let beside = total - rate;
+                if bytes > 0 {
+                    let heard = Flow {
+                        rate: *rate,
+                        beside,
+                        arrived_us: now_us,
+                    };
+                    flows.insert(subflow.cookie, heard);
+                    continue;
+                }
+                flows.insert(subflow.cookie, *flow);
+                let patience = LEAST_US.max(4 * u64::from(subflow.tcp.rcv_rtt));
+                dead[at] = !subflow.backup
+                    && flow.rate > SHARE * (flow.rate + flow.beside)
+                    && flow.beside > 0.0
+                    && beside >= GO_ON * flow.beside
+                    && now_us >= flow.arrived_us + patience;
+            }
+        }
+        self.flows = flows;
+        dead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subflow(cookie: u64) -> Subflow {
+        Subflow {
+            token: 7,
+            cookie,
+            local: ([10, 0, 0, cookie as u8], 1).into(),
+            remote: ([10, 9, 9, 9], 80).into(),
+            backup: false,
+            tcp: Default::default(),
+        }
+    }
+
+    /// Two subflows that bring so much every 50 ms, for so many looks; how many looks took the first for dead.
+    fn looks(silence: &mut Silence, from: u64, count: u64, bytes: [u64; 2]) -> usize {
+        let (first, second) = (subflow(1), subflow(2));
+        let both = [(&first, bytes[0]), (&second, bytes[1])];
+        let dead = |n| silence.look((from + n) * 50_000, 50_000, &both);
+        let verdicts: Vec<Vec<bool>> = (1..=count).map(dead).collect();
+        assert!(verdicts.iter().all(|v| !v[1]), "the other one lives");
+        verdicts.iter().filter(|v| v[0]).count()
+    }
+
+    #[test]
+    fn a_path_that_falls_silent_while_the_other_goes_on_is_dead() {
+        let mut silence = Silence::default();
+        assert_eq!(looks(&mut silence, 0, 60, [50_000, 50_000]), 0);
+        assert_eq!(looks(&mut silence, 60, 20, [0, 50_000]), 16);
+        assert_eq!(looks(&mut silence, 80, 20, [50_000, 50_000]), 0);
+    }
+
+    #[test]
+    fn neither_the_end_of_a_transfer_nor_less_demand_nor_an_idle_path_is_taken_for_death() {
+        let mut silence = Silence::default();
+        looks(&mut silence, 0, 60, [50_000, 50_000]);
+        assert_eq!(looks(&mut silence, 60, 60, [0, 0]), 0);
+        let mut silence = Silence::default();
+        looks(&mut silence, 0, 60, [50_000, 50_000]);
+        assert!(
+            looks(&mut silence, 60, 60, [0, 15_000]) <= 1,
+            "while its rate fades"
+        );
+        let mut silence = Silence::default();
+        looks(&mut silence, 0, 60, [1_000, 50_000]);
+        assert_eq!(looks(&mut silence, 60, 60, [0, 50_000]), 0);
+    }
+}

@@ -1,0 +1,199 @@
+//! Where connections start: the path manager `bandit`, for one program (`multipilot run`) or for this host.
+
+mod learner;
+mod remote;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use mp_kernel::interfaces::{self, Interface};
+use mp_kernel::primary::{Choices, Prefix, Primary};
+use mp_policy::bandit::context::{Reading, Readings};
+use mp_policy::path_manager::Rule;
+use serde::{Deserialize, Serialize};
+
+pub use learner::{Host, Learner};
+pub use remote::Remote;
+
+use crate::config::{self, Config};
+use crate::log::{self, Priority};
+use crate::Error;
+
+/// What the next connection will start on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// `None`: as the routing table has it.
+    pub interface: Option<String>,
+    /// `server`, `device` or `stock`.
+    pub by: String,
+    pub why: String,
+    pub decisions: u64,
+    /// Connections from whose end something was learnt.
+    pub outcomes: u64,
+}
+
+/// Destinations that the routing table alone decides about.
+const NEAR: [Prefix; 5] = [
+    prefix(IpAddr::V4(Ipv4Addr::LOCALHOST), 8),
+    prefix(IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
+    prefix(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+    prefix(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
+    prefix(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
+];
+
+const fn prefix(address: IpAddr, bits: u8) -> Prefix {
+    Prefix { address, bits }
+}
+
+/// What these interfaces reach without a router stays the routing table's.
+pub fn exempt_near(choices: &Choices, interfaces: &[Interface]) -> Result<(), mp_kernel::Error> {
+    let near = interfaces.iter().flat_map(|i| &i.networks);
+    NEAR.iter()
+        .chain(near)
+        .try_for_each(|prefix| choices.exempt(*prefix))
+}
+
+/// Shared with the learner's thread.
+#[derive(Default)]
+struct Board {
+    signals: HashMap<String, i32>,
+    offer: Option<Offer>,
+}
+
+#[derive(Clone, Default)]
+struct Ours(Arc<Mutex<Board>>);
+
+impl Ours {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for Ours {
+    fn readings(&mut self, interface: &str) -> Readings {
+        match self.lock().signals.get(interface) {
+            Some(dbm) => Readings::default().with(Reading::Signal, f64::from(*dbm)),
+            None => Readings::default(),
+        }
+    }
+
+    fn offers(&mut self, offer: Offer) {
+        self.lock().offer = Some(offer);
+    }
+
+    fn complains(&mut self, what: &str) {
+        log::line(Priority::Warning, what, &[]);
+    }
+}
+
+/// The bandit of this host, while it lives.
+pub struct Starts {
+    board: Ours,
+    /// Its arms, with the networks that are exempt.
+    arms: Vec<Interface>,
+    // Dropping it ends the events, and with them the thread.
+    primary: Option<Primary>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Starts {
+    /// `None` while no interface leads anywhere.
+    pub fn begin(config: &Config, settings: &config::Starts) -> Result<Option<Starts>, Error> {
+        let all = interfaces::all()?;
+        let arms = arms(config, &all);
+        if arms.is_empty() {
+            return Ok(None);
+        }
+        let token = |file: &PathBuf| {
+            let text = std::fs::read_to_string(file);
+            text.map_err(|e| Error::Usage(format!("bandit.token-file: {}: {e}", file.display())))
+        };
+        let remote = settings.server.as_ref().map(|server| {
+            let token = token(&server.token_file)?;
+            Remote::start(
+                server.address,
+                token.trim(),
+                &server.location,
+                server.paths.clone(),
+                &settings.memory,
+            )
+        });
+        let board = Ours::default();
+        let host = Box::new(board.clone());
+        let mut learner = Learner::open(arms.clone(), &settings.memory, remote.transpose()?, host)?;
+        let (send, events) = channel();
+        let group = match &settings.cgroup {
+            Some(group) => group.clone(),
+            None => mp_kernel::cgroup::root()?,
+        };
+        let own = mp_kernel::choose::own_cookie()?;
+        let primary = Primary::attach(&group, move |event| {
+            // Below the cgroup there may be containers with a network of their own.
+            if event.netns_cookie == own {
+                let _ = send.send(event);
+            }
+        })?;
+        let choices = primary.choices().clone();
+        exempt_near(&choices, &all)?;
+        learner.offer(&choices)?;
+        let thread = std::thread::Builder::new()
+            .name("starts".into())
+            .spawn(move || learner.run(&choices, &events))
+            .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
+        Ok(Some(Starts {
+            board,
+            arms,
+            primary: Some(primary),
+            thread: Some(thread),
+        }))
+    }
+
+    /// Whether the host has the interfaces that it had then, and their networks. One that is gone is not missed.
+    pub fn fits(&self, config: &Config) -> bool {
+        let Ok(all) = interfaces::all() else {
+            return true;
+        };
+        arms(config, &all).iter().all(|now| {
+            let same = |then: &&Interface| then.name == now.name && then.networks == now.networks;
+            self.arms.iter().any(|then| same(&then))
+        })
+    }
+
+    pub fn hear(&self, signals: impl Iterator<Item = (String, i32)>) {
+        self.board.lock().signals = signals.collect();
+    }
+
+    pub fn offer(&self) -> Option<Offer> {
+        self.board.lock().offer.clone()
+    }
+}
+
+impl Drop for Starts {
+    fn drop(&mut self) {
+        drop(self.primary.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Interfaces that connections may start on: those that lead out, the metered ones if no other does.
+fn arms(config: &Config, all: &[Interface]) -> Vec<Interface> {
+    let of = |rule: Rule| {
+        let fits = move |i: &&Interface| {
+            let has = config.rule(&i.name);
+            let free = !matches!(has, Rule::Metered | Rule::Untrusted);
+            i.leads_out() && !config.ignores(&i.name) && (has == rule || free && rule == Rule::None)
+        };
+        all.iter().filter(fits).cloned().collect::<Vec<_>>()
+    };
+    let free = of(Rule::None);
+    match free.is_empty() {
+        true => of(Rule::Metered),
+        false => free,
+    }
+}
