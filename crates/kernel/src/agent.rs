@@ -64,9 +64,6 @@ impl Pilots {
     }
 }
 
-/// As the testbed has it.
-pub use Pilots as Shipped;
-
 /// With the network that multipilot ships.
 impl Default for Pilots {
     fn default() -> Pilots {

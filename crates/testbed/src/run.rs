@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mp_kernel::agent::{Agent, Shipped};
+use mp_kernel::agent::{Agent, Pilots};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_record::Run;
@@ -80,7 +80,7 @@ pub fn run_with(
     // They answer for as long as the run lasts.
     let _agents = controllers
         .iter()
-        .map(|c| Agent::start(c, Shipped::default()))
+        .map(|c| Agent::start(c, Pilots::default()))
         .collect::<Result<Vec<_>, _>>()?;
     let services: Vec<Service> = plan
         .flows
