@@ -31,87 +31,46 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn path(mbit: f64, ms: u64, queue: u64) -> Path {
-    let way = Direction {
-        rate: Rate::Constant((mbit * 1e6) as u64),
-        delay: Duration::from_millis(ms),
-        jitter: None,
-        reorder: false,
-        loss: Loss::None,
-        queue: Queue {
-            limit: QueueLimit::Packets(queue),
-            discipline: Discipline::DropTail,
-            ecn: false,
-        },
-    };
-    Path {
-        link: None,
-        down: way.clone(),
-        up: way,
-    }
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+fn path(mbit: f64, delay: u64, queue: u64) -> Path {
+    common::path((mbit * 1e6) as u64, common::ms(delay), queue, 0.0)
 }
 
-fn connection(paths: Vec<String>, count: u32) -> Connection {
+fn connection(paths: &[String], count: u32) -> Connection {
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     Connection {
-        name: "main".into(),
-        protocol: Protocol::Mptcp,
-        paths,
-        client: "client".into(),
         count,
-        direction: TransferDirection::Download,
-        bytes: None,
-        start: Duration::ZERO,
-        lasting: None,
-        arrivals: None,
-        controller: None,
-        path_manager: None,
-        scheduler: None,
-        command: None,
+        ..common::connection(&paths)
     }
 }
 
 fn scenario(paths: Vec<(String, Path)>, connections: Vec<Connection>, seconds: f64) -> Scenario {
     Scenario {
-        name: "speed".into(),
-        title: String::new(),
-        description: String::new(),
-        duration: Duration::from_secs_f64(seconds),
-        seed: 1,
-        sample_interval: Duration::from_millis(1000),
-        segment_train: 1,
-        mss: 1420,
         buffers: Buffers {
             send: 16 << 20,
             receive: 16 << 20,
             autotune: true,
         },
-        links: Default::default(),
         paths: paths.into_iter().collect(),
         connections,
-        events: Vec::new(),
-        variants: vec![variant()],
-        radio: None,
+        ..common::scenario(Vec::new(), Duration::from_secs_f64(seconds))
     }
 }
 
 fn variant() -> Variant {
-    Variant {
-        name: "lia".into(),
-        controller: "lia".into(),
-        parameters: Default::default(),
-        path_manager: "fullmesh".into(),
-        scheduler: "default".into(),
-    }
+    common::variant("lia")
 }
 
 /// Two paths of 100 and 50 Mbit/s that `count` connections share.
 fn two_paths(count: u32, seconds: f64) -> Scenario {
-    let names = vec!["a".to_owned(), "b".to_owned()];
+    let names = ["a".to_owned(), "b".to_owned()];
     let paths = vec![
-        ("a".into(), path(100.0, 10, 200)),
-        ("b".into(), path(50.0, 20, 200)),
+        ("a".to_owned(), path(100.0, 10, 200)),
+        ("b".to_owned(), path(50.0, 20, 200)),
     ];
-    scenario(paths, vec![connection(names, count)], seconds)
+    scenario(paths, vec![connection(&names, count)], seconds)
 }
 
 /// Seconds of CPU that this thread has had (the first number of schedstat is in ns).
@@ -173,7 +132,7 @@ fn main() {
             ];
             let s = scenario(
                 paths,
-                vec![connection(vec!["a".into(), "b".into()], count)],
+                vec![connection(&["a".into(), "b".into()], count)],
                 seconds,
             );
             let before = IN_USE.load(Ordering::Relaxed);
@@ -199,7 +158,7 @@ fn main() {
                 .collect();
             let connections = names
                 .iter()
-                .map(|n| connection(vec![n.clone()], 1))
+                .map(|n| connection(std::slice::from_ref(n), 1))
                 .collect();
             let s = scenario(paths, connections, seconds);
             let (packets, spent) = best(&s, times.min(2));
@@ -211,6 +170,8 @@ fn main() {
         }
     }
     if wanted("trains") {
+        // Of goodput, against packet by packet.
+        let mut exact = f64::NAN;
         for train in [1u32, 4, 16, 44] {
             let names = vec!["a".to_owned(), "b".to_owned()];
             let paths = vec![
@@ -219,7 +180,7 @@ fn main() {
             ];
             let mut s = scenario(
                 paths,
-                vec![connection(names, 1)],
+                vec![connection(&names, 1)],
                 if quick { 2.0 } else { 10.0 },
             );
             s.buffers = Buffers {
@@ -230,10 +191,14 @@ fn main() {
             s.segment_train = train;
             let (run, _) = mp_simulator::measure(&s, &variant(), 1).unwrap();
             let (packets, spent) = best(&s, times.min(2));
+            let goodput = common::goodput(&run);
+            if train == 1 {
+                exact = goodput;
+            }
             parts.push(format!(
-                r#"{{"bench": "trains", "segment_train": {train}, "packets": {packets}, "packets_per_s": {:.0}, "goodput_mbps": {:.1}}}"#,
+                r#"{{"bench": "trains", "segment_train": {train}, "packets": {packets}, "packets_per_s": {:.0}, "goodput_mbps": {goodput:.1}, "error": {:.4}}}"#,
                 packets as f64 / spent,
-                run.transfers[0].bytes as f64 * 8e-6 / run.elapsed_s
+                goodput / exact - 1.0
             ));
         }
     }

@@ -3,7 +3,6 @@
 mod common;
 use common::*;
 
-use mp_scenario::Protocol;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 /// IP lengths of all packets that the client sees.
@@ -20,19 +19,10 @@ fn lengths(scenario: &mp_scenario::Scenario, controller: &str) -> Vec<u32> {
     lengths
 }
 
-/// Two uncoupled subflows and one TCP meet at a bottleneck of 20 Mbit/s, 40 ms.
+/// Two subflows and one TCP meet at a bottleneck of 20 Mbit/s, 40 ms.
 fn shared() -> mp_scenario::Scenario {
-    let access = || path(0, ms(20), 0, 0.0);
-    let mut s = scenario(vec![access(), access()], ms(30_000));
-    s.links
-        .insert("core".into(), path(mbit(20), ms(0), 67, 0.0));
-    for p in s.paths.values_mut() {
-        p.link = Some("core".into());
-    }
-    let mut tcp = connection(&["a"]);
-    tcp.protocol = Protocol::Tcp;
-    tcp.controller = Some("reno".into());
-    s.connections.push(tcp);
+    let mut s = bottleneck(20, ms(0), 67, ms(20));
+    s.duration = ms(30_000);
     s
 }
 

@@ -3,7 +3,6 @@
 mod common;
 use common::*;
 
-use mp_scenario::{Path, Protocol};
 use mp_simulator::network::{Kind, Link, Network, Packet};
 use mp_simulator::time::{MICROSECOND, SECOND};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -149,16 +148,7 @@ fn one_long_flow_fills_its_link() {
 /// more, up to two thirds (RFC 6356, second goal). As in Linux they fall short of both: see tests/bursts.rs.
 #[test]
 fn coupling_is_fair_at_a_shared_bottleneck() {
-    let mut s = scenario(vec![access(), access()], ms(200_000));
-    s.links
-        .insert("core".into(), path(mbit(30), ms(20), 150, 0.0));
-    for p in s.paths.values_mut() {
-        p.link = Some("core".into());
-    }
-    let mut tcp = connection(&["a"]);
-    tcp.protocol = Protocol::Tcp;
-    tcp.controller = Some("reno".into());
-    s.connections.push(tcp);
+    let s = bottleneck(30, ms(20), 150, ms(5));
     let share = |controller: &str| {
         mean(1..5, |seed| {
             let run = simulate(&s, &variant(controller), seed);
@@ -172,11 +162,6 @@ fn coupling_is_fair_at_a_shared_bottleneck() {
         (0.54..0.70).contains(&uncoupled),
         "Reno on both takes {uncoupled:.3}"
     );
-}
-
-/// Delay alone.
-fn access() -> Path {
-    path(0, ms(5), 0, 0.0)
 }
 
 /// A download of one segment takes two round trips: SYN and SYN/ACK, request and data.

@@ -3,7 +3,7 @@
 use mp_controllers::{learned, Ack, Connection, Controller, Kind, UNKNOWN};
 use mp_policy::actor::{Pilot, Record};
 
-use crate::congestion::{Control, Event, Flow, RateSample, State};
+use crate::congestion::{Control, Event, Flow, RateSample, State, INFINITE_SSTHRESH};
 use crate::rivals::{bbr::Bbr, cubic::Cubic};
 
 /// The controller that a network steers.
@@ -11,16 +11,19 @@ pub const LEARNED: &str = "ddpg-mpcc";
 
 #[derive(Debug)]
 pub enum Congestion {
-    /// A shared C controller; its state is in a slot of the connection.
-    Shared {
-        controller: &'static Controller,
-        slot: usize,
-        /// Forward one-way delay above its minimum, µs.
-        queue_owd_us: u64,
-        pilot: Option<Box<Attendant>>,
-    },
+    Shared(Shared),
     Cubic(Box<Cubic>),
     Bbr(Box<Bbr>),
+}
+
+/// A shared C controller; its state is in a slot of the connection.
+#[derive(Debug)]
+pub struct Shared {
+    controller: &'static Controller,
+    slot: usize,
+    /// Forward one-way delay above its minimum, µs.
+    pub queue_owd_us: u64,
+    pilot: Option<Box<Attendant>>,
 }
 
 /// Runs the network of a learned controller: answers each record as it appears.
@@ -83,60 +86,122 @@ impl Kindred {
     }
 
     pub fn build(self, slot: usize) -> Congestion {
-        match self {
-            Kindred::Shared(controller) => Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us: UNKNOWN,
-                pilot: (controller.name == LEARNED).then(|| {
-                    Box::new(Attendant {
-                        pilot: Pilot::shipped(),
-                        serial: 0,
-                    })
-                }),
-            },
-            Kindred::Asked(controller) => Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us: UNKNOWN,
-                pilot: None,
-            },
-            Kindred::Cubic => Congestion::Cubic(Box::default()),
-            Kindred::Bbr => Congestion::Bbr(Box::default()),
-        }
+        let (controller, piloted) = match self {
+            Kindred::Shared(controller) => (controller, controller.name == LEARNED),
+            Kindred::Asked(controller) => (controller, false),
+            Kindred::Cubic => return Congestion::Cubic(Box::default()),
+            Kindred::Bbr => return Congestion::Bbr(Box::default()),
+        };
+        Congestion::Shared(Shared {
+            controller,
+            slot,
+            queue_owd_us: UNKNOWN,
+            pilot: piloted.then(|| {
+                Box::new(Attendant {
+                    pilot: Pilot::shipped(),
+                    serial: 0,
+                })
+            }),
+        })
     }
 }
 
-/// Copies the facts of a flow into its slot.
-#[inline]
-fn store(flow: &Flow, queue_owd_us: u64, shared: &mut Connection, slot: usize) {
-    let s = &mut shared.subflows[slot];
-    s.rtt_us = u64::from(flow.rtt_us);
-    s.srtt_us = u64::from(flow.srtt_us);
-    s.min_rtt_us = if flow.min_rtt_us == u32::MAX {
-        UNKNOWN
-    } else {
-        u64::from(flow.min_rtt_us)
-    };
-    s.queue_owd_us = queue_owd_us;
-    s.delivered = flow.delivered;
-    s.lost = flow.lost;
-    s.backup = u64::from(flow.backup);
-    s.cwnd = u64::from(flow.cwnd);
-    s.ssthresh = u64::from(flow.ssthresh);
-}
+impl Shared {
+    /// Copies the facts of a flow into its slot.
+    #[inline]
+    fn store(&self, flow: &Flow, shared: &mut Connection) {
+        let s = &mut shared.subflows[self.slot];
+        s.rtt_us = u64::from(flow.rtt_us);
+        s.srtt_us = u64::from(flow.srtt_us);
+        s.min_rtt_us = if flow.min_rtt_us == u32::MAX {
+            UNKNOWN
+        } else {
+            u64::from(flow.min_rtt_us)
+        };
+        s.queue_owd_us = self.queue_owd_us;
+        s.delivered = flow.delivered;
+        s.lost = flow.lost;
+        s.backup = u64::from(flow.backup);
+        s.cwnd = u64::from(flow.cwnd);
+        s.ssthresh = u64::from(flow.ssthresh);
+    }
 
-/// Takes the decisions out of the slot.
-#[inline]
-fn load(flow: &mut Flow, shared: &Connection, slot: usize) {
-    let s = &shared.subflows[slot];
-    flow.cwnd = s.cwnd.clamp(1, u64::from(u32::MAX)) as u32;
-    flow.ssthresh = s
-        .ssthresh
-        .min(u64::from(crate::congestion::INFINITE_SSTHRESH)) as u32;
-    if s.pacing_rate != 0 {
-        flow.pacing = true;
-        flow.pacing_rate = s.pacing_rate;
+    /// Takes the decisions out of the slot.
+    #[inline]
+    fn load(&self, flow: &mut Flow, shared: &Connection) {
+        let s = &shared.subflows[self.slot];
+        flow.cwnd = s.cwnd.clamp(1, u64::from(u32::MAX)) as u32;
+        flow.ssthresh = s.ssthresh.min(u64::from(INFINITE_SSTHRESH)) as u32;
+        if s.pacing_rate != 0 {
+            flow.pacing = true;
+            flow.pacing_rate = s.pacing_rate;
+        }
+    }
+
+    /// The controller acts on what the flow knows, and its decisions hold.
+    #[inline]
+    fn decide(
+        &mut self,
+        flow: &mut Flow,
+        shared: &mut Connection,
+        act: impl FnOnce(&mut Self, &Flow, &mut Connection),
+    ) {
+        self.store(flow, shared);
+        act(self, flow, shared);
+        self.load(flow, shared);
+    }
+
+    /// It is asked for a number alone; `prior_cwnd` is the window before the reduction.
+    fn ask(
+        &self,
+        flow: &Flow,
+        shared: &mut Connection,
+        prior_cwnd: u32,
+        question: impl FnOnce(&Controller, &mut Connection) -> u64,
+    ) -> u64 {
+        self.store(flow, shared);
+        shared.subflows[self.slot].prior_cwnd = u64::from(prior_cwnd);
+        question(self.controller, shared)
+    }
+
+    fn init(&mut self, flow: &mut Flow, shared: &mut Connection) {
+        shared.subflows[self.slot] = mp_controllers::Subflow {
+            owner: self.slot as u64 + 1,
+            mss: u64::from(flow.mss),
+            ..Default::default()
+        };
+        self.decide(flow, shared, |s, flow, shared| {
+            s.controller.init(shared, s.slot, flow.now_us());
+        });
+    }
+
+    #[inline]
+    fn on_rtt(&mut self, flow: &mut Flow, shared: &mut Connection) {
+        self.decide(flow, shared, |s, flow, shared| {
+            s.controller.on_rtt(shared, s.slot, flow.now_us());
+        });
+    }
+
+    #[inline]
+    fn on_ack(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32) {
+        self.decide(flow, shared, |s, flow, shared| {
+            let ack = Ack {
+                now_us: flow.now_us(),
+                acked: u64::from(acked),
+                is_cwnd_limited: u64::from(flow.is_cwnd_limited),
+                max_packets_out: u64::from(flow.max_packets_out),
+            };
+            s.controller.on_ack(shared, s.slot, &ack);
+        });
+    }
+
+    fn on_interval(&mut self, flow: &mut Flow, shared: &mut Connection) {
+        self.decide(flow, shared, |s, flow, shared| {
+            s.controller.on_interval(shared, s.slot, flow.now_us());
+            if let Some(pilot) = &mut s.pilot {
+                pilot.attend(shared, s.slot);
+            }
+        });
     }
 }
 
@@ -145,7 +210,7 @@ impl Congestion {
     #[inline]
     pub fn owns_window(&self) -> bool {
         match self {
-            Congestion::Shared { controller, .. } => controller.kind == Kind::Rate,
+            Congestion::Shared(s) => s.controller.kind == Kind::Rate,
             Congestion::Cubic(_) => Cubic::OWNS_WINDOW,
             Congestion::Bbr(_) => Bbr::OWNS_WINDOW,
         }
@@ -157,21 +222,7 @@ impl Congestion {
 
     pub fn init(&mut self, flow: &mut Flow, shared: &mut Connection) {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                ..
-            } => {
-                shared.subflows[*slot] = mp_controllers::Subflow {
-                    owner: *slot as u64 + 1,
-                    mss: u64::from(flow.mss),
-                    ..Default::default()
-                };
-                store(flow, *queue_owd_us, shared, *slot);
-                controller.init(shared, *slot, flow.now_us());
-                load(flow, shared, *slot);
-            }
+            Congestion::Shared(s) => s.init(flow, shared),
             Congestion::Cubic(c) => c.init(flow),
             Congestion::Bbr(c) => c.init(flow),
         }
@@ -180,18 +231,8 @@ impl Congestion {
     #[inline]
     pub fn on_rtt(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32, sampled: bool) {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                ..
-            } => {
-                if sampled {
-                    store(flow, *queue_owd_us, shared, *slot);
-                    controller.on_rtt(shared, *slot, flow.now_us());
-                    load(flow, shared, *slot);
-                }
-            }
+            Congestion::Shared(s) if sampled => s.on_rtt(flow, shared),
+            Congestion::Shared(_) => {}
             Congestion::Cubic(c) => c.on_rtt(flow, acked, sampled),
             Congestion::Bbr(c) => c.on_rtt(flow, acked, sampled),
         }
@@ -200,22 +241,7 @@ impl Congestion {
     #[inline]
     pub fn on_ack(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32) {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                ..
-            } => {
-                store(flow, *queue_owd_us, shared, *slot);
-                let ack = Ack {
-                    now_us: flow.now_us(),
-                    acked: u64::from(acked),
-                    is_cwnd_limited: u64::from(flow.is_cwnd_limited),
-                    max_packets_out: u64::from(flow.max_packets_out),
-                };
-                controller.on_ack(shared, *slot, &ack);
-                load(flow, shared, *slot);
-            }
+            Congestion::Shared(s) => s.on_ack(flow, shared, acked),
             Congestion::Cubic(c) => c.on_ack(flow, acked),
             Congestion::Bbr(c) => c.on_ack(flow, acked),
         }
@@ -223,16 +249,11 @@ impl Congestion {
 
     pub fn on_loss(&mut self, flow: &mut Flow, shared: &mut Connection) -> u32 {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                ..
-            } => {
-                store(flow, *queue_owd_us, shared, *slot);
-                shared.subflows[*slot].prior_cwnd = u64::from(flow.cwnd);
-                let ssthresh = controller.on_loss(shared, *slot, flow.now_us());
-                ssthresh.min(u64::from(crate::congestion::INFINITE_SSTHRESH)) as u32
+            Congestion::Shared(s) => {
+                let ssthresh = s.ask(flow, shared, flow.cwnd, |c, shared| {
+                    c.on_loss(shared, s.slot, flow.now_us())
+                });
+                ssthresh.min(u64::from(INFINITE_SSTHRESH)) as u32
             }
             Congestion::Cubic(c) => c.on_loss(flow),
             Congestion::Bbr(c) => c.on_loss(flow),
@@ -241,15 +262,10 @@ impl Congestion {
 
     pub fn on_undo(&mut self, flow: &mut Flow, shared: &mut Connection) -> u32 {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                ..
-            } => {
-                store(flow, *queue_owd_us, shared, *slot);
-                shared.subflows[*slot].prior_cwnd = u64::from(flow.prior_cwnd);
-                let cwnd = controller.on_undo(shared, *slot);
+            Congestion::Shared(s) => {
+                let cwnd = s.ask(flow, shared, flow.prior_cwnd, |c, shared| {
+                    c.on_undo(shared, s.slot)
+                });
                 cwnd.clamp(1, u64::from(u32::MAX)) as u32
             }
             Congestion::Cubic(c) => c.on_undo(flow),
@@ -259,7 +275,7 @@ impl Congestion {
 
     pub fn on_state(&mut self, flow: &mut Flow, state: State) {
         match self {
-            Congestion::Shared { .. } => {}
+            Congestion::Shared(_) => {}
             Congestion::Cubic(c) => c.on_state(flow, state),
             Congestion::Bbr(c) => c.on_state(flow, state),
         }
@@ -268,17 +284,14 @@ impl Congestion {
     /// Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
     /// count in their coupling for good.
     pub fn on_timeout(&self, flow: &Flow, shared: &mut Connection) {
-        if let Congestion::Shared {
-            slot, queue_owd_us, ..
-        } = self
-        {
-            store(flow, *queue_owd_us, shared, *slot);
+        if let Congestion::Shared(s) = self {
+            s.store(flow, shared);
         }
     }
 
     pub fn on_event(&mut self, flow: &mut Flow, event: Event) {
         match self {
-            Congestion::Shared { .. } => {}
+            Congestion::Shared(_) => {}
             Congestion::Cubic(c) => c.on_event(flow, event),
             Congestion::Bbr(c) => c.on_event(flow, event),
         }
@@ -292,19 +305,7 @@ impl Congestion {
         sample: &RateSample,
     ) {
         match self {
-            Congestion::Shared {
-                controller,
-                slot,
-                queue_owd_us,
-                pilot,
-            } => {
-                store(flow, *queue_owd_us, shared, *slot);
-                controller.on_interval(shared, *slot, flow.now_us());
-                if let Some(pilot) = pilot {
-                    pilot.attend(shared, *slot);
-                }
-                load(flow, shared, *slot);
-            }
+            Congestion::Shared(s) => s.on_interval(flow, shared),
             Congestion::Cubic(c) => c.on_rate_sample(flow, sample),
             Congestion::Bbr(c) => c.on_rate_sample(flow, sample),
         }
@@ -312,9 +313,7 @@ impl Congestion {
 
     pub fn on_close(&mut self, flow: &mut Flow, shared: &mut Connection) {
         match self {
-            Congestion::Shared {
-                controller, slot, ..
-            } => controller.on_close(shared, *slot),
+            Congestion::Shared(s) => s.controller.on_close(shared, s.slot),
             Congestion::Cubic(c) => c.on_close(flow),
             Congestion::Bbr(c) => c.on_close(flow),
         }

@@ -29,6 +29,7 @@ mod rack;
 mod receiver;
 mod recovery;
 mod rtt;
+mod sample;
 mod sender;
 mod timer;
 mod transmit;

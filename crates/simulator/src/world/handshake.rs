@@ -252,14 +252,7 @@ impl World<'_> {
         let (join, download) = (s.join, s.download);
         if s.server == Phase::Established {
             if join {
-                self.send_control(
-                    index,
-                    false,
-                    Kind::Fourth,
-                    0,
-                    super::transfer::ACK_HEADER,
-                    0,
-                );
+                self.send_fourth(index);
             }
             return;
         }
@@ -267,20 +260,18 @@ impl World<'_> {
         s.server = Phase::Established;
         s.server_attempt.at = NEVER;
         if join {
-            self.send_control(
-                index,
-                false,
-                Kind::Fourth,
-                0,
-                super::transfer::ACK_HEADER,
-                0,
-            );
+            self.send_fourth(index);
         } else {
             self.announce(index);
         }
         if download {
             self.establish(index, rtt);
         }
+    }
+
+    fn send_fourth(&mut self, index: u32) {
+        let size = super::transfer::ACK_HEADER;
+        self.send_control(index, false, Kind::Fourth, 0, size, 0);
     }
 
     /// Data show that the other end is there.

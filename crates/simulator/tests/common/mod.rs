@@ -96,6 +96,22 @@ pub fn scenario(paths: Vec<Path>, duration: Duration) -> Scenario {
     }
 }
 
+/// Two subflows and one TCP (Reno) meet at a bottleneck, Mbit/s, behind two paths without limits of their own; 200 s.
+pub fn bottleneck(rate: u64, delay: Duration, queue: u64, access: Duration) -> Scenario {
+    let way = || path(0, access, 0, 0.0);
+    let mut s = scenario(vec![way(), way()], ms(200_000));
+    s.links
+        .insert("core".into(), path(mbit(rate), delay, queue, 0.0));
+    for p in s.paths.values_mut() {
+        p.link = Some("core".into());
+    }
+    let mut tcp = connection(&["a"]);
+    tcp.protocol = Protocol::Tcp;
+    tcp.controller = Some("reno".into());
+    s.connections.push(tcp);
+    s
+}
+
 pub fn variant(controller: &str) -> Variant {
     Variant {
         name: controller.into(),

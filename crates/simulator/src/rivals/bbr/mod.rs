@@ -17,14 +17,16 @@
 //! The starting phase of ProbeBw, random in Linux, comes from a generator seeded by the flow.
 
 mod aggregation;
+mod hooks;
 mod max_filter;
 mod policer;
+mod window;
 
 use aggregation::Aggregation;
 use max_filter::MaxFilter;
 use policer::{Policer, Verdict};
 
-use crate::congestion::{Control, Event, Flow, RateSample, State, INFINITE_SSTHRESH};
+use crate::congestion::{Flow, RateSample, State, INFINITE_SSTHRESH};
 
 /// Bandwidths are packets/µs · 2^24.
 const BW_SCALE: u32 = 24;
@@ -371,56 +373,6 @@ impl Bbr {
         };
     }
 
-    /// The window during recovery or on leaving it, and whether packet conservation alone rules.
-    fn recover_or_restore(&mut self, flow: &Flow, sample: &RateSample, acked: u64) -> (u64, bool) {
-        let conserved = u64::from(flow.in_flight()) + acked;
-        let mut cwnd = u64::from(flow.cwnd);
-        if sample.losses > 0 {
-            cwnd = cwnd.saturating_sub(u64::from(sample.losses)).max(1);
-        }
-        if flow.state == State::Recovery && self.previous_state != State::Recovery {
-            self.packet_conservation = true; // for one round
-            self.next_round_delivered = flow.delivered;
-            cwnd = conserved;
-        } else if self.previous_state >= State::Recovery && flow.state < State::Recovery {
-            self.packet_conservation = false;
-            cwnd = cwnd.max(self.prior_cwnd);
-        }
-        self.previous_state = flow.state;
-        if self.packet_conservation {
-            (cwnd.max(conserved), true)
-        } else {
-            (cwnd, false)
-        }
-    }
-
-    fn set_cwnd(&mut self, flow: &mut Flow, sample: &RateSample, bw: u64) {
-        let acked = u64::from(sample.acked_sacked);
-        let mut cwnd = u64::from(flow.cwnd);
-        if acked > 0 {
-            let conserving;
-            (cwnd, conserving) = self.recover_or_restore(flow, sample, acked);
-            if !conserving {
-                let aggregated = if self.full_bw_reached {
-                    self.aggregation.cwnd(bw)
-                } else {
-                    0
-                };
-                let target = self.quantize(flow, self.bdp(bw, self.cwnd_gain) + aggregated);
-                if self.full_bw_reached {
-                    cwnd = (cwnd + acked).min(target);
-                } else if cwnd < target || flow.delivered < INIT_CWND {
-                    cwnd += acked;
-                }
-                cwnd = cwnd.max(MIN_CWND);
-            }
-        }
-        if self.mode == Mode::ProbeRtt {
-            cwnd = cwnd.min(MIN_CWND);
-        }
-        flow.cwnd = cwnd.min(u64::from(u32::MAX)) as u32;
-    }
-
     fn sample_policer(&mut self, flow: &Flow, losses: u32, app_limited: bool) {
         let probing = self.mode == Mode::ProbeBw;
         match self
@@ -431,79 +383,5 @@ impl Bbr {
             Verdict::Policed => self.pacing_gain = UNIT,
             Verdict::Expired => self.enter_probe_bw(flow),
         }
-    }
-}
-
-impl Control for Bbr {
-    const OWNS_WINDOW: bool = true;
-
-    fn init(&mut self, flow: &mut Flow) {
-        // Flows that start at different times probe at different times.
-        *self = Bbr::new(self.seed ^ flow.now_ns);
-        flow.ssthresh = INFINITE_SSTHRESH;
-        flow.pacing = true;
-        self.min_rtt_us = if flow.min_rtt_us == u32::MAX {
-            u64::MAX
-        } else {
-            u64::from(flow.min_rtt_us)
-        };
-        self.min_rtt_at_us = flow.now_us();
-        self.next_round_delivered = flow.delivered;
-        self.aggregation.restart(flow.now_us());
-        self.pace_from_rtt(flow);
-        self.policer.reset(flow);
-        self.update_gains();
-    }
-
-    fn on_rtt(&mut self, _: &mut Flow, _: u32, _: bool) {}
-
-    fn on_ack(&mut self, _: &mut Flow, _: u32) {}
-
-    fn on_loss(&mut self, flow: &mut Flow) -> u32 {
-        self.save_cwnd(flow);
-        flow.ssthresh
-    }
-
-    fn on_undo(&mut self, flow: &mut Flow) -> u32 {
-        self.full_bw = 0;
-        self.full_bw_rounds = 0;
-        self.policer.reset(flow);
-        flow.cwnd
-    }
-
-    fn on_state(&mut self, flow: &mut Flow, state: State) {
-        if state == State::Loss {
-            self.previous_state = State::Loss;
-            self.full_bw = 0;
-            self.round_start = true; // a timeout ends a round
-            self.sample_policer(flow, 1, false);
-        }
-    }
-
-    fn on_event(&mut self, flow: &mut Flow, event: Event) {
-        if event != Event::TxStart || flow.app_limited == 0 {
-            return;
-        }
-        self.idle_restart = true;
-        self.aggregation.restart(flow.now_us());
-        match self.mode {
-            Mode::ProbeBw => self.pace(flow, self.estimate(), UNIT),
-            Mode::ProbeRtt => self.check_probe_rtt_done(flow),
-            _ => {}
-        }
-    }
-
-    fn on_rate_sample(&mut self, flow: &mut Flow, sample: &RateSample) {
-        self.update_bandwidth(flow, sample);
-        self.update_aggregation(flow, sample);
-        self.update_cycle(flow, sample);
-        self.check_full_pipe(sample);
-        self.check_drain(flow);
-        self.update_min_rtt(flow, sample);
-        self.update_gains();
-
-        let bw = self.estimate();
-        self.pace(flow, bw, self.pacing_gain);
-        self.set_cwnd(flow, sample, bw);
     }
 }
