@@ -2,6 +2,7 @@
 //!
 //! Links deliver in order and timers are lazy, so that each source has one next time and not one event a packet. The
 //! winner is found in O(1) and a change costs at most log₂(sources) comparisons, fewer where it does not reach the top.
+//! Links have a tournament of their own: there are few of them, and nearly all events are theirs.
 
 /// No event.
 pub const NEVER: u64 = u64::MAX;
@@ -20,17 +21,45 @@ fn time(key: Key) -> u64 {
     (key >> 32) as u64
 }
 
-#[derive(Debug, Clone)]
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actor {
+    Link(u32),
+    Other(u32),
+}
+
+/// Links, and all others: timers, connections, the calendar. At equal times links go first.
+#[derive(Debug, Clone, Default)]
 pub struct Agenda {
+    pub links: Tournament,
+    pub others: Tournament,
+}
+
+impl Agenda {
+    /// The earliest time and whose it is; [`NEVER`] where nobody has anything to do.
+    #[inline]
+    pub fn first(&self) -> (u64, Actor) {
+        let (link_time, link) = self.links.first();
+        let (other_time, other) = self.others.first();
+        if link_time <= other_time {
+            (link_time, Actor::Link(link))
+        } else {
+            (other_time, Actor::Other(other))
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Tournament {
     /// Heap-ordered winners; the leaves are the second half.
     nodes: Vec<Key>,
     base: usize,
     sources: u32,
 }
 
-impl Default for Agenda {
+impl Default for Tournament {
     fn default() -> Self {
-        Agenda {
+        Tournament {
             nodes: vec![Key::MAX; 2],
             base: 1,
             sources: 0,
@@ -38,7 +67,7 @@ impl Default for Agenda {
     }
 }
 
-impl Agenda {
+impl Tournament {
     /// A new source, with nothing to do yet.
     pub fn add(&mut self) -> u32 {
         let source = self.sources;
@@ -76,9 +105,8 @@ impl Agenda {
         time(self.nodes[self.base + source as usize])
     }
 
-    /// The earliest time and its source; [`NEVER`] where nobody has anything to do.
     #[inline]
-    pub fn first(&self) -> (u64, u32) {
+    fn first(&self) -> (u64, u32) {
         (time(self.nodes[1]), self.nodes[1] as u32)
     }
 }
@@ -91,7 +119,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_a_minimum(steps in prop::collection::vec((0u32..40, 0u64..50), 1..300)) {
-            let mut agenda = Agenda::default();
+            let mut agenda = Tournament::default();
             let mut times: Vec<u64> = Vec::new();
             for (source, time) in steps {
                 while times.len() <= source as usize {
@@ -104,5 +132,16 @@ mod tests {
                 prop_assert_eq!(agenda.first(), (*t, i as u32));
             }
         }
+    }
+
+    #[test]
+    fn a_link_goes_before_what_is_due_at_the_same_time() {
+        let mut agenda = Agenda::default();
+        let (link, other) = (agenda.links.add(), agenda.others.add());
+        assert_eq!(agenda.first().0, NEVER);
+        agenda.others.set(other, 7);
+        assert_eq!(agenda.first(), (7, Actor::Other(other)));
+        agenda.links.set(link, 7);
+        assert_eq!(agenda.first(), (7, Actor::Link(link)));
     }
 }

@@ -54,7 +54,7 @@ impl Sacks {
     }
 }
 
-/// All links, and the clock that drives them. A link's number is also its source in the agenda.
+/// All links, and the clock that drives them. A link's number is also its own in the agenda.
 #[derive(Debug, Default)]
 pub struct Network {
     pub now: u64,
@@ -68,10 +68,9 @@ pub struct Network {
 }
 
 impl Network {
-    /// Only before any other source joins the agenda.
     pub fn add(&mut self, link: Link) -> u32 {
         self.links.push(link);
-        self.agenda.add()
+        self.agenda.links.add()
     }
 
     #[inline]
@@ -82,8 +81,8 @@ impl Network {
         let link = &mut self.links[index as usize];
         if link.send(self.now, packet) {
             let next = link.next_event();
-            if next < self.agenda.at(index) {
-                self.agenda.set(index, next);
+            if next < self.agenda.links.at(index) {
+                self.agenda.links.set(index, next);
             }
         } else {
             self.sacks.take(packet.sack);
@@ -97,7 +96,7 @@ impl Network {
         let outcome = link.advance(self.now, packet);
         let onward = link.next;
         let next = link.next_event();
-        self.agenda.set(index, next);
+        self.agenda.links.set(index, next);
         match outcome {
             Outcome::Nothing => false,
             Outcome::Gone => {
@@ -117,6 +116,6 @@ impl Network {
     /// After a change to a link from outside.
     pub fn rearm(&mut self, index: u32) {
         let next = self.links[index as usize].next_event();
-        self.agenda.set(index, next);
+        self.agenda.links.set(index, next);
     }
 }

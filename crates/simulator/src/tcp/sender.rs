@@ -57,6 +57,8 @@ pub struct Sender {
     pub write_end: u64,
     /// Short segments that the cumulative ACK has not reached, and how many were delivered.
     pub(super) shorts: VecDeque<u64>,
+    /// The first of them at or above `snd_nxt`, unless `snd_nxt` has passed it; [`NEVER`]: none.
+    pub(super) next_short: u64,
     pub(super) shorts_delivered: u64,
 
     // Loss recovery.
@@ -134,6 +136,7 @@ impl Sender {
             timer: Timer::default(),
             write_end: 0,
             shorts: VecDeque::new(),
+            next_short: NEVER,
             shorts_delivered: 0,
             high_seq: 0,
             highest_sacked: 0,
@@ -218,6 +221,9 @@ impl Sender {
             if unsent && self.board.at(last).dseq() + 1 == from {
                 self.shorts.pop_back();
                 self.write_end = last;
+                if self.next_short == last {
+                    self.next_short = NEVER;
+                }
             }
         }
         for dseq in from..end {
@@ -225,6 +231,7 @@ impl Sender {
         }
         if whole && self.profile.short > 0 {
             self.shorts.push_back(self.write_end);
+            self.next_short = self.next_short.min(self.write_end);
             self.assign(end - 1);
             self.board.at_mut(self.write_end - 1).set(SHORT);
         }

@@ -3,6 +3,7 @@
 
 use super::board::{EVER_RETRANS, RETRANS, SHORT};
 use super::sender::{Cx, Sender};
+use crate::agenda::NEVER;
 use crate::congestion::{Event, State};
 use crate::network::{flag, Kind, Packet, NO_SACK};
 use crate::time::{MICROSECOND, MILLISECOND, SECOND};
@@ -13,18 +14,18 @@ const LARGEST_BUFFER: u32 = 65_343;
 impl Sender {
     /// How many of the segments to send next are in one packet buffer (`struct sk_buff`), up to `most`.
     #[inline]
-    pub(super) fn unbroken(&self, limit: u64, most: u32) -> u32 {
+    pub(super) fn unbroken(&mut self, limit: u64, most: u32) -> u32 {
         let from = self.flow.snd_nxt;
         let most = (limit - from).min(u64::from(most));
         if self.profile.plain {
             let size = u64::from((LARGEST_BUFFER / self.profile.mss).max(1));
             return most.min(size - from % size) as u32;
         }
-        if self.shorts.is_empty() {
-            return most as u32;
+        if self.next_short < from {
+            let at = self.shorts.partition_point(|&seq| seq < from);
+            self.next_short = self.shorts.get(at).copied().unwrap_or(NEVER);
         }
-        let cut = (0..most).find(|i| self.board.at(from + i).has(SHORT));
-        cut.map_or(most, |i| i.max(1)) as u32
+        most.min((self.next_short - from).max(1)) as u32
     }
 
     /// `tcp_tso_should_defer`: with room for less than a burst, rather wait for the next ACK, if one is soon to come.

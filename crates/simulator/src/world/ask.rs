@@ -3,6 +3,7 @@
 use mp_controllers::learned::{word, Record, FOLLOW};
 
 use super::World;
+use crate::agenda::Actor;
 use crate::mptcp::Plan;
 use crate::network::{Kind, Packet};
 use crate::tcp::Kindred;
@@ -47,23 +48,25 @@ impl World<'_> {
 
     /// Goes on until there is something to say, at most until `limit`, ns.
     pub(crate) fn until_asked(&mut self, serials: &mut Serials, limit: u64) -> Option<Stop> {
-        let links = self.net.links.len() as u32;
         let limit = limit.min(self.end);
         let mut packet = Packet::NONE;
         loop {
-            let (time, source) = self.net.agenda.first();
+            let (time, actor) = self.net.agenda.first();
             if time >= limit {
                 self.net.now = self.net.now.max(limit);
                 return None;
             }
             self.net.now = self.net.now.max(time);
-            if source >= links {
-                self.on_source(source - links);
-            } else if self.net.advance(source, &mut packet) {
-                self.receive(&packet);
-                if packet.kind == Kind::Ack {
-                    if let Some(stop) = self.look(packet.subflow, serials) {
-                        return Some(stop);
+            match actor {
+                Actor::Other(source) => self.on_source(source),
+                Actor::Link(link) => {
+                    if self.net.advance(link, &mut packet) {
+                        self.receive(&packet);
+                        if packet.kind == Kind::Ack {
+                            if let Some(stop) = self.look(packet.subflow, serials) {
+                                return Some(stop);
+                            }
+                        }
                     }
                 }
             }

@@ -84,7 +84,7 @@ impl<'a> World<'a> {
         let plans = plans(scenario, variant)?;
         let (learner_of, learners) =
             super::primary::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
-        let calendar_source = net.agenda.add();
+        let calendar_source = net.agenda.others.add();
         let mut world = World {
             scenario: held,
             net,
@@ -101,6 +101,7 @@ impl<'a> World<'a> {
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,
+            ids: 0,
             end: end_of(scenario),
             rng: Xoshiro256PlusPlus::seed_from_u64(stream(seed, u64::MAX - 1)),
             run: Run {
@@ -113,14 +114,18 @@ impl<'a> World<'a> {
             match connection.arrivals {
                 Some(_) => world.schedule(start, Todo::Arrival(i)),
                 None => {
-                    for k in 0..connection.count {
-                        // Hosts never start two connections at the very same time.
-                        let offset = if k == 0 && i == 0 {
+                    let same = |c: &&mp_scenario::Connection| c.start == connection.start;
+                    let others = scenario.connections.iter().filter(same);
+                    let first_alone = i == 0 && others.map(|c| c.count).sum::<u32>() == 1;
+                    for _ in 0..connection.count {
+                        // Hosts never start two connections at the very same time, nor always in the same order.
+                        let offset = if first_alone {
                             0
                         } else {
                             world.uniform(0, crate::time::MILLISECOND)
                         };
-                        world.schedule(start + offset, Todo::Start(i));
+                        let id = world.next_id();
+                        world.schedule(start + offset, Todo::Start(i, id));
                     }
                 }
             }
@@ -137,7 +142,7 @@ impl<'a> World<'a> {
 
     pub(super) fn new_source(&mut self, source: Source) -> u32 {
         self.sources.push(source);
-        self.net.agenda.add()
+        self.net.agenda.others.add()
     }
 }
 

@@ -13,8 +13,8 @@ use crate::time::{nanos, SECOND};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Todo {
-    /// One connection of a `[[connections]]` entry.
-    Start(usize),
+    /// One connection of a `[[connections]]` entry, and its number as a transfer.
+    Start(usize, u32),
     /// The next one of a Poisson process.
     Arrival(usize),
     /// An open-ended transfer ends.
@@ -57,14 +57,14 @@ impl World<'_> {
 
     fn rearm_calendar(&mut self) {
         let at = self.calendar.peek().map_or(u64::MAX, |e| e.at);
-        self.net.agenda.set(self.calendar_source, at);
+        self.net.agenda.others.set(self.calendar_source, at);
     }
 
     pub(super) fn on_calendar(&mut self) {
         if let Some(entry) = self.calendar.pop() {
             self.rearm_calendar();
             match entry.todo {
-                Todo::Start(plan) => self.start(plan),
+                Todo::Start(plan, id) => self.start(plan, id),
                 Todo::Arrival(plan) => self.arrive(plan),
                 Todo::Stop(connection) => self.stop(connection),
                 Todo::Change(event) => self.change(event),
@@ -87,7 +87,8 @@ impl World<'_> {
         let entry = &self.scenario.connections[plan];
         let (rate, most) = (entry.arrivals.unwrap_or(0.0), entry.count);
         if self.live[plan] < most {
-            self.start(plan);
+            let id = self.next_id();
+            self.start(plan, id);
         }
         if rate > 0.0 {
             // libm: the same logarithm on every machine.
@@ -100,13 +101,19 @@ impl World<'_> {
         }
     }
 
-    fn start(&mut self, plan: usize) {
+    /// The number of a transfer.
+    pub(super) fn next_id(&mut self) -> u32 {
+        self.ids += 1;
+        self.ids - 1
+    }
+
+    fn start(&mut self, plan: usize, id: u32) {
         let index = self.connections.len() as u32;
         let source = self.new_source(Source::Connection(index));
         let now = self.net.now;
-        let primary = self.choose_primary(plan, index);
+        let primary = self.choose_primary(plan, id);
         let plan_of = &self.plans[plan];
-        let connection = Connection::new(plan_of, plan, index, source, now, primary);
+        let connection = Connection::new(plan_of, plan, id, source, now, primary);
         self.connections.push(connection);
         let paths = &self.plans[plan].paths;
         for (own, path) in paths.iter().enumerate() {

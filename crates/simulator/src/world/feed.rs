@@ -52,6 +52,7 @@ impl World<'_> {
                 let connection = &mut self.connections[index as usize];
                 let mut cx = cx(&mut self.net, connection);
                 self.subflows[i as usize].sender.push(&mut cx);
+                self.arm(i);
             }
             return;
         }

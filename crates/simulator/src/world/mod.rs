@@ -19,6 +19,7 @@ use mp_record::Run;
 use mp_scenario::Scenario;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::agenda::Actor;
 use crate::mptcp::{Connection, Plan, Subflow};
 use crate::network::{Kind, Network, Packet};
 use crate::observe::Observer;
@@ -54,7 +55,7 @@ impl std::ops::Deref for Held<'_> {
 pub struct World<'a> {
     scenario: Held<'a>,
     pub(crate) net: Network,
-    /// By source number, less the number of links.
+    /// By their numbers in the agenda.
     sources: Vec<Source>,
     plans: Vec<Plan>,
     connections: Vec<Connection>,
@@ -71,6 +72,8 @@ pub struct World<'a> {
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,
+    /// Numbers of transfers given so far: in the order of the scenario, which need not be that of starting.
+    ids: u32,
     /// Transfers of each plan that are under way.
     live: Vec<u32>,
     end: u64,
@@ -84,23 +87,23 @@ impl World<'_> {
         mut observer: Option<&mut dyn Observer>,
     ) -> Result<(Run, u64), Error> {
         self.net.tap = observer.is_some().then(Vec::new);
-        let links = self.net.links.len() as u32;
         let mut packet = Packet::NONE;
         loop {
-            let (time, source) = self.net.agenda.first();
+            let (time, actor) = self.net.agenda.first();
             if time >= self.end {
                 break;
             }
             self.net.now = self.net.now.max(time);
-            if source < links {
-                if self.net.advance(source, &mut packet) {
-                    if let Some(observer) = observer.as_deref_mut() {
-                        self.show_arrival(&packet, observer);
+            match actor {
+                Actor::Link(link) => {
+                    if self.net.advance(link, &mut packet) {
+                        if let Some(observer) = observer.as_deref_mut() {
+                            self.show_arrival(&packet, observer);
+                        }
+                        self.receive(&packet);
                     }
-                    self.receive(&packet);
                 }
-            } else {
-                self.on_source(source - links);
+                Actor::Other(source) => self.on_source(source),
             }
             if let Some(observer) = observer.as_deref_mut() {
                 self.show_departures(observer);
@@ -133,8 +136,18 @@ impl World<'_> {
     fn on_subflow_timer(&mut self, index: u32) {
         let now = self.net.now;
         let subflow = &mut self.subflows[index as usize];
+        let deadline = subflow.deadline();
+        if deadline > now {
+            // It has moved since it was set.
+            subflow.scheduled = deadline.max(now + MICROSECOND);
+            self.net
+                .agenda
+                .others
+                .set(subflow.source, subflow.scheduled);
+            return;
+        }
         subflow.scheduled = u64::MAX;
-        self.net.agenda.set(subflow.source, u64::MAX);
+        self.net.agenda.others.set(subflow.source, u64::MAX);
         if subflow.sender.deadline() <= now {
             let connection = &mut self.connections[subflow.connection as usize];
             let mut cx = cx(&mut self.net, connection);
@@ -157,13 +170,19 @@ impl World<'_> {
     /// Sets a subflow's time in the agenda where it has become earlier. (Later ones are seen when it fires.)
     #[inline]
     fn arm(&mut self, index: u32) {
+        let at = self.subflows[index as usize].deadline();
+        self.arm_at(index, at);
+    }
+
+    /// The same where one deadline alone has changed, to `at`.
+    #[inline]
+    fn arm_at(&mut self, index: u32, at: u64) {
         let subflow = &mut self.subflows[index as usize];
-        let at = subflow.deadline();
         if at < subflow.scheduled {
             // Whatever goes wrong, time goes on.
             let at = at.max(self.net.now + MICROSECOND);
             subflow.scheduled = at;
-            self.net.agenda.set(subflow.source, at);
+            self.net.agenda.others.set(subflow.source, at);
         }
     }
 
@@ -174,14 +193,14 @@ impl World<'_> {
         if at < connection.scheduled {
             let at = at.max(self.net.now + MICROSECOND);
             connection.scheduled = at;
-            self.net.agenda.set(connection.source, at);
+            self.net.agenda.others.set(connection.source, at);
         }
     }
 
     fn on_connection_timer(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         connection.scheduled = u64::MAX;
-        self.net.agenda.set(connection.source, u64::MAX);
+        self.net.agenda.others.set(connection.source, u64::MAX);
         let now = self.net.now;
         if connection.retransmit_at <= now {
             self.on_data_timeout(index);

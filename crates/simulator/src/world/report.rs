@@ -75,6 +75,7 @@ impl World<'_> {
                 path_bytes,
             });
         }
+        self.run.transfers.sort_by_key(|t| t.id);
         self.run
     }
 }

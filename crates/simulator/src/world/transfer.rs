@@ -36,6 +36,7 @@ impl World<'_> {
         let receiving = if s.download { s.client } else { s.server };
         if receiving != Phase::Established {
             self.confirm_by_data(index);
+            self.arm(index);
         }
         let end = packet.seq + u64::from(packet.count);
         if self.subflows[index as usize]
@@ -71,7 +72,9 @@ impl World<'_> {
             reply
         };
         let blocked = connection.reassembly.held > 0;
-        if connection.multipath {
+        if connection.multipath && s.receiver.rcv_nxt == before + 1 && packet.count == 1 {
+            connection.reassembly.receive(packet.dseq);
+        } else if connection.multipath {
             for seq in before..s.receiver.rcv_nxt {
                 connection.reassembly.receive(s.sender.board.at(seq).dseq());
             }
@@ -109,7 +112,8 @@ impl World<'_> {
             self.complete(owner);
             return;
         }
-        self.arm(index);
+        let at = self.subflows[index as usize].receiver.deadline();
+        self.arm_at(index, at);
     }
 
     /// The application has read what one subflow's data had held back of the others' (`mptcp_cleanup_rbuf`).
