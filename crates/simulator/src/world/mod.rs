@@ -251,3 +251,31 @@ fn cx<'a>(net: &'a mut Network, connection: &'a mut Connection) -> Cx<'a> {
 fn end_of(scenario: &Scenario) -> u64 {
     nanos(scenario.duration)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_that_nobody_would_wake_is_an_error_that_names_it() {
+        let text =
+            "[paths.a]\nrate = \"10Mbit\"\ndelay = \"10ms\"\n[[connections]]\nname = \"film\"\n";
+        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let folder = std::path::Path::new("");
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("idle.toml", text, folder, &none, &overrides);
+        let scenario = read.expect("a scenario").cells.remove(0).scenario;
+        let mut world = World::build(&scenario, &scenario.variants[0], 1).expect("a world");
+        world.until_asked(&mut ask::Serials::default(), crate::time::SECOND);
+        assert_eq!(world.check_idle(), Ok(()));
+        // The fault: all that is under way and every timer are forgotten.
+        world.connections[0].scheduled = u64::MAX;
+        for s in &mut world.subflows {
+            s.scheduled = u64::MAX;
+            s.sender.flow.snd_una = s.sender.flow.snd_nxt;
+        }
+        let error = world.check_idle().expect_err("it would wait for ever");
+        assert!(matches!(&error, Error::Idle { connection, .. } if connection == "film"));
+        assert!(error.to_string().contains("\"film\""), "{error}");
+    }
+}
