@@ -203,3 +203,42 @@ fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
     assert!(!of_dead.iter().any(live), "{:?}", files());
     hosts.down();
 }
+
+#[test]
+fn ten_thousand_connections_are_watched_within_the_memory_that_the_unit_file_allows() {
+    const CONNECTIONS: usize = 10_000;
+    let Some(mut hosts) = Hosts::new("1gbit") else {
+        return;
+    };
+    hosts.up("", &[]);
+    let _listener = hosts.queue(5001, CONNECTIONS);
+    let _connections = hosts.connect(5001, CONNECTIONS);
+    until("it has seen them all", || {
+        hosts.status()["connections"] == CONNECTIONS
+    });
+    until("each has a subflow on either link", || {
+        LINKS
+            .iter()
+            .all(|l| hosts.interface(l)["subflows"] == CONNECTIONS)
+    });
+    fs::write(
+        hosts.path("daemon.toml"),
+        "interfaces.lte.rule = \"metered\"\n",
+    )
+    .unwrap();
+    hosts.signal("HUP");
+    until("one link is spared by all", || {
+        let status = hosts.status();
+        let of_lte = |s: &&serde_json::Value| s["interface"] == "lte";
+        let mut subflows = status["subflows"].as_array().unwrap().iter().filter(of_lte);
+        subflows.all(|s| s["backup"] == true)
+    });
+    let memory = fs::read_to_string(format!("/proc/{}/status", hosts.pid())).unwrap();
+    let most = memory.lines().find(|l| l.starts_with("VmHWM")).unwrap();
+    let kib: u64 = most
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap();
+    assert!(kib < 128 << 10, "{most}");
+}

@@ -1,7 +1,7 @@
 //! A device with two links and a server behind them, each in a network namespace, and a daemon on the device.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -245,6 +245,13 @@ impl Hosts {
         let namespace = self.server.file();
         let listener = inside(namespace.as_fd(), || mptcp_listener(port, 4096)).unwrap();
         Service::start(listener, serve)
+    }
+
+    /// Where so many connections stand without anybody taking them: a process may not have as many files open.
+    pub fn queue(&self, port: u16, length: usize) -> TcpListener {
+        self.server(&format!("echo {length} > /proc/sys/net/core/somaxconn"));
+        let namespace = self.server.file();
+        inside(namespace.as_fd(), || mptcp_listener(port, length)).unwrap()
     }
 
     /// So many connections over which a byte has gone: only then may further subflows join.
