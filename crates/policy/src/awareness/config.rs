@@ -23,6 +23,8 @@ pub struct Loss {
     pub long_rtt_us: u32,
     /// Bound from which loss alone is enough where the controller couples the windows.
     pub coupled: f64,
+    /// Bound from which a path that has come back is parked again without a rest.
+    pub heavy: f64,
     /// A loss while the RTT is above this many times its minimum is put down to a full queue, not to the path.
     pub queue: f64,
 }
@@ -30,14 +32,18 @@ pub struct Loss {
 /// A slow path that holds up the whole stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contribution {
-    /// Share of time in which the receive window alone kept the sender waiting, from which a path is suspected.
+    /// Share of time in which the receive window alone kept the sender waiting, from which the stream counts as held up.
     pub held: f64,
+    /// The stream has to fall behind by so much because it is held up before a path is suspected, s …
+    pub held_up_s: f64,
+    /// … and by so much before one is left out on trial that could add more than `little`.
+    pub trial_s: f64,
+    /// A path that could carry less than this share of what the others would is not worth a trial.
+    pub little: f64,
     /// Only a path of at least this many times the lowest RTT can be the culprit.
     pub rtt_ratio: f64,
     /// How long such a path is parked.
     pub parking: Backoff,
-    /// No trial before the stream has been slower than the best path alone for this long, µs: buffers grow first.
-    pub patience_us: u64,
     /// A trial without the path lasts this long, after what is under way on it has arrived, µs.
     pub trial_us: u64,
 }
@@ -73,12 +79,13 @@ pub struct Config {
     pub contribution: Option<Contribution>,
     /// A path that delivers this share of the stream, or more, is not left out on trial.
     pub keep_share: f64,
-    /// Goodput below this share of what one path alone would carry is a reason to leave another one out.
+    /// Goodput below this share of what the best path alone would carry makes the stream fall behind.
     pub slower: f64,
+    /// The stream has to fall behind what the best path alone would have delivered by so much before a lossy path is
+    /// parked, s.
+    pub behind_s: f64,
     /// A path stays as it is for at least this long after a change, µs.
     pub dwell_us: u64,
-    /// The goodput has to be that low for this long before it counts, µs: slow start and a single loss are soon over.
-    pub settle_us: u64,
     /// A subflow that sends and has nothing delivered for this many RTTs, and at least `stall_us`, is stalled.
     pub stall_rtts: u64,
     pub stall_us: u64,
@@ -91,6 +98,12 @@ pub struct Config {
     /// A stalled subflow is given up after this long: its own retransmissions come ever more rarely, up to two minutes
     /// apart, and would find out late that the path is back. µs
     pub give_up_us: u64,
+    /// A subflow is replaced if the receive window alone keeps the sender waiting for this share of the time after its path
+    /// has been parked for so long, µs: what waits on it holds up the stream.
+    pub relief_us: u64,
+    pub relief_held: f64,
+    /// Or if less than this share of what arrives on the paths reaches the application.
+    pub relief_flow: f64,
     /// Instead a new one is tried on its path once in this time, µs: a SYN each, about 40 bytes/s.
     pub retry_us: u64,
 }
@@ -104,9 +117,9 @@ impl Config {
             rtt: None,
             contribution: None,
             keep_share: 0.4,
-            slower: 0.9,
+            slower: 0.95,
+            behind_s: 0.8,
             dwell_us: 1_000_000,
-            settle_us: 3_000_000,
             stall_rtts: 4,
             stall_us: 500_000,
             parking: Backoff {
@@ -121,6 +134,9 @@ impl Config {
                 most_us: 60_000_000,
             },
             give_up_us: 2_000_000,
+            relief_us: 200_000,
+            relief_held: 0.6,
+            relief_flow: 0.3,
             retry_us: 1_500_000,
         }
     }
@@ -142,17 +158,20 @@ impl Config {
                 },
                 long_rtt_us: 40_000,
                 coupled: 0.003,
+                heavy: 0.01,
                 queue: 1.5,
             }),
             contribution: Some(Contribution {
                 held: 0.1,
+                held_up_s: 0.3,
+                trial_s: 0.8,
+                little: 0.15,
                 rtt_ratio: 2.0,
                 parking: Backoff {
                     first_us: 60_000_000,
                     factor: 2,
                     most_us: 240_000_000,
                 },
-                patience_us: 8_000_000,
                 trial_us: 2_000_000,
             }),
             ..Config::base()

@@ -14,12 +14,19 @@ pub(super) fn weight(elapsed_us: f64) -> f64 {
     elapsed_us / (elapsed_us + SMOOTHING_US)
 }
 
+/// Over a fifth of a second.
+pub(super) fn brief_weight(elapsed_us: f64) -> f64 {
+    elapsed_us / (elapsed_us + PEAK_SMOOTHING_US)
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parked {
     pub reason: Reason,
     since_us: u64,
     /// When it is tried again.
     until_us: u64,
+    /// Its subflow is a new one, that never carried data.
+    relieved: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -38,8 +45,8 @@ pub(super) struct Judge {
     event_open: bool,
     /// Payload of a packet, bytes.
     packet: f64,
-    /// Delivery over about a fifth of a second, and its maxima in this and in the previous half of the memory.
-    recent: f64,
+    /// Delivery over about a fifth of a second, bytes/s, and its maxima in this and in the previous half of the memory.
+    pub recent: f64,
     peaks: [f64; 2],
     peaks_us: u64,
     last: Option<Stats>,
@@ -68,7 +75,7 @@ impl Judge {
         self.progressed = false;
         let Some(&stats) = stats else {
             self.last = None;
-            self.rate = 0.0;
+            (self.rate, self.recent) = (0.0, 0.0);
             return;
         };
         // A first look, or another subflow: nothing to compare with.
@@ -120,7 +127,7 @@ impl Judge {
     }
 
     fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
-        self.recent += elapsed / (elapsed + PEAK_SMOOTHING_US) * (rate - self.recent);
+        self.recent += brief_weight(elapsed) * (rate - self.recent);
         if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
             self.peaks = [0.0, self.peaks[0]];
             self.peaks_us = now_us;
@@ -129,7 +136,7 @@ impl Judge {
     }
 
     /// What the path alone would carry, bytes/s: what it was once seen to carry, or what its loss leaves to a
-    /// Reno-like controller if that is less (Mathis et al. 1997):
+    /// Reno-like controller if that is less (Mathis et al. 1997), but no less than it carries now:
     ///
     /// ```text
     /// MSS / RTT · √(3 / 2p)
@@ -140,7 +147,8 @@ impl Judge {
             return seen;
         }
         let rtt = f64::from(self.srtt_us) / 1e6;
-        seen.min(self.packet / rtt * (1.5 / self.window.share()).sqrt())
+        let reno = self.packet / rtt * (1.5 / self.window.share()).sqrt();
+        seen.min(reno.max(self.rate))
     }
 
     /// Lower bound of the loss events per packet.
@@ -231,8 +239,9 @@ impl Judge {
             (class.park, rule.events)
         };
         let loss = self.loss();
-        // While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
-        let judged = self.rested(now_us, config) && self.unanswered == 0;
+        // One that came back and loses heavily again has had its chance. While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
+        let heavy = self.was_parked() && loss > rule.heavy;
+        let judged = (heavy || self.rested(now_us, config)) && self.unanswered == 0;
         (judged && self.window.lost() >= events && loss > threshold).then_some(loss)
     }
 
@@ -252,6 +261,7 @@ impl Judge {
             reason,
             since_us: now_us,
             until_us,
+            relieved: false,
         });
         (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
@@ -274,6 +284,16 @@ impl Judge {
         }
         self.acquittals += 1;
         self.acquitted_us = now_us;
+    }
+
+    /// Once, when what waits on a parked path has had time to arrive.
+    pub fn relief_due(&mut self, now_us: u64, config: &Config) -> bool {
+        let Some(parked) = &mut self.parked else {
+            return false;
+        };
+        let due = !parked.relieved && now_us >= parked.since_us + config.relief_us;
+        parked.relieved |= due;
+        due
     }
 
     /// Stalled for so long that a new subflow is the better probe.

@@ -3,7 +3,9 @@
 //!
 //! MPTCP-LA judges loss, MPTCP-MA signal strength. Both also see a subflow that has stalled and an interface's rule;
 //! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out on trial, and stays out
-//! if the goodput without it is no lower.
+//! if the goodput without it is no lower. How long it looks on is no matter of time, but of how far the stream has fallen
+//! behind what the best path alone would have delivered; a parked path that still holds up the stream gets a new
+//! subflow, so that what waits on the old one goes elsewhere.
 //!
 //! A path in backup is *parked*. One that carries no data cannot clear itself, so parking ends by time, longer at each
 //! repetition ([`Config::parking`]); a stalled one returns as soon as something gets through, one with a bad signal when
@@ -13,14 +15,16 @@
 mod config;
 mod judge;
 mod loss;
+mod revival;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use config::{Backoff, Config, Contribution, Loss, Threshold};
 pub use loss::lower_bound;
 
 use crate::path_manager::{Action, Event, Manage, Rule, State, View};
-use judge::{Judge, Parked};
+use judge::Judge;
 
 /// Why a path is in backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +47,17 @@ pub struct Awareness {
     /// Connection: bytes/s and share of time held, smoothed over about a second.
     goodput: f64,
     held: f64,
+    /// The same over a fifth of a second.
+    goodput_recent: f64,
+    held_recent: f64,
     last: Option<Last>,
     trial: Option<Trial>,
-    /// Since when the goodput has been below what the best path alone would carry.
-    slower_since_us: Option<u64>,
+    /// Since the look before: seconds, bytes/s.
+    step: Option<(f64, f64)>,
+    /// Seconds' worth of the best path that the stream lacks of what that one alone would have delivered; and of that,
+    /// what it lacks because it is held up.
+    behind: f64,
+    held_up: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,9 +82,13 @@ impl Awareness {
             paths: Vec::new(),
             goodput: 0.0,
             held: 0.0,
+            goodput_recent: 0.0,
+            held_recent: 0.0,
             last: None,
             trial: None,
-            slower_since_us: None,
+            step: None,
+            behind: 0.0,
+            held_up: 0.0,
         }
     }
 
@@ -119,6 +134,7 @@ impl Awareness {
             bytes: view.bytes,
             held_us: view.held_us,
         });
+        self.step = None;
         let Some(last) = last.filter(|l| l.now_us < view.now_us) else {
             return;
         };
@@ -128,6 +144,10 @@ impl Awareness {
         self.goodput += weight * (rate - self.goodput);
         let held = (view.held_us.saturating_sub(last.held_us) as f64 / elapsed).min(1.0);
         self.held += weight * (held - self.held);
+        let brief = judge::brief_weight(elapsed);
+        self.goodput_recent += brief * (rate - self.goodput_recent);
+        self.held_recent += brief * (held - self.held_recent);
+        self.step = Some((elapsed / 1e6, rate));
         for (path, judge) in self.paths.iter_mut().enumerate() {
             let slot = view
                 .subflows
@@ -181,160 +201,6 @@ impl Awareness {
             .collect()
     }
 
-    fn judge(&mut self, view: &View<'_>) {
-        let now = view.now_us;
-        for (path, judge) in self.paths.iter_mut().enumerate() {
-            judge.settle(now, view.paths[path].signal_dbm, &self.config);
-        }
-        self.end_trial(now);
-        let normal = self.choose(view);
-        if normal.len() < 2 {
-            self.slower_since_us = None;
-            return;
-        }
-        let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
-        let best = normal
-            .iter()
-            .map(|&p| self.paths[p].potential())
-            .fold(0.0, f64::max);
-        let slower = self.goodput < self.config.slower * best;
-        self.slower_since_us = slower.then(|| self.slower_since_us.unwrap_or(now));
-        let grounds = |p: usize| {
-            let judge = &self.paths[p];
-            judge
-                .grounds(now, view.paths[p].signal_dbm, &self.config)
-                .or_else(|| {
-                    let loss = judge.lossy(now, &self.config)?;
-                    self.harms(p, loss, &normal, view)
-                        .then_some((Reason::Loss, 1.0 + loss))
-                })
-        };
-        // One at a time: what the worst one does to the others goes with it.
-        let worst = normal
-            .iter()
-            .filter_map(|&p| {
-                grounds(p).map(|(reason, weight)| {
-                    (view.paths[p].rule != Rule::Preferred, weight, p, reason)
-                })
-            })
-            .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
-        if let Some((_, _, path, reason)) = worst {
-            self.paths[path].park(reason, now, &self.config.parking);
-        } else if self.trial.is_none() {
-            self.judge_contribution(&normal, view, total);
-        }
-    }
-
-    /// Whether a lossy path is better left out: another one alone is better than it, and
-    ///
-    /// - the other one alone would do better than all together have done for a while, or
-    /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one.
-    fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
-        let others = normal
-            .iter()
-            .filter(|&&p| p != path)
-            .map(|&p| self.paths[p].potential());
-        let other = others.fold(0.0, f64::max);
-
-        let grace = if self.paths[path].was_parked() {
-            self.config.dwell_us
-        } else {
-            self.config.settle_us
-        };
-        let slower = self.slower_for(view.now_us) >= grace;
-        let coupled = view.coupled && self.config.loss.is_some_and(|rule| loss > rule.coupled);
-        self.paths[path].potential() < other && (slower || coupled)
-    }
-
-    fn slower_for(&self, now_us: u64) -> u64 {
-        self.slower_since_us.map_or(0, |since| now_us - since)
-    }
-
-    /// A slow path that holds up the stream. While its packets are under way the others fill the receive buffer with what
-    /// comes after them, so that together they carry no more than
-    ///
-    /// ```text
-    /// receive buffer / RTT of the slow path
-    /// ```
-    ///
-    /// Where that is below what the others carry alone, however far the buffer grows, the path is parked. Else it is left
-    /// out on trial, if the stream is slower than the best path alone for longer than a buffer takes to grow.
-    fn judge_contribution(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
-        let Some(rule) = self.config.contribution.filter(|c| self.held >= c.held) else {
-            return;
-        };
-        let now = view.now_us;
-        let rtt = |p: usize| f64::from(self.paths[p].srtt_us);
-        let slowest = normal
-            .iter()
-            .copied()
-            .max_by(|&a, &b| rtt(a).total_cmp(&rtt(b)))
-            .expect("two at least");
-        let others = || normal.iter().copied().filter(|&p| p != slowest);
-        let fastest = others().map(rtt).fold(f64::MAX, f64::min);
-        let best = others()
-            .map(|p| self.paths[p].potential())
-            .fold(0.0, f64::max);
-        let suspect = view.paths[slowest].rule != Rule::Preferred
-            && fastest > 0.0
-            && rtt(slowest) >= rule.rtt_ratio * fastest
-            && self.paths[slowest].rate < self.config.keep_share * total
-            && self.slower_for(now) >= self.config.dwell_us
-            && self.paths[slowest].may_be_tried(now, &self.config);
-        if !suspect {
-            return;
-        }
-        let blocked = best * rtt(slowest) / 1e6 > view.window_limit as f64;
-        if blocked {
-            self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
-        } else if self.slower_for(now) >= rule.patience_us {
-            self.trial = Some(Trial {
-                path: slowest,
-                goodput_before: self.goodput,
-                // What is under way on the path holds up the stream until it has arrived.
-                ends_us: now + rtt(slowest) as u64 * 3 / 2 + rule.trial_us,
-            });
-            self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
-        }
-    }
-
-    /// Without the path the stream was slower: it comes back, and is left in peace for longer each time.
-    fn end_trial(&mut self, now: u64) {
-        let Some(trial) = self.trial.filter(|t| now >= t.ends_us) else {
-            return;
-        };
-        self.trial = None;
-        let judge = &mut self.paths[trial.path];
-        let still = judge
-            .parked
-            .is_some_and(|Parked { reason, .. }| reason == Reason::Contribution);
-        if still && self.goodput < trial.goodput_before {
-            judge.acquit(now);
-        }
-    }
-
-    /// A path that has died is tried with new subflows, one at a time.
-    fn revive(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
-        for (slot, s) in view.subflows.iter().enumerate() {
-            let judge = &self.paths[s.path];
-            let over = match s.state {
-                State::Established => judge.given_up(view.now_us, &self.config),
-                State::Opening => judge.overdue(view.now_us, &self.config),
-                State::Closed => false,
-            };
-            let path = &view.paths[s.path];
-            if over && path.up && path.rule != Rule::Untrusted {
-                let backup = path.rule == Rule::Metered || judge.parked.is_some();
-                actions.push(Action::Close { slot });
-                actions.push(Action::Open {
-                    path: s.path,
-                    backup,
-                });
-                self.paths[s.path].opening(view.now_us);
-            }
-        }
-    }
-
     fn apply(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
         let normal = self.choose(view);
         // First the promotions: never a moment without a normal subflow.
@@ -386,6 +252,7 @@ impl Manage for Awareness {
         if event == Event::Timer || event == Event::Established {
             self.measure(view);
             self.judge(view);
+            self.relieve(view, actions);
             self.revive(view, actions);
             for path in 0..view.paths.len() {
                 if self.paths[path].reopen_due(view.now_us) {

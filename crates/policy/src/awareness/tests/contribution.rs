@@ -32,11 +32,11 @@ fn a_path_that_the_receive_buffer_cannot_afford_is_parked() {
 
 #[test]
 fn a_path_that_holds_up_the_stream_is_left_out_on_trial() {
-    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
     w.run(3.0);
-    obstructive(&mut w, 5.0, 700, 1_000); // 700 + 100 against 1,000 alone
-    assert_eq!(w.normal(), [0, 1], "buffers take time to grow");
-    obstructive(&mut w, 25.0, 700, 1_000);
+    obstructive(&mut w, 5.0, 650, 1_000); // 650 + 200 against 1,000 alone
+    assert_eq!(w.normal(), [0, 1], "it is not far behind yet");
+    obstructive(&mut w, 25.0, 650, 1_000);
     assert_eq!(w.normal(), [0]);
 }
 
@@ -60,5 +60,15 @@ fn a_slow_path_that_holds_up_nobody_is_kept() {
     w.window_limit = 1_000_000;
     w.run(3.0);
     obstructive(&mut w, 60.0, 950, 1_000); // 950 + 100: a gain
+    assert_eq!(w.changes, []);
+}
+
+/// What an application does not send, nothing holds up.
+#[test]
+fn an_application_with_little_to_send_blames_no_path() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.run(3.0);
+    (w.models[0].rate, w.models[1].rate) = (100, 20);
+    w.run(60.0);
     assert_eq!(w.changes, []);
 }

@@ -1,6 +1,7 @@
 mod contribution;
 mod loss;
 mod paths;
+mod relief;
 
 use proptest::prelude::*;
 

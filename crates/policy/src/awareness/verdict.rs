@@ -1,0 +1,155 @@
+//! Whether a path does more harm than good.
+
+use super::judge::Parked;
+use super::{Awareness, Contribution, Reason, Trial};
+use crate::path_manager::{Rule, View};
+
+impl Awareness {
+    pub(super) fn judge(&mut self, view: &View<'_>) {
+        let now = view.now_us;
+        for (path, judge) in self.paths.iter_mut().enumerate() {
+            judge.settle(now, view.paths[path].signal_dbm, &self.config);
+        }
+        self.end_trial(now);
+        let normal = self.choose(view);
+        if normal.len() < 2 {
+            (self.behind, self.held_up) = (0.0, 0.0);
+            return;
+        }
+        let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
+        let best = normal
+            .iter()
+            .map(|&p| self.paths[p].potential())
+            .fold(0.0, f64::max);
+        let arriving = normal.iter().map(|&p| self.paths[p].recent).sum();
+        self.fall_behind(best, arriving);
+        let grounds = |p: usize| {
+            let judge = &self.paths[p];
+            judge
+                .grounds(now, view.paths[p].signal_dbm, &self.config)
+                .or_else(|| {
+                    let loss = judge.lossy(now, &self.config)?;
+                    self.harms(p, loss, &normal, view)
+                        .then_some((Reason::Loss, 1.0 + loss))
+                })
+        };
+        // One at a time: what the worst one does to the others goes with it.
+        let worst = normal
+            .iter()
+            .filter_map(|&p| {
+                grounds(p).map(|(reason, weight)| {
+                    (view.paths[p].rule != Rule::Preferred, weight, p, reason)
+                })
+            })
+            .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
+        if let Some((_, _, path, reason)) = worst {
+            self.paths[path].park(reason, now, &self.config.parking);
+            (self.behind, self.held_up) = (0.0, 0.0);
+        } else if self.trial.is_none() {
+            self.judge_contribution(&normal, view, total);
+        }
+    }
+
+    /// Whether a lossy path is better left out: another one alone is better than it, and
+    ///
+    /// - the stream has fallen behind what the best path alone would have delivered, or
+    /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one.
+    fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
+        let others = normal
+            .iter()
+            .filter(|&&p| p != path)
+            .map(|&p| self.paths[p].potential());
+        let other = others.fold(0.0, f64::max);
+
+        let potential = self.paths[path].potential();
+        let slower = self.behind >= self.config.behind_s;
+        let coupled = view.coupled && self.config.loss.is_some_and(|rule| loss > rule.coupled);
+        potential < other && (slower || coupled)
+    }
+
+    /// Keeps the accounts of what the stream lacks of what the best path alone would have delivered, and of what of that
+    /// it lacks because it is held up: an application that has no more to send holds up nothing.
+    fn fall_behind(&mut self, best: f64, arriving: f64) {
+        let Some((seconds, rate)) = self.step else {
+            return;
+        };
+        let lack = |due: f64| match due > 0.0 {
+            true => seconds * (self.config.slower - rate / due) * due / best,
+            false => 0.0,
+        };
+        let waits = |c: Contribution| self.held >= c.held;
+        let due = match self.config.contribution.is_some_and(waits) {
+            true => best,
+            false => best.min(arriving),
+        };
+        let most = 2.0 * self.config.behind_s;
+        self.behind = (self.behind + lack(best)).clamp(0.0, most);
+        self.held_up = (self.held_up + lack(due)).clamp(0.0, most);
+    }
+
+    /// A slow path that holds up the stream. While its packets are under way the others fill the receive buffer with what
+    /// comes after them, so that together they carry no more than
+    ///
+    /// ```text
+    /// receive buffer / RTT of the slow path
+    /// ```
+    ///
+    /// Where that is below what the others carry alone, however far the buffer grows, the path is parked; so is one that
+    /// could add little. Any other is left out on trial, once the stream has fallen further behind.
+    fn judge_contribution(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
+        let Some(rule) = self.config.contribution else {
+            return;
+        };
+        let now = view.now_us;
+        let rtt = |p: usize| f64::from(self.paths[p].srtt_us);
+        let slowest = normal
+            .iter()
+            .copied()
+            .max_by(|&a, &b| rtt(a).total_cmp(&rtt(b)))
+            .expect("two at least");
+        let others = || normal.iter().copied().filter(|&p| p != slowest);
+        let fastest = others().map(rtt).fold(f64::MAX, f64::min);
+        let best = others()
+            .map(|p| self.paths[p].potential())
+            .fold(0.0, f64::max);
+        let suspect = view.paths[slowest].rule != Rule::Preferred
+            && fastest > 0.0
+            && rtt(slowest) >= rule.rtt_ratio * fastest
+            && self.paths[slowest].rate < self.config.keep_share * total
+            && self.held_up >= rule.held_up_s
+            && self.paths[slowest].may_be_tried(now, &self.config);
+        if !suspect {
+            return;
+        }
+        let blocked = best * rtt(slowest) / 1e6 > view.window_limit as f64;
+        let little = self.paths[slowest].potential() < rule.little * best;
+        if !blocked && !little {
+            if self.held_up < rule.trial_s {
+                return;
+            }
+            self.trial = Some(Trial {
+                path: slowest,
+                goodput_before: self.goodput,
+                // What is under way on the path holds up the stream until it has arrived.
+                ends_us: now + rtt(slowest) as u64 * 3 / 2 + rule.trial_us,
+            });
+        }
+        self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
+        (self.behind, self.held_up) = (0.0, 0.0);
+    }
+
+    /// Without the path the stream was slower: it comes back, and is left in peace for longer each time.
+    fn end_trial(&mut self, now: u64) {
+        let Some(trial) = self.trial.filter(|t| now >= t.ends_us) else {
+            return;
+        };
+        self.trial = None;
+        let judge = &mut self.paths[trial.path];
+        let still = judge
+            .parked
+            .is_some_and(|Parked { reason, .. }| reason == Reason::Contribution);
+        if still && self.goodput < trial.goodput_before {
+            judge.acquit(now);
+        }
+    }
+}
