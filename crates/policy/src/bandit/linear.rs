@@ -39,30 +39,41 @@ impl Linear {
             && finite(&self.theta)
     }
 
+    /// A⁻¹z. The inverse is symmetric, so that its rows will do for its columns, and those of inputs that are 0 can be left
+    /// out: of each feature's pair, value and whether it is missing, one always is.
     fn times(&self, inputs: &[f64]) -> Vec<f64> {
         let width = self.sum.len().max(1);
-        self.inverse
-            .chunks_exact(width)
-            .map(|row| dot(row, inputs))
-            .collect()
+        let mut product = vec![0.0; width];
+        let rows = self.inverse.chunks_exact(width).zip(inputs);
+        for (row, z) in rows.filter(|(_, z)| **z != 0.0) {
+            for (p, cell) in product.iter_mut().zip(row) {
+                *p += z * cell;
+            }
+        }
+        product
     }
 
-    /// One row more (Sherman and Morrison 1950).
+    /// One row more (Sherman and Morrison 1950), with u = A⁻¹z:
+    ///
+    /// ```text
+    /// A⁻¹ -= u uᵀ / (1 + uᵀz)    θ += u (r - θᵀz) / (1 + uᵀz)
+    /// ```
     pub fn observe(&mut self, inputs: &[f64], reward: bool) {
         let width = self.sum.len();
         let image = self.times(inputs);
         let scale = 1.0 / (1.0 + dot(&image, inputs));
+        let step = scale * (f64::from(u8::from(reward)) - dot(&self.theta, inputs));
         for (i, a) in image.iter().enumerate() {
             for (cell, b) in self.inverse[i * width..][..width].iter_mut().zip(&image) {
-                *cell -= scale * a * b;
+                *cell -= scale * (a * b);
             }
+            self.theta[i] += step * a;
         }
         if reward {
             for (s, z) in self.sum.iter_mut().zip(inputs) {
                 *s += z;
             }
         }
-        self.theta = self.times(&self.sum);
     }
 
     /// Expected reward, and its standard deviation up to the noise's: θ·z and √(zᵀA⁻¹z).
@@ -91,6 +102,10 @@ mod tests {
                 .map(|k| a[i * 3 + k] * linear.inverse[k * 3 + j])
                 .sum();
             assert!((product - f64::from(i == j)).abs() < 1e-9);
+        }
+        for (i, theta) in linear.theta.iter().enumerate() {
+            let solved = dot(&linear.inverse[i * 3..][..3], &linear.sum);
+            assert!((solved - theta).abs() < 1e-9, "θ is A⁻¹ b");
         }
         assert!(linear.predict(&rows[0]).0 > 0.9);
         assert!(linear.predict(&rows[1]).0 < 0.1);
