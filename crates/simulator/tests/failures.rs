@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 
-use mp_record::Run;
+use mp_record::{Run, Sample};
 use mp_scenario::{Change, Event, Scenario, Variant};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
@@ -37,14 +37,15 @@ fn on(run: &Run, path: &str) -> u64 {
 
 /// Payload Mbit/s that a path's subflow acknowledged between two times, s.
 fn rate(run: &Run, path: &str, from: f64, to: f64) -> f64 {
-    let at = |t: f64| {
-        let samples = run
-            .samples
-            .iter()
-            .filter(|s| s.path == path && s.time_s <= t + 1e-9);
-        samples.map(|s| s.delivered_bytes).max().unwrap_or(0)
-    };
-    (at(to) - at(from)) as f64 * 8e-6 / (to - from)
+    let within = |s: &&Sample| s.path == path && s.time_s > from - 1e-9 && s.time_s <= to + 1e-9;
+    let counts: Vec<u64> = (run.samples.iter().filter(within))
+        .map(|s| s.delivered_bytes)
+        .collect();
+    // A path manager may have replaced the subflow: the new one counts from zero.
+    let steps = counts
+        .windows(2)
+        .map(|w| w[1].checked_sub(w[0]).unwrap_or(w[1]));
+    steps.sum::<u64>() as f64 * 8e-6 / (to - from)
 }
 
 #[test]
