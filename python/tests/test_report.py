@@ -2,6 +2,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import records
 from typer.testing import CliRunner
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from multipilot.record import Record
 from multipilot.report import render, summary
 from multipilot.report.cli import app
-from multipilot.report.series import edges, subflows, throughput
+from multipilot.report.series import edges, running_total, subflows, throughput
 
 VOID = {"meta", "br", "path", "use", "rect", "circle", "line", "image"}
 
@@ -179,3 +180,8 @@ def test_a_variant_of_which_every_run_failed_is_shown() -> None:
     check(page)
     assert "reno 1 of 1" in page
     assert "no value" in page
+
+
+def test_a_subflow_opened_anew_goes_on_from_what_the_old_one_had() -> None:
+    counter = np.array([10, 30, 5, 15], dtype=np.uint64)
+    assert running_total(counter).tolist() == [10.0, 30.0, 35.0, 45.0]

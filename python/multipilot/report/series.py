@@ -61,8 +61,8 @@ def subflows(samples: pa.Table, transfers: pa.Table, competing: frozenset[str]) 
                 ssthresh=_float(part["ssthresh"]),
                 srtt_ms=_float(part["srtt_us"]) / 1000,
                 min_rtt_ms=_float(part["min_rtt_us"]) / 1000,
-                delivered=_float(part["delivered_bytes"]),
-                lost=_float(part["lost"]),
+                delivered=running_total(part["delivered_bytes"]),
+                lost=running_total(part["lost"]),
                 backup=np.asarray(part["backup"], dtype=bool),
             )
         )
@@ -71,6 +71,13 @@ def subflows(samples: pa.Table, transfers: pa.Table, competing: frozenset[str]) 
 
 _COUNTERS = ("cwnd", "ssthresh", "srtt_us", "min_rtt_us", "delivered_bytes", "lost")
 _COLUMNS = ("time_s", "transfer", "subflow", "backup", *_COUNTERS)
+
+
+def running_total(counter: npt.NDArray[Any]) -> Array:
+    """A counter that never falls: a subflow that is opened anew counts from zero, and what it had before stays."""
+    counter = _float(counter)
+    steps = np.diff(counter, prepend=0.0)
+    return np.cumsum(np.where(steps < 0, counter, steps))
 
 
 def _float(values: npt.NDArray[Any]) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.ipc as ipc
 
 from multipilot.papers.results import Results, Row
+from multipilot.report.series import running_total
 
 Array = np.ndarray
 
@@ -45,9 +46,8 @@ def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
         delivered = np.zeros(len(grid))
         for subflow in np.unique(columns["subflow"][on]):
             mine = on & (columns["subflow"] == subflow)
-            time, total = columns["time_s"][mine], columns["delivered_bytes"][mine].astype(float)
-            # A subflow that is opened anew counts from zero again: what it had before stays.
-            total = np.concatenate(([0.0], np.cumsum(np.maximum(np.diff(total, prepend=0.0), 0.0))))
+            time = columns["time_s"][mine]
+            total = np.concatenate(([0.0], running_total(columns["delivered_bytes"][mine])))
             delivered += np.interp(grid, np.concatenate(([time[0] - step], time)), total)
         when, state = columns["time_s"][on], columns["backup"][on]
         order = np.argsort(when, kind="stable")
