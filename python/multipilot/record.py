@@ -1,7 +1,7 @@
 """What a comparison leaves behind, as Arrow tables: the same for a folder on disk and for a run simulated just now.
 
 A record folder holds ``result.json`` (the document that ``multipilot compare --json`` prints), ``scenario.toml`` (the
-scenario as it was run) and ``runs/NNNN/{transfers,samples}.arrow``, where NNNN is the index of the row.
+scenario as it was run) and ``runs/NNNN/{transfers,samples,decisions}.arrow``, where NNNN is the index of the row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """Rows (one a run), transfers and samples (each with the index of its row in the column ``row``).
+    """Rows (one a run), transfers, samples and decisions (each with the index of its row in the column ``row``).
 
     Rates are Mbit/s and times seconds, except where a column's name carries another unit (``srtt_us``).
     """
@@ -42,6 +42,8 @@ class Record:
     document: dict[str, Any]
     transfers: pa.Table
     samples: pa.Table
+    #: Where connections were started, and what came of it; empty unless a bandit chose and the record is a folder's.
+    decisions: pa.Table = field(default_factory=lambda: DECISIONS.empty_table())
     scenario_text: str = ""
     path: Path | None = field(default=None, compare=False)
 
@@ -82,15 +84,15 @@ class Record:
         return table
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
-        """The three tables as pandas frames; needs ``pip install 'multipilot[pandas]'``."""
-        return {name: getattr(self, name).to_pandas() for name in ("rows", "transfers", "samples")}
+        """The tables as pandas frames; needs ``pip install 'multipilot[pandas]'``."""
+        return {name: getattr(self, name).to_pandas() for name in ("rows", *TABLES)}
 
     @classmethod
     def load(cls, folder: str | Path) -> Record:
         """Read a record folder. Runs without telemetry (still under way, or failed) have no transfers and samples."""
         folder = Path(folder)
         document = _read_document(folder)
-        parts: dict[str, list[pa.Table]] = {"transfers": [], "samples": []}
+        parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         for index in range(len(document["rows"])):
             for name, tables in parts.items():
                 file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
@@ -99,8 +101,7 @@ class Record:
         scenario = folder / "scenario.toml"
         return cls(
             document=document,
-            transfers=concat(parts["transfers"], TRANSFERS),
-            samples=concat(parts["samples"], SAMPLES),
+            **{name: concat(parts[name], schema) for name, schema in TABLES.items()},
             scenario_text=scenario.read_text(encoding="utf-8") if scenario.exists() else "",
             path=folder,
         )
@@ -109,8 +110,10 @@ class Record:
         """Write the record as a folder that ``Record.load`` and ``multipilot report`` read."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("transfers", "samples"):
+        for name in TABLES:
             for index, table in split_rows(getattr(self, name), len(self.row_dicts)):
+                if name == "decisions" and not len(table):
+                    continue
                 file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with ipc.new_file(file, table.schema) as writer:
@@ -120,11 +123,13 @@ class Record:
         return folder
 
     def to_parquet(self, folder: str | Path) -> list[Path]:
-        """Write rows, transfers and samples as one Parquet file each; returns their paths."""
+        """Write each table as one Parquet file, decisions only where there are some; returns the files' paths."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files = []
-        for name in ("rows", "transfers", "samples"):
+        for name in ("rows", *TABLES):
+            if name == "decisions" and not len(self.decisions):
+                continue
             files.append(folder / f"{name}.parquet")
             parquet.write_table(getattr(self, name), files[-1], compression="zstd")
         return files
@@ -259,3 +264,24 @@ SAMPLES = pa.schema(
         ("backup", pa.bool_()),
     ]
 )
+
+#: What was known of each path, or what each was ranked by.
+VALUES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
+DECISIONS: pa.Schema = pa.schema(
+    [
+        ROW,
+        ("transfer", pa.uint32()),
+        ("time_s", pa.float64()),
+        ("policy", pa.string()),
+        ("arm", pa.string()),
+        ("explored", pa.bool_()),
+        ("probability", pa.float64()),
+        ("features", VALUES),
+        ("scores", VALUES),
+        ("throughput_mbps", pa.float64()),
+        ("latency_ms", pa.float64()),
+        ("reward", pa.bool_()),
+    ]
+)
+
+TABLES = {"transfers": TRANSFERS, "samples": SAMPLES, "decisions": DECISIONS}

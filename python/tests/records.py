@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from multipilot.record import SAMPLES, TRANSFERS, Record
+from multipilot.record import DECISIONS, SAMPLES, TRANSFERS, Record
 
 SCENARIO = """title = "Wi-Fi and LTE, loss on Wi-Fi"
 description = "A download over two paths that differ in rate and delay."
@@ -78,9 +79,14 @@ def sawtooth(
 
 
 def make(
-    variants: dict[str, float], seeds: int = 5, competing: bool = True, fallback: bool = False, seconds: float = 30
+    variants: dict[str, float],
+    seeds: int = 5,
+    competing: bool = True,
+    fallback: bool = False,
+    seconds: float = 30,
+    decided: Sequence[int] = (),
 ) -> Record:
-    """``variants``: name to the share of the links' rate that it gets."""
+    """``variants``: name to the share of the links' rate that it gets; ``decided``: rows in which a bandit chose."""
     rows: list[dict[str, Any]] = []
     transfers: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
@@ -133,8 +139,26 @@ def make(
         },
         transfers=pa.Table.from_pylist(transfers, schema=TRANSFERS),
         samples=pa.Table.from_pylist(samples, schema=SAMPLES),
+        decisions=pa.Table.from_pylist([_decision(row) for row in decided], schema=DECISIONS),
         scenario_text=SCENARIO,
     )
+
+
+def _decision(row: int) -> dict[str, Any]:
+    return {
+        "row": row,
+        "transfer": 0,
+        "time_s": 0.0,
+        "policy": "bandit",
+        "arm": "lte",
+        "explored": False,
+        "probability": 0.9,
+        "features": [{"name": "wifi.rtt_ms", "value": 10.0 + row}, {"name": "lte.cqi", "value": None}],
+        "scores": [{"name": path, "value": 0.5} for path in PATHS],
+        "throughput_mbps": 12.0,
+        "latency_ms": None,
+        "reward": False,
+    }
 
 
 def _transfer(

@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import records
 
 from multipilot import Record, RecordError
+from multipilot.experience import contexts
 
 
 def test_a_saved_record_reads_back_equal(tmp_path: Path) -> None:
@@ -38,6 +40,21 @@ def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["rows.parquet", "transfers.parquet", "samples.parquet"]
     assert parquet.read_table(files[2]).equals(record.samples)
     assert parquet.read_table(files[1]).to_pylist() == record.transfers.to_pylist()
+
+
+def test_decisions_are_kept_where_there_are_some(tmp_path: Path) -> None:
+    record = records.make({"lia": 0.6}, seeds=3, seconds=1, decided=[0, 2, 2])
+    folder = record.save(tmp_path / "r")
+    assert [run.name for run in sorted(folder.glob("runs/*")) if (run / "decisions.arrow").exists()] == ["0000", "0002"]
+    again = Record.load(folder)
+    assert again.decisions.equals(record.decisions)
+    assert list(again.to_pandas()["decisions"]["row"]) == [0, 2, 2]
+    *_, file = again.to_parquet(tmp_path / "pq")
+    assert file.name == "decisions.parquet"
+    table = parquet.read_table(file)
+    assert table.to_pylist() == record.decisions.to_pylist()
+    known = contexts(table, ["lte.cqi", "wifi.rtt_ms"])
+    np.testing.assert_array_equal(known, [[np.nan, 10], [np.nan, 12], [np.nan, 12]])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare --out DIR` wrote")],
     out: Annotated[Path | None, typer.Option(help="the page [default: DIR/report.html]")] = None,
     parquet: Annotated[
-        Path | None, typer.Option(help="also write samples, transfers and rows as Parquet to this folder")
+        Path | None, typer.Option(help="also write rows, transfers, samples and decisions as Parquet to this folder")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="show the page in the browser")] = False,
 ) -> None:
