@@ -6,13 +6,14 @@ stream    what each choice would have brought, simulated
 policies  every policy living through the same rounds
 svm       the support vector machine of Zhao et al.
 measure   all of that together
-figures   figures 2 to 7, regret, gain by transfer size
+figures   figures 2 to 7, regret
+sizes     gain by transfer size
 worlds    three places as scenarios, in both worlds
 """
 
 from __future__ import annotations
 
-from multipilot.papers.bandit import figures, worlds
+from multipilot.papers.bandit import figures, sizes, worlds
 from multipilot.papers.bandit.measure import SIZE_LABELS, measure, measured
 from multipilot.papers.bandit.stream import SIZES
 from multipilot.papers.paper import Item, Paper
@@ -25,11 +26,11 @@ def _summary(results: Results) -> list[str]:
     found = measured(results)
     if found is None:
         return ["Nothing has been measured yet."]
-    gains = {name: figures.saved(found, size) for name, size in zip(SIZE_LABELS, SIZES, strict=True)}
+    gains = {name: sizes.saved(found, size) for name, size in zip(SIZE_LABELS, SIZES, strict=True)}
     best = max(gains, key=lambda name: gains[name])
     last = SIZE_LABELS[-1]
     short = SIZES[:2]
-    share = sum(figures.saved(found, size) for size in short) / sum(figures.possible(found, size) for size in short)
+    share = sum(sizes.saved(found, size) for size in short) / sum(sizes.possible(found, size) for size in short)
     return [
         f"Learning which path to start on changes the mean completion time of {best} transfers by "
         f"{-100 * gains[best]:+.0f} % against starting on Wi-Fi always, and of {last} transfers by "

@@ -1,4 +1,4 @@
-"""Figures 2 to 7 of the paper, regret, and what transfers of each size gain."""
+"""Figures 2 to 7 of the paper, and regret."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from multipilot.papers import page
-from multipilot.papers.bandit.measure import SIZE_LABELS, SYSTEMS, Measured, measured
+from multipilot.papers.bandit import sizes
+from multipilot.papers.bandit.measure import SYSTEMS, Measured, measured
 from multipilot.papers.bandit.places import Floats
 from multipilot.papers.bandit.policies import BATCH, CHOSEN, NAMES
 from multipilot.papers.bandit.stream import SIZES
@@ -333,87 +334,10 @@ def _system_rows(m: Measured) -> Rows:
     ]
 
 
-COMPARED = ("wifi first", CHOSEN, "svm", "random", "single", "ndiffports", "backup", "fastest")
-CALLED = {"fastest": "hindsight: the faster start", "single": "Wi-Fi alone", "ndiffports": "ndiffports on Wi-Fi"}
-CALLED["backup"] = "LTE as backup"
-
-
-def _sizes(m: Measured) -> Section:
-    head = ["completion time, mean s (median, 95th percentile)", *SIZE_LABELS]
-    rows = []
-    for policy in COMPARED:
-        cells = []
-        for size in SIZES:
-            times = m.of(policy)[0][(m.size == size) & m.late]
-            cells.append(f"{times.mean():.2f} ({np.median(times):.2f}, {np.percentile(times, 95):.2f})")
-        rows.append([CALLED.get(policy, NAMES.get(policy, policy)), *cells])
-    bandit, stock, best = (m.of(policy)[0] for policy in (CHOSEN, "wifi first", "fastest"))
-    saved, could, loses, wins = [], [], [], []
-    for size in SIZES:
-        chosen = (m.size == size) & m.late
-        saved.append(1 - bandit[chosen].mean() / stock[chosen].mean())
-        could.append(1 - best[chosen].mean() / stock[chosen].mean())
-        wins.append(float(np.mean(bandit[chosen] < 0.95 * stock[chosen])))
-        loses.append(float(np.mean(bandit[chosen] > 1.05 * stock[chosen])))
-    x = [size / 1000 for size in SIZES]
-    gain = Panel(
-        "Mean completion time saved against fullmesh",
-        "transfer, kB",
-        "% saved",
-        [
-            Curve("bandit", x, [100 * v for v in saved], svg.PATHS[1], bold=True),
-            Curve("hindsight: the faster start", x, [100 * v for v in could], svg.MUTED, dashed=True),
-        ],
-        log_x=True,
-    )
-    where = Panel(
-        "Where the bandit wins and loses",
-        "transfer, kB",
-        "% of transfers",
-        [
-            Curve("more than 5 % faster", x, [100 * v for v in wins], svg.PATHS[1]),
-            Curve("more than 5 % slower", x, [100 * v for v in loses], svg.PATHS[3]),
-        ],
-        log_x=True,
-    )
-    parts = ", ".join(f"{100 * v:.0f} % at {name}" for v, name in zip(saved, SIZE_LABELS, strict=True))
-    bound = ", ".join(f"{100 * v:.0f} %" for v in could)
-    lead = [
-        f"Mean completion time saved: {parts}. Hindsight, starting always on the path that turns out faster, "
-        f"would save {bound}. The first path decides short transfers and hardly long ones, for the second path joins "
-        "a round trip later and then carries its share.",
-        f"It also loses: {100 * float(np.mean(loses)):.0f} % of the transfers are more than 5 % slower than with Wi-Fi "
-        f"first, {100 * float(np.mean(wins)):.0f} % faster by as much. Second half of the rounds; Reno.",
-    ]
-    body = [card(draw([gain, where], "Gain by transfer size")), card(page.table(head, rows))]
-    return Section("sizes", "Completion time by transfer size", lead, body)
-
-
-def _size_rows(m: Measured) -> Rows:
-    found = []
-    for policy in COMPARED:
-        for size in SIZES:
-            times = m.of(policy)[0][(m.size == size) & m.late]
-            found.append({"policy": policy, "bytes": size, "completion_s": float(times.mean()), "n": len(times)})
-    return found
-
-
-def possible(m: Measured, size: int) -> float:
-    """What hindsight would save."""
-    chosen = (m.size == size) & m.late
-    return 1 - float(m.of("fastest")[0][chosen].mean() / m.of("wifi first")[0][chosen].mean())
-
-
-def saved(m: Measured, size: int) -> float:
-    """Share of the mean completion time that the bandit saves against fullmesh, once it has learnt."""
-    chosen = (m.size == size) & m.late
-    return 1 - float(m.of(CHOSEN)[0][chosen].mean() / m.of("wifi first")[0][chosen].mean())
-
-
 show_places, place_rows = _section("fig2", "Figures 2 and 3", _places), _rows(_place_rows)
 show_rewards, reward_rows = _section("fig4", "Figure 4", _rewards), _rows(_reward_rows)
 show_regret, regret_rows = _section("regret", "Regret", _regret), _rows(_regret_rows)
 show_over_time = _section("fig5", "Figure 5", _over_time)
 show_distributions, gain_rows = _section("fig6", "Figure 6", _distributions), _rows(_gain_rows)
 show_systems, system_rows = _section("fig7", "Figure 7", _systems), _rows(_system_rows)
-show_sizes, size_rows = _section("sizes", "Completion time by transfer size", _sizes), _rows(_size_rows)
+show_sizes, size_rows = _section("sizes", "Completion time by transfer size", sizes.section), _rows(sizes.rows)
