@@ -1,4 +1,4 @@
-"""The edge server's page in a browser, fed by a server at work; and the API under generated requests."""
+"""The edge server's page in a browser, fed by a server at work; its export; and the API under generated requests."""
 
 import json
 import random
@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as parquet
 import pytest
+
+from multipilot import experience
 
 pytestmark = pytest.mark.extras
 
@@ -22,6 +25,7 @@ class Server(NamedTuple):
     address: str
     device: str
     operator: str
+    data: Path
 
 
 def command() -> str:
@@ -52,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             line = running.stderr.readline()
             assert line, "the server ended"
             found = re.search(r"http://\S+", line)
-        yield Server(found[0], device, operator)
+        yield Server(found[0], device, operator, data)
     finally:
         running.terminate()
         assert running.wait(30) == 0
@@ -131,6 +135,15 @@ def test_page_says_why_it_shows_nothing(browser: Any, server: Server) -> None:
     page.wait_for_function("document.getElementById('says').textContent.includes('operator')")
     assert page.locator("#shown").is_hidden()
     page.close()
+
+
+def test_experience_is_exported_while_the_server_works(fed: Server, tmp_path: Path) -> None:
+    assert experience.export(fed.data, tmp_path / "out.parquet", throughput_mbps=20) == 900
+    table = parquet.read_table(tmp_path / "out.parquet")
+    sums = table.group_by("location").aggregate([("reward", "sum")]).to_pylist()
+    rewards = {place["location"]: place["reward_sum"] for place in sums}
+    known = ask(fed, "/v1/state", token=fed.operator)["locations"]
+    assert rewards == {place["location"]: place["rewards"] for place in known}
 
 
 def test_generated_requests_are_answered_as_described(server: Server) -> None:
