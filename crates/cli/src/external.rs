@@ -12,7 +12,15 @@ use mp_scenario::did_you_mean;
 use crate::outcome::{usage, Failure, Outcome};
 
 /// Python's commands, for the hint where the package is missing.
-const PYTHON: [&str; 5] = ["report", "agree", "paper", "train", "sweep"];
+const PYTHON: [&str; 7] = [
+    "report",
+    "agree",
+    "paper",
+    "train",
+    "sweep",
+    "federation",
+    "experience",
+];
 
 /// Beside this program first, then on the PATH.
 pub fn find(name: &str) -> Option<PathBuf> {
