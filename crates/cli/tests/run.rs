@@ -265,6 +265,7 @@ impl TwoPaths {
                 .arg(run.get_program())
                 .args(run.get_args())
                 .env("XDG_STATE_HOME", state)
+                .env("MULTIPILOT_SIGNALS", state.join("signals"))
                 .output()
                 .unwrap();
             done.store(true, Ordering::Relaxed);
@@ -327,6 +328,7 @@ fn the_bandit_chooses_and_remembers() {
         return;
     }
     let (paths, state) = (TwoPaths::new("1mbit"), tempfile::tempdir().unwrap());
+    std::fs::write(state.path().join("signals"), "p1 -61\np2 -93\n").unwrap();
     let script = downloads(30);
     let bandit = ["--path-manager", "bandit", "--", "bash", "-c", &script];
     let (output, from) = paths.run(&bandit, state.path());
@@ -341,6 +343,9 @@ fn the_bandit_chooses_and_remembers() {
         let text = std::fs::read_to_string(&memory).unwrap();
         let outcomes = text.matches("\"reward\":").count();
         assert!(text.contains("\"reward\":true"), "{text}");
+        for told in ["-61.0", "-93.0"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
         outcomes
     };
     assert_eq!(remembered(), 30);

@@ -1,28 +1,15 @@
 //! Which path a program's connections start on: the user's own choice, or a bandit's.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::sync::mpsc::{channel, Receiver};
 
+use mp_daemon::starts::exempt_near;
 use mp_kernel::cgroup::Group;
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::preload;
 use mp_kernel::primary::{Event, Prefix, Primary};
 
 use crate::outcome::{Failure, Outcome};
-
-/// Destinations that the routing table alone decides about.
-const NEAR: [Prefix; 5] = [
-    prefix(IpAddr::V4(Ipv4Addr::LOCALHOST), 8),
-    prefix(IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
-    prefix(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
-    prefix(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
-    prefix(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
-];
-
-const fn prefix(address: IpAddr, bits: u8) -> Prefix {
-    Prefix { address, bits }
-}
 
 /// Holds while the program runs: the program that chooses, the cgroup it is attached to, and what it reports.
 pub struct Chooser {
@@ -44,10 +31,7 @@ impl Chooser {
             // Nobody listens to a choice of the user's.
             let _ = send.send(event);
         })?;
-        let near = interfaces.iter().flat_map(|i| &i.networks);
-        for prefix in NEAR.iter().chain(near) {
-            primary.choices().exempt(*prefix)?;
-        }
+        exempt_near(primary.choices(), interfaces)?;
         group.adopt(command)?;
         Ok(Chooser {
             primary,
