@@ -76,8 +76,8 @@ struct mp_ack {
  * The hooks. `i` is the subflow's slot, below MP_MAX_SUBFLOWS; facts are up to date when a hook is called.
  *   init         the subflow has joined (cwnd and ssthresh set by the stack)
  *   on_rtt       each RTT sample, growth allowed or not (rtt_us, srtt_us, min_rtt_us and queue_owd_us are new); before
- *                the on_ack, on_loss or on_interval of the same ACK. A window rule that needs neither the hook nor these
- *                facts but srtt_us defines MP_NO_RTT_SAMPLES, and the kernel spares it both: a third of its cost.
+ *                the on_ack, on_loss or on_interval of the same ACK. A window rule that needs neither the hook nor
+ *                of these facts any but srtt_us defines MP_NO_RTT_SAMPLES: the kernel spares it a third of its cost.
  *   on_ack       an ACK that may grow the window: outside of recovery, or as tcp_may_raise_cwnd allows
  *   on_loss      one congestion event; returns the new ssthresh in packets, the stack does the reduction (PRR)
  *   on_undo      the event was spurious; returns the window to restore in packets
