@@ -308,11 +308,12 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
 
 fn endpoints(g: usize, group: &Group) -> Result<(), Error> {
     let flags = match group.management {
-        PathManagement::Fullmesh | PathManagement::Aware(_) | PathManagement::Bandit(_) => Flags {
+        PathManagement::Fullmesh | PathManagement::Bandit(_) => Flags {
             fullmesh: true,
             ..Flags::SUBFLOW
         },
-        PathManagement::Backup => Flags::SUBFLOW,
+        // As the daemon's own: with `fullmesh`, the kernel opens none in place of a connection's first subflow.
+        PathManagement::Backup | PathManagement::Aware(_) => Flags::SUBFLOW,
         PathManagement::None | PathManagement::Userspace => return Ok(()),
     };
     let manager = PathManager::new()?;

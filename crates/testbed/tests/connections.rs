@@ -93,6 +93,31 @@ fn a_lossy_path_is_spared_by_the_client_alone() {
 }
 
 #[test]
+fn the_path_that_a_connection_began_on_is_used_again_after_it_was_dead() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "13s"
+        sample_interval = "100ms"
+        paths.a = { rate = "20Mbit", delay = "5ms" }
+        paths.b = { rate = "20Mbit", delay = "10ms" }
+        connections = [{ direction = "upload" }]
+        events = [
+            { at = "2s", path = "a", down = true },
+            { at = "7s", path = "a", down = false },
+        ]
+        variants = [{ path_manager = "loss-aware" }]
+    "#;
+    let run = run(text);
+    let late = run
+        .samples
+        .iter()
+        .filter(|s| s.path == "a" && s.time_s > 10.0)
+        .map(|s| s.delivered_bytes);
+    let (least, most) = (late.clone().min(), late.max());
+    assert!(most.unwrap() - least.unwrap() > 2_000_000);
+}
+
+#[test]
 fn a_weak_signal_spares_its_path_until_it_is_back() {
     let Some(_turn) = turn() else { return };
     let text = r#"
