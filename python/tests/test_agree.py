@@ -137,7 +137,9 @@ def test_a_kernel_that_varies_more_than_foretold_gets_more_runs(tmp_path: Path) 
     for seed, goodput in enumerate((9.0, 9.1, 9.0, 9.1), start=1):
         finished(tmp_path, KernelRun(steady, seed), goodput)
         finished(tmp_path, KernelRun(varied, seed), goodput if seed % 2 else 7.5)
-    wanted = Kernel(tmp_path, budget_s=0).second_stage({steady: 4, varied: 4})
+    kernel = Kernel(tmp_path, budget_s=0)
+    assert kernel.second_stage({steady: 4, varied: 5})[varied] == 5
+    wanted = kernel.second_stage({steady: 4, varied: 4})
     assert wanted[steady] == 4
     # σ/mean is 0.105, and t₀.₉₇₅ · 0.105 / √n comes below 8 % at n = 10.
     assert wanted[varied] == 10

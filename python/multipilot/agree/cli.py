@@ -54,14 +54,14 @@ def agree(
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
         wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
         two_stages = not (runs or quick)
-        todo = kernel.missing(wanted) or (two_stages and kernel.missing(kernel.second_stage(wanted)))
+        todo = kernel.missing(kernel.second_stage(wanted) if two_stages else wanted)
         if jobs is None and not quick and todo:
             found = bearing(out)
             kernel.jobs = found.jobs
             share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
             console.say(f"{found.jobs} kernel runs at once: {share}")
         complete = _measure(kernel, wanted)
-        if complete and two_stages:
+        if two_stages:
             wanted = kernel.second_stage(wanted)
             complete = _measure(kernel, wanted)
     except (ScenarioError, SimulationError, console.RunFailed) as error:

@@ -119,8 +119,15 @@ class Kernel:
         return not self.missing(wanted)
 
     def second_stage(self, first: dict[Cell, int]) -> dict[Cell, int]:
-        """What is wanted once the first runs show how much the kernel varies (Stein, Ann. Math. Stat. 16, 1945)."""
-        return {cell: max(count, kernel_runs(self.goodputs(cell, count))) for cell, count in first.items()}
+        """What is wanted once the first runs show how much the kernel varies (Stein, Ann. Math. Stat. 16, 1945).
+
+        A cell whose first runs are not all there stays as it was.
+        """
+        wanted = {}
+        for cell, count in first.items():
+            goodputs = self.goodputs(cell, count)
+            wanted[cell] = max(count, kernel_runs(goodputs)) if len(goodputs) == count else count
+        return wanted
 
     def do(self, todo: Sequence[KernelRun]) -> None:
         self.end = end = self.end or monotonic() + self.budget_s
