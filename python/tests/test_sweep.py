@@ -99,10 +99,14 @@ def test_all_files_of_the_data_set_read_as_one_table(scenario: Path, tmp_path: P
     assert dataset.rows(tmp_path, cells)[0]["settings"] == {"controller": "lia"}
 
 
-def test_an_error_is_a_result_and_leaves_no_file(tmp_path: Path) -> None:
+@pytest.mark.extras
+def test_a_fault_of_ours_is_no_result() -> None:
     (cell,) = trainings(["ddpg"], [1], {"rounds": -1, "no such setting": 1})
     with pytest.raises(TypeError):
         run(cell)
+
+
+def test_an_error_is_a_result() -> None:
     broken = Cell("simulation", "[paths.one]\nrate = 5", "broken", 1)
     done = run(broken)
     assert done.rows == []
