@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -32,6 +32,14 @@ def find_scenarios(paper: str, folder: Path | None = None) -> Path:
         if place.is_dir():
             return place.resolve()
     raise ValueError(f"no scenarios at {places[0]}: run from the checkout, or name their folder by --scenarios")
+
+
+def trace_pairs(folder: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Name, downlink and uplink of each pair ``NAME.down``, ``NAME.up`` of Mahimahi traces, packed by gzip or not."""
+    for down in sorted([*folder.glob("*.down"), *folder.glob("*.down.gz")]):
+        up = down.with_name(down.name.replace(".down", ".up"))
+        if up.exists():
+            yield down.name.split(".down")[0], down.resolve(), up.resolve()
 
 
 @dataclass

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from multipilot.papers import charts
 from multipilot.papers.paper import Experiment, Point
+from multipilot.papers.runs import trace_pairs
 from multipilot.report import svg
 
 CONTROLLERS = ("mpcc", "mpcc-loss", "ddpg-mpcc", "lia", "olia", "balia", "wvegas", "reno", "cubic", "bbr")
@@ -97,14 +98,15 @@ EXPERIMENTS = (
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
     """The second path carries what a recorded one did: one experiment for each pair ``NAME.up``, ``NAME.down``."""
-    found = []
-    for down in sorted([*folder.glob("*.down"), *folder.glob("*.down.gz")]):
-        up = down.with_name(down.name.replace(".down", ".up"))
-        if up.exists():
-            name = down.name.split(".down")[0]
-            settings = {f"paths.two.{way}.trace": str(file.resolve()) for way, file in (("down", down), ("up", up))}
-            found.append(Experiment(VARYING, {}, settings, label=f"{VARYING} {name}"))
-    return tuple(found)
+    return tuple(
+        Experiment(
+            VARYING,
+            {},
+            {"paths.two.down.trace": str(down), "paths.two.up.trace": str(up)},
+            label=f"{VARYING} {name}",
+        )
+        for name, down, up in trace_pairs(folder)
+    )
 
 
 def _own(scenario: str, controller: str, **cell: str) -> Point:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from multipilot.papers.paper import Experiment, Point
+from multipilot.papers.runs import trace_pairs
 
 #: The controllers of the verdict: the paper's, and what a stock kernel has.
 CONTROLLERS = ("balia", "linux-reno", "cubic", "bbr")
@@ -38,14 +39,17 @@ EXPERIMENTS = (
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
     """One experiment for each pair ``NAME.up``, ``NAME.down`` of Mahimahi traces, packed by gzip or not."""
-    found = []
-    for down in sorted([*folder.glob("*.down"), *folder.glob("*.down.gz")]):
-        up = down.with_name(down.name.replace(".down", ".up"))
-        if up.exists():
-            name = down.name.split(".down")[0]
-            settings = {"paths.lte.down.trace": str(down.resolve()), "paths.lte.up.trace": str(up.resolve())}
-            found.append(Experiment("9-trace", {}, settings, ben=True, tables=False, label=f"9-trace {name}"))
-    return tuple(found)
+    return tuple(
+        Experiment(
+            "9-trace",
+            {},
+            {"paths.lte.down.trace": str(down), "paths.lte.up.trace": str(up)},
+            ben=True,
+            tables=False,
+            label=f"9-trace {name}",
+        )
+        for name, down, up in trace_pairs(folder)
+    )
 
 
 def _rates(wifi: int, lte: int) -> dict[str, str]:
