@@ -42,7 +42,7 @@ fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
 
     // A path on which nothing has come yet cannot fall silent.
     let carries = |link: &&str| subflows(&hosts, 5002, link)[0]["rate_mbps"].as_f64() > Some(1.0);
-    until("it receives on both", || LINKS.iter().all(|l| carries(l)));
+    until("it receives on both", || LINKS.iter().all(&carries));
     hosts.server("ip rule add to 10.77.2.1 ipproto tcp sport 5002 blackhole");
     until("one connection spares the link", || {
         backup(&hosts, 5002, "lte") == Some(true)
