@@ -12,6 +12,8 @@ BIN := target/release/multipilot
 EXTRAS := test
 SKIPPED := $(CURDIR)/target/skipped
 export MULTIPILOT_SKIPPED := $(SKIPPED)
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/target/release:$(PATH)
 
 .PHONY: help setup setup-extras build python demo test lint test-rust test-python test-extras test-kernels fuzz bench clean
@@ -31,8 +33,8 @@ build: setup ## the multipilot command
 # The stamp is older than the package's dependencies when pyproject.toml changes; the extension itself is cargo's to judge.
 $(VENV)/.stamp: python/pyproject.toml
 	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --upgrade pip
-	$(VENV)/bin/pip install --quiet maturin
+	$(VENV)/bin/pip install --upgrade pip
+	$(VENV)/bin/pip install maturin
 	touch $@
 
 python: setup $(VENV)/.stamp ## the Python package, in .venv

@@ -36,7 +36,7 @@ pub fn main(args: &Demo) -> Outcome {
         controllers: available(world),
         path_managers: vec![],
         schedulers: vec![],
-        seeds: if world == World::Sim { 5 } else { 2 },
+        seeds: if world == World::Sim { 5 } else { 3 },
         duration: None,
         set: vec![],
         ben: false,
