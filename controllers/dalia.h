@@ -15,7 +15,8 @@
 
 #include "lia.h"
 
-MP_INLINE mp_u64 dalia_shortest_srtt_us(struct mp_connection *c, mp_u32 i)
+/* LIA's, scaled. This subflow must have an RTT. */
+MP_INLINE struct mp_real dalia_increase(struct mp_connection *c, mp_u32 i)
 {
 	const struct mp_subflow *self = mp_self(c, i);
 	mp_u64 shortest = self->srtt_us;
@@ -27,25 +28,20 @@ MP_INLINE mp_u64 dalia_shortest_srtt_us(struct mp_connection *c, mp_u32 i)
 		if (share.cwnd && share.srtt_us < shortest)
 			shortest = share.srtt_us;
 	}
-	return shortest;
+	return mp_div(mp_mul(lia_increase(c, i), mp_real(shortest)), mp_real(self->srtt_us));
 }
 
 MP_INLINE void dalia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);
 	mp_u64 acked = mp_slow_start(self, ack);
-	mp_u64 growth, coupled;
 
 	if (!acked)
 		return;
-	growth = mp_reno_growth(self, acked);
-	if (self->srtt_us) {
-		struct mp_real increase = mp_mul(lia_increase(c, i), mp_real(dalia_shortest_srtt_us(c, i)));
-
-		coupled = mp_growth(mp_div(increase, mp_real(self->srtt_us)), acked);
-		growth = coupled < growth ? coupled : growth;
-	}
-	mp_grow(self, (mp_s64)growth);
+	if (self->srtt_us)
+		lia_grow(self, dalia_increase(c, i), acked);
+	else
+		mp_grow(self, (mp_s64)mp_reno_growth(self, acked));
 }
 
 MP_STATELESS_HALVING(dalia)

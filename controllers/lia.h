@@ -40,20 +40,25 @@ MP_INLINE struct mp_real lia_increase(struct mp_connection *c, mp_u32 i)
 	return mp_div(best, mp_mul(total, total));
 }
 
+/* Growth by `increase` packets per acknowledged packet, but never more than Reno's. */
+MP_INLINE void lia_grow(struct mp_subflow *self, struct mp_real increase, mp_u64 acked)
+{
+	mp_u64 growth = mp_reno_growth(self, acked), coupled = mp_growth(increase, acked);
+
+	mp_grow(self, (mp_s64)(coupled < growth ? coupled : growth));
+}
+
 MP_INLINE void lia_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);
 	mp_u64 acked = mp_slow_start(self, ack);
-	mp_u64 growth, coupled;
 
 	if (!acked)
 		return;
-	growth = mp_reno_growth(self, acked);
-	if (self->srtt_us) {
-		coupled = mp_growth(lia_increase(c, i), acked);
-		growth = coupled < growth ? coupled : growth;
-	}
-	mp_grow(self, (mp_s64)growth);
+	if (self->srtt_us)
+		lia_grow(self, lia_increase(c, i), acked);
+	else
+		mp_grow(self, (mp_s64)mp_reno_growth(self, acked));
 }
 
 MP_STATELESS_HALVING(lia)
