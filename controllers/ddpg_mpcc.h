@@ -163,7 +163,7 @@ MP_INLINE void ddpg_mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 n
 	if (!self->state[DDPG_DEADLINE] || self->state[MPCC_PHASE] != MPCC_FOLLOW)
 		if (mpcc_watch(c, i, now_us))
 			ddpg_close(c, i, now_us);
-	mpcc_pace(c, self);
+	mpcc_open_window(self);
 }
 
 MP_INLINE mp_u64 ddpg_mpcc_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)

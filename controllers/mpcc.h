@@ -47,252 +47,9 @@
 #ifndef MP_MPCC_H
 #define MP_MPCC_H
 
-#include "mp_window.h"
-#include "mpcc_utility.h"
+#include "mpcc_decide.h"
 
-enum { MPCC_START, MPCC_PROBE, MPCC_MOVE, MPCC_FOLLOW /* ddpg_mpcc.h alone */ };
-enum { MPCC_NOWHERE, MPCC_UP, MPCC_DOWN };
-
-#define MPCC_INTERVALS 4 /* of a probe */
-
-/* An epoch is what one decision is made on: one interval, or the four of a probe. Rates in bytes/s. */
-enum {
-	MPCC_PHASE,
-	MPCC_RATE,      /* x */
-	MPCC_PUBLISHED, /* x as siblings read it */
-	MPCC_OTHERS,    /* C of the last probe, of the very first epoch before that */
-	MPCC_INTERVAL,  /* length of a monitor interval, us; 0 before the first epoch */
-	MPCC_ORDER,     /* of the pairs of a probe, one bit each */
-	MPCC_SENDING,   /* interval of the epoch that is being sent, MPCC_INTERVALS or more once all are */
-	MPCC_RECEIVING, /* interval whose acknowledgements come in */
-	MPCC_SENT_FROM, /* when each interval began, us; the last is when all were sent */
-	MPCC_UTILITY = MPCC_SENT_FROM + MPCC_INTERVALS + 1,
-	MPCC_SINCE = MPCC_UTILITY + MPCC_INTERVALS, /* when its acknowledgements began to come in, us; 0: not yet */
-	MPCC_DELIVERED,                             /* counters at that time */
-	MPCC_LOST,
-	MPCC_EARLY_SUM, /* RTT samples of its first and second half */
-	MPCC_EARLY_SAMPLES,
-	MPCC_LATE_SUM,
-	MPCC_LATE_SAMPLES,
-	MPCC_LAST_RATE, /* of the last epoch, with its utility */
-	MPCC_LAST_UTILITY,
-	MPCC_DIRECTION,
-	MPCC_AMPLIFIER,
-	MPCC_SWING_BUFFER,
-	MPCC_BOUND,
-	MPCC_RETRIES,
-	MPCC_WORDS,
-};
-
-_Static_assert(MPCC_WORDS <= MP_STATE_WORDS, "MPCC needs more words");
-
-#define MPCC_RETRIES_MAX 2
-#define MPCC_SWING_BUFFER_MAX 2
-#define MPCC_AMPLIFIER_MAX (1 << 16)
-#define MPCC_BOUND_MAX 20
-#define MPCC_LEAST_PACKETS 10 /* in an interval; fewer say nothing of loss */
 #define MPCC_LEAST_CWND 4
-
-MP_INLINE mp_u64 mpcc_distance(mp_s64 a, mp_s64 b)
-{
-	return a > b ? (mp_u64)a - (mp_u64)b : (mp_u64)b - (mp_u64)a;
-}
-
-MP_INLINE mp_u64 mpcc_others(struct mp_connection *c, mp_u32 i)
-{
-	const struct mp_subflow *self = mp_self(c, i);
-	mp_u64 others = 0;
-	mp_u32 k;
-
-	if (!c->parameters[MPCC_COUPLED])
-		return 0;
-	for (k = 0; k < MP_MAX_SUBFLOWS; k++) {
-		const struct mp_subflow *sibling = &c->subflows[k];
-
-		if (k != (i & (MP_MAX_SUBFLOWS - 1)) && mp_share_of(self, sibling).cwnd)
-			others += (mp_u32)MP_READ(sibling->state[MPCC_PUBLISHED]);
-	}
-	return others;
-}
-
-/* d of a probe: 5 % of the connection's rate, at most half of x. */
-MP_INLINE mp_u64 mpcc_probe_width(const struct mp_subflow *self)
-{
-	mp_u64 width = (self->state[MPCC_RATE] + self->state[MPCC_OTHERS]) / 20, most = self->state[MPCC_RATE] / 2;
-
-	return width < most ? width : most;
-}
-
-MP_INLINE int mpcc_probes_up(const struct mp_subflow *self, mp_u64 interval)
-{
-	return (self->state[MPCC_ORDER] >> (interval >> 1 & 1) ^ interval) & 1;
-}
-
-/* Rate of an interval of this epoch; x once all are sent. */
-MP_INLINE mp_u64 mpcc_interval_rate(const struct mp_connection *c, const struct mp_subflow *self, mp_u64 interval)
-{
-	mp_u64 rate = self->state[MPCC_RATE], width = mpcc_probe_width(self);
-
-	if (self->state[MPCC_PHASE] != MPCC_PROBE || interval >= MPCC_INTERVALS)
-		return rate;
-	if (mpcc_probes_up(self, interval))
-		return rate + width;
-	return rate - width > c->parameters[MPCC_FLOOR] ? rate - width : c->parameters[MPCC_FLOOR];
-}
-
-MP_INLINE mp_u64 mpcc_epoch_intervals(const struct mp_subflow *self)
-{
-	return self->state[MPCC_PHASE] == MPCC_PROBE ? MPCC_INTERVALS : 1;
-}
-
-/* Rates are kept within 32 bits (34 Gbit/s), as in the module, so that no product overflows. */
-MP_INLINE void mpcc_new_epoch(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
-{
-	struct mp_subflow *self = mp_self(c, i);
-	mp_u64 interval = self->srtt_us + self->srtt_us / 2, rate = self->state[MPCC_RATE], least;
-
-	rate = rate > c->parameters[MPCC_FLOOR] ? rate : c->parameters[MPCC_FLOOR];
-	rate = rate < 0xffffffff ? rate : 0xffffffff;
-	self->state[MPCC_RATE] = rate;
-	self->state[MPCC_PUBLISHED] = rate;
-	least = MPCC_LEAST_PACKETS * self->mss * 1000000 / (rate + !rate);
-	/* C stands still while moving, else a sibling's step would pass for our own gain */
-	if (self->state[MPCC_PHASE] == MPCC_PROBE || !self->state[MPCC_INTERVAL])
-		self->state[MPCC_OTHERS] = mpcc_others(c, i);
-	self->state[MPCC_INTERVAL] = interval > least ? interval : least;
-	self->state[MPCC_ORDER] = now_us ^ now_us >> 2 ^ now_us >> 5;
-	self->state[MPCC_SENDING] = 0;
-	self->state[MPCC_RECEIVING] = 0;
-	self->state[MPCC_SENT_FROM] = now_us;
-	self->state[MPCC_SINCE] = 0;
-}
-
-/* Where utility rises, by how much over how many bytes/s. */
-struct mpcc_slope {
-	mp_u64 direction, gain, width;
-};
-
-/* A step along the slope, as the comment on top has it. */
-MP_INLINE void mpcc_take_step(struct mp_connection *c, struct mp_subflow *self, const struct mpcc_slope *slope)
-{
-	mp_u64 rate = self->state[MPCC_RATE], total = rate + self->state[MPCC_OTHERS], amplifier, bound, step, allowed;
-	struct mp_real gradient =
-		mp_div(mp_scale(mp_real(slope->gain), -MPCC_UTILITY_BITS), mpcc_in_unit(c, slope->width));
-
-	amplifier = self->state[MPCC_AMPLIFIER];
-	bound = self->state[MPCC_BOUND] < MPCC_BOUND_MAX ? self->state[MPCC_BOUND] : MPCC_BOUND_MAX;
-	if (slope->direction != self->state[MPCC_DIRECTION]) {
-		amplifier = 0;
-		bound = 0;
-		if (self->state[MPCC_SWING_BUFFER] < MPCC_SWING_BUFFER_MAX)
-			self->state[MPCC_SWING_BUFFER]++;
-	} else if (self->state[MPCC_SWING_BUFFER]) {
-		self->state[MPCC_SWING_BUFFER]--;
-	} else if (amplifier < MPCC_AMPLIFIER_MAX) {
-		amplifier += 2;
-	}
-	self->state[MPCC_DIRECTION] = slope->direction;
-	self->state[MPCC_AMPLIFIER] = amplifier;
-
-	step = mp_fixed(mp_mul(gradient, mp_mul(mp_real(c->parameters[MPCC_STEP]), mp_real(1 + amplifier))), 0);
-	allowed = total / 20 * (1 + bound);
-	if (step > allowed) {
-		step = allowed;
-		bound++;
-	} else if (bound) {
-		bound--;
-	}
-	self->state[MPCC_BOUND] = bound;
-	if (step < c->parameters[MPCC_STEP] / 2)
-		step = c->parameters[MPCC_STEP] / 2;
-	if (step > rate / 2)
-		step = rate / 2;
-	self->state[MPCC_RATE] = slope->direction == MPCC_UP ? rate + step : rate - step;
-}
-
-MP_INLINE void mpcc_decide_start(struct mp_subflow *self, mp_s64 utility, int carried)
-{
-	if (carried && utility > (mp_s64)self->state[MPCC_LAST_UTILITY]) {
-		self->state[MPCC_LAST_UTILITY] = (mp_u64)utility;
-		self->state[MPCC_LAST_RATE] = self->state[MPCC_RATE];
-		self->state[MPCC_RETRIES] = MPCC_RETRIES_MAX;
-		self->state[MPCC_RATE] *= 2;
-	} else if (self->state[MPCC_RETRIES]) {
-		self->state[MPCC_RETRIES]--;
-	} else {
-		self->state[MPCC_PHASE] = MPCC_PROBE;
-		self->state[MPCC_RATE] = self->state[MPCC_LAST_RATE];
-	}
-}
-
-/* How much more utility the upper rate of a pair had. */
-MP_INLINE mp_s64 mpcc_pair(const struct mp_subflow *self, mp_u64 first)
-{
-	mp_s64 a = (mp_s64)self->state[MPCC_UTILITY + first], b = (mp_s64)self->state[MPCC_UTILITY + first + 1];
-
-	return mpcc_probes_up(self, first) ? (mp_s64)((mp_u64)a - (mp_u64)b) : (mp_s64)((mp_u64)b - (mp_u64)a);
-}
-
-MP_INLINE struct mpcc_slope mpcc_decide_probe(struct mp_subflow *self)
-{
-	mp_s64 one = mpcc_pair(self, 0), other = mpcc_pair(self, 2), mean = 0;
-	mp_u64 gain = mpcc_distance(one, 0), other_gain = mpcc_distance(other, 0);
-	struct mpcc_slope slope = { MPCC_NOWHERE, gain < other_gain ? gain : other_gain, 2 * mpcc_probe_width(self) };
-	mp_u32 k;
-
-	if (!slope.gain || (one < 0) != (other < 0))
-		return slope;
-	for (k = 0; k < MPCC_INTERVALS; k++)
-		mean += (mp_s64)self->state[MPCC_UTILITY + k] >> 2;
-	self->state[MPCC_LAST_UTILITY] = (mp_u64)mean;
-	self->state[MPCC_PHASE] = MPCC_MOVE;
-	slope.direction = one > 0 ? MPCC_UP : MPCC_DOWN;
-	return slope;
-}
-
-MP_INLINE struct mpcc_slope mpcc_decide_move(struct mp_subflow *self, mp_s64 utility)
-{
-	mp_s64 last = (mp_s64)self->state[MPCC_LAST_UTILITY];
-	mp_u64 rate = self->state[MPCC_RATE], last_rate = self->state[MPCC_LAST_RATE];
-	struct mpcc_slope slope = { MPCC_NOWHERE, mpcc_distance(utility, last), mpcc_distance(rate, last_rate) };
-
-	if (utility <= last || rate == last_rate) {
-		self->state[MPCC_PHASE] = MPCC_PROBE;
-		self->state[MPCC_RATE] = last_rate;
-		return slope;
-	}
-	self->state[MPCC_LAST_UTILITY] = (mp_u64)utility;
-	slope.direction = rate > last_rate ? MPCC_UP : MPCC_DOWN;
-	return slope;
-}
-
-MP_INLINE void mpcc_decide(struct mp_connection *c, mp_u32 i, mp_s64 utility, int carried)
-{
-	struct mp_subflow *self = mp_self(c, i);
-	struct mpcc_slope slope;
-
-	if (self->state[MPCC_PHASE] == MPCC_START) {
-		mpcc_decide_start(self, utility, carried);
-		return;
-	}
-	slope = self->state[MPCC_PHASE] == MPCC_PROBE ? mpcc_decide_probe(self) : mpcc_decide_move(self, utility);
-	if (slope.direction == MPCC_NOWHERE)
-		return;
-	self->state[MPCC_LAST_RATE] = self->state[MPCC_RATE];
-	mpcc_take_step(c, self, &slope);
-}
-
-/* The acknowledgements of an interval begin to come in. */
-MP_INLINE void mpcc_open(struct mp_subflow *self, mp_u64 now_us)
-{
-	self->state[MPCC_SINCE] = now_us;
-	self->state[MPCC_DELIVERED] = self->delivered;
-	self->state[MPCC_LOST] = self->lost;
-	self->state[MPCC_EARLY_SUM] = 0;
-	self->state[MPCC_EARLY_SAMPLES] = 0;
-	self->state[MPCC_LATE_SUM] = 0;
-	self->state[MPCC_LATE_SAMPLES] = 0;
-}
 
 MP_INLINE struct mpcc_sample mpcc_sample(const struct mp_subflow *self, mp_u64 now_us)
 {
@@ -403,6 +160,7 @@ MP_INLINE int mpcc_watch(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 		sending = (sending & (MPCC_INTERVALS - 1)) + 1;
 		self->state[MPCC_SENT_FROM + sending] = now_us;
 		self->state[MPCC_SENDING] = sending;
+		mpcc_send(c, self);
 	}
 
 	/* when the packet was sent that is acknowledged now */
@@ -415,16 +173,12 @@ MP_INLINE int mpcc_watch(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	return 0;
 }
 
-/* Sends at the rate of the interval under way. */
-MP_INLINE void mpcc_pace(const struct mp_connection *c, struct mp_subflow *self)
+/* The window follows the round trip, so that pacing is what limits. The kernel's srtt is below 2^29 us. */
+MP_INLINE void mpcc_open_window(struct mp_subflow *self)
 {
-	mp_u64 sending = self->state[MPCC_SENDING], cwnd;
+	mp_u64 unit = 1000000ULL * (mp_u32)self->mss, cwnd;
 
-	self->pacing_rate =
-		mpcc_interval_rate(c, self, sending < mpcc_epoch_intervals(self) ? sending : MPCC_INTERVALS);
-	cwnd = mp_fixed(mp_div(mp_mul(mp_real(2 * self->pacing_rate), mp_real(self->srtt_us)),
-			       mp_mul(mp_real(1000000), mp_real(self->mss + !self->mss))),
-			0);
+	cwnd = 2 * self->pacing_rate * self->srtt_us / (unit + !unit);
 	self->cwnd = cwnd > MPCC_LEAST_CWND ? cwnd : MPCC_LEAST_CWND;
 }
 
@@ -436,7 +190,7 @@ MP_INLINE void mpcc_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us
 		return;
 	if (mpcc_watch(c, i, now_us))
 		mpcc_close(c, i, now_us, mpcc_sample(self, now_us));
-	mpcc_pace(c, self);
+	mpcc_open_window(self);
 }
 
 /* A loss is part of the utility, and nothing more. */
