@@ -16,6 +16,8 @@
 
 #include "mp_window.h"
 
+#define MP_ONE_WAY_DELAY
+
 enum { LD_MPSP_TARGET_US };
 
 MP_INLINE void ld_mpsp_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)

@@ -75,15 +75,18 @@ struct mp_ack {
 /*
  * The hooks. `i` is the subflow's slot, below MP_MAX_SUBFLOWS; facts are up to date when a hook is called.
  *   init         the subflow has joined (cwnd and ssthresh set by the stack)
- *   on_rtt       each RTT sample, growth allowed or not (rtt_us, srtt_us, min_rtt_us and queue_owd_us are new); before
- *                the on_ack, on_loss or on_interval of the same ACK. A window rule that needs neither the hook nor
- *                of these facts any but srtt_us defines MP_NO_RTT_SAMPLES: the kernel spares it a third of its cost.
+ *   on_rtt       an RTT sample (rtt_us, srtt_us, min_rtt_us and queue_owd_us are new), just before the on_ack or
+ *                on_interval of its ACK. In recovery a window rule may hear of none.
  *   on_ack       an ACK that may grow the window: outside of recovery, or as tcp_may_raise_cwnd allows
  *   on_loss      one congestion event; returns the new ssthresh in packets, the stack does the reduction (PRR)
  *   on_undo      the event was spurious; returns the window to restore in packets
  *   on_close     the subflow leaves; its slot is cleared afterwards
  *   on_interval  rate-based only: every ACK, with delivered and lost up to date; the controller keeps its own monitor
  *                interval and sets pacing_rate and cwnd. A rate-based controller has no on_ack.
+ *
+ * What a header defines, so that the kernel takes no trouble for the others:
+ *   MP_NO_RTT_SAMPLES  it needs neither on_rtt nor, of its facts, any but srtt_us
+ *   MP_ONE_WAY_DELAY   it needs queue_owd_us
  */
 struct mp_controller {
 	void (*init)(struct mp_connection *c, mp_u32 i, mp_u64 now_us);

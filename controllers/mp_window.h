@@ -104,7 +104,10 @@ MP_INLINE mp_s64 mp_scaled_growth(const struct mp_subflow *self, mp_u64 acked, m
 	mp_u64 growth = mp_reno_growth(self, acked);
 	mp_u64 distance = a > b ? a - b : b - a;
 
-	if (distance < by)
+	/* as a rule both fit, and one division does */
+	if (distance < by && !(growth >> 40 | distance >> 24))
+		growth = growth * distance / by;
+	else if (distance < by)
 		growth = mp_fixed(mp_div(mp_mul(mp_real(growth), mp_real(distance)), mp_real(by)), 0);
 	return a >= b ? (mp_s64)growth : -(mp_s64)growth;
 }

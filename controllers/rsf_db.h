@@ -16,6 +16,8 @@
 
 #include "mp_window.h"
 
+#define MP_ONE_WAY_DELAY
+
 enum { RSF_DB_TARGET_US };
 
 MP_INLINE void rsf_db_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)

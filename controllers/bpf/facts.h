@@ -62,17 +62,24 @@ static __always_inline void glue_backup_fact(struct sock *sk, struct mp_subflow 
 	}
 }
 
-static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow)
+/*
+ * What pkts_acked would be told, without that hook, which costs as much as most rules: RACK measures the packet that
+ * was delivered last (tcp_rack_advance, net/ipv4/tcp_recovery.c). They differ by retransmitted packets alone, whose
+ * round trip RACK takes where it cannot be the original's. There is no RACK without SACK: then the mean has to do.
+ */
+static __always_inline __u64 glue_latest_rtt_us(struct tcp_sock *tp)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct mp_socket *self = glue_socket(sk);
-	__u64 rtt_us = self->rtt_us;
+	return tp->rack.rtt_us ?: tp->srtt_us >> 3;
+}
 
-	self->rtt_us = 0;
+static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow, __u64 rtt_us)
+{
 	subflow->rtt_us = rtt_us;
 	if (!subflow->min_rtt_us || rtt_us < subflow->min_rtt_us)
 		subflow->min_rtt_us = rtt_us;
-	glue_owd_fact(tp, self, subflow);
+#ifdef MP_ONE_WAY_DELAY
+	glue_owd_fact((struct tcp_sock *)sk, glue_socket(sk), subflow);
+#endif
 }
 
 #endif

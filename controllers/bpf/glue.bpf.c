@@ -125,11 +125,11 @@ static __always_inline void glue_prepare(struct sock *sk)
 		glue_mend(sk);
 }
 
-/* The connection of a socket whose hook is about to be called, with its facts, and its RTT sample heard. */
-static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *place, __u64 now_us)
+/* The connection of a socket whose hook is about to be called, with its facts, and the ACK's RTT sample heard: 0 where
+ * it brought none. */
+static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *place, __u64 now_us, __u64 rtt_us)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct mp_socket *self = glue_socket(sk);
 	struct mp_connection *c;
 	struct mp_entry *entry;
 	__u32 slot;
@@ -141,10 +141,12 @@ static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	glue_backup_fact(sk, &c->subflows[slot]);
-	if (self->rtt_us) {
-		glue_rtt_facts(sk, &c->subflows[slot]);
+#ifndef MP_NO_RTT_SAMPLES
+	if (rtt_us) {
+		glue_rtt_facts(sk, &c->subflows[slot], rtt_us);
 		LOGGED(MP_HOOK_RTT, &NO_ACK, now_us, 0, CONTROLLER(on_rtt)(c, slot, now_us));
 	}
+#endif
 	return c;
 }
 
@@ -157,7 +159,6 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->placed = 0;
 	self->owd_known = 0;
 	self->backup_read_us = 0;
-	self->rtt_us = 0;
 	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);
 #ifdef MP_RATE_BASED
@@ -169,53 +170,10 @@ void BPF_PROG(glue_init, struct sock *sk)
 		glue_join(sk);
 }
 
-/* Who asks for no RTT samples is spared the hook, and a rate-based controller finds them in its own. */
-#if defined(MP_RATE_BASED) || defined(MP_NO_RTT_SAMPLES)
-#define GLUE_HEAR(sk)
-#else
-#define GLUE_SAMPLES
-#define GLUE_HEAR(sk)                                                                                                  \
-	do {                                                                                                           \
-		if (glue_socket(sk)->rtt_us)                                                                           \
-			glue_hear(sk);                                                                                 \
-	} while (0)
-
-/* Tells the controller of an RTT sample for which no other hook is called. */
-static __noinline int glue_hear(struct sock *sk)
-{
-	struct mp_connection *c;
-	__u32 slot = 0;
-
-	glue_prepare(sk);
-	c = glue_enter(sk, &slot, ((struct tcp_sock *)sk)->tcp_mstamp);
-	if (c && slot < MP_MAX_SUBFLOWS)
-		glue_apply(sk, &c->subflows[slot]);
-	return 0;
-}
-
-/* A sample waits for the next hook: to find the connection twice would cost more than most controllers do. */
-SEC("struct_ops")
-void BPF_PROG(glue_pkts_acked, struct sock *sk, const struct ack_sample *sample)
-{
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
-	struct mp_socket *self = glue_socket(sk);
-	__s32 rtt_us = sample->rtt_us;
-
-	if (rtt_us < 0 || !self->owner) /* the SYN's acknowledgement comes before .init */
-		return;
-	if (self->rtt_us)
-		glue_hear(sk);
-	self->rtt_us = rtt_us ?: 1;
-	/* in recovery the window is not the controller's to grow, and a backup may have no further ACK */
-	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) != TCP_CA_Open || self->awaits_token)
-		glue_hear(sk);
-}
-#endif
-
 #ifdef MP_RATE_BASED
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* (sk, rs) on 6.1, (sk, ack, flag, rs) since 6.10. The sample has the RTT that pkts_acked would be told. */
+/* (sk, rs) on 6.1, (sk, ack, flag, rs) since 6.10. */
 SEC("struct_ops")
 int glue_cong_control(__u64 *context)
 {
@@ -232,10 +190,8 @@ int glue_cong_control(__u64 *context)
 	else
 		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(context));
 	rtt_us = rs->rtt_us;
-	if (rtt_us >= 0)
-		glue_socket(sk)->rtt_us = rtt_us ?: 1;
 	glue_prepare(sk);
-	c = glue_enter(sk, &slot, now_us);
+	c = glue_enter(sk, &slot, now_us, rtt_us < 0 ? 0 : rtt_us ?: 1);
 	if (!c)
 		return 0;
 	AGENT_HEAR(&c->subflows[slot]);
@@ -256,7 +212,7 @@ static __noinline int glue_grow(struct sock *sk, __u32 acked)
 	__u32 slot;
 
 	event.now_us = tp->tcp_mstamp;
-	c = glue_enter(sk, &slot, event.now_us);
+	c = glue_enter(sk, &slot, event.now_us, glue_latest_rtt_us(tp));
 	if (!c)
 		return 0;
 	event.acked = acked;
@@ -284,7 +240,6 @@ __u32 BPF_PROG(glue_ssthresh, struct sock *sk)
 	__u64 now_us = tp->tcp_mstamp, result = MP_MIN_CWND;
 	__u32 slot;
 
-	GLUE_HEAR(sk);
 	entry = glue_find(sk, &slot);
 	if (!entry)
 		return result;
@@ -306,7 +261,6 @@ __u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
 	__u64 result = tp->snd_cwnd;
 	__u32 slot;
 
-	GLUE_HEAR(sk);
 	entry = glue_find(sk, &slot);
 	if (!entry)
 		return result;
@@ -386,9 +340,6 @@ struct tcp_congestion_ops mp_ops = {
 	.init = (void *)glue_init,
 	.release = (void *)glue_release,
 	.ssthresh = (void *)glue_ssthresh,
-#ifdef GLUE_SAMPLES
-	.pkts_acked = (void *)glue_pkts_acked,
-#endif
 	.undo_cwnd = (void *)glue_undo_cwnd,
 	.set_state = (void *)glue_set_state,
 	.sndbuf_expand = (void *)glue_sndbuf_expand,

@@ -74,7 +74,6 @@ struct sock {
 } RELOCATED;
 
 struct inet_connection_sock {
-	__u8 icsk_ca_state : 5;
 	void *icsk_ulp_data;
 	__u64 icsk_ca_priv[13]; /* 104 bytes */
 } RELOCATED;
@@ -96,6 +95,10 @@ struct minmax {
 	struct minmax_sample s[3];
 } RELOCATED;
 
+struct tcp_rack {
+	__u32 rtt_us; /* of the packet delivered last */
+} RELOCATED;
+
 struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
@@ -111,6 +114,7 @@ struct tcp_sock {
 	__u64 bytes_received;
 	struct minmax rtt_min; /* windowed: 300 s by default */
 	struct tcp_options_received rx_opt;
+	struct tcp_rack rack;
 	__u8 is_cwnd_limited : 1;
 	__u8 tcp_usec_ts : 1;
 	_Bool is_mptcp;
@@ -126,10 +130,6 @@ struct mptcp_subflow_context {
 /* Linux 6.2: a pointer that may be read without bpf_probe_read_kernel, which costs some 50 ns. */
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
 
-struct ack_sample {
-	__s32 rtt_us;
-} RELOCATED;
-
 struct rate_sample {
 	long rtt_us; /* of the packet acknowledged last; negative: unknown */
 } RELOCATED;
@@ -142,7 +142,6 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *sk);
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
-	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	__u32 (*sndbuf_expand)(struct sock *sk);
@@ -228,7 +227,6 @@ enum {
 
 enum {
 	TCP_CONG_NON_RESTRICTED = 1, /* else the sysctl of a network namespace answers EPERM */
-	TCP_CA_Open = 0,
 	TCP_CA_Loss = 4,
 	SK_PACING_NONE = 0,
 	SK_PACING_NEEDED = 1,

@@ -15,7 +15,6 @@ struct mp_socket {
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
 	__u32 backup_read_us; /* when its backup flag was read last */
-	__u32 rtt_us;         /* a sample that the controller has not heard of yet; 0: none */
 };
 
 static __always_inline struct mp_socket *glue_socket(struct sock *sk)

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::Lab;
-use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use libbpf_rs::{MapHandle, MapInfo, ObjectBuilder, ProgramInput, ProgramType};
 use mp_kernel::controller::{Controller, Options};
 use mp_kernel::{check, controller};
@@ -119,8 +119,8 @@ fn private(asked: &str) -> Controller {
     controller::acquire_with(name, &settings, options).unwrap()
 }
 
-/// Two coupled subflows of 200 Mbit/s each: every ACK with its RTT hook, where there is one, and its growth hook. The median of windows of
-/// 50 ms, so that a program that was preempted in the middle does not count with the time it was away.
+/// Two coupled subflows of 200 Mbit/s each. The median of windows of 50 ms, so that a program that was preempted in the middle does not
+/// count with the time it was away.
 fn cost(name: &str, measuring: f64) -> Value {
     let lab = Lab::new(Some("200mbit"));
     let loaded = private(name);
@@ -146,36 +146,25 @@ fn cost(name: &str, measuring: f64) -> Value {
         assert!(!upload.fallback);
         watch.join().unwrap()
     });
-    let median = |what: &dyn Fn(&RunTimes) -> f64| {
-        let mut values: Vec<f64> = windows
-            .iter()
-            .filter(|window| window.acks() > 100)
-            .map(what)
-            .collect();
-        values.sort_by(f64::total_cmp);
-        (values[values.len() / 2] * 10.0).round() / 10.0
-    };
-    let hooks = match windows.iter().all(|window| window.rtts == 0) {
-        true => 1.0, // it asks for no RTT samples
-        false => 2.0,
-    };
-    let per_ack =
-        median(&|window| (window.rtt_ns + window.growth_ns) as f64 / window.acks() as f64);
+    let mut each: Vec<f64> = windows
+        .iter()
+        .filter(|window| window.acks > 100)
+        .map(|window| window.ns as f64 / window.acks as f64)
+        .collect();
+    each.sort_by(f64::total_cmp);
+    let tenths = |ns: f64| (ns * 10.0).round() / 10.0;
+    let per_ack = each[each.len() / 2];
     json!({
-        "ns_per_ack": per_ack,
-        "ns_per_ack_less_measuring": ((per_ack - hooks * measuring) * 10.0).round() / 10.0,
-        "ns_per_rtt_hook": median(&|window| window.rtt_ns as f64 / window.rtts.max(1) as f64),
-        "ns_per_growth_hook": median(&|window| window.growth_ns as f64 / window.growths.max(1) as f64),
-        "acks": windows.iter().map(RunTimes::acks).sum::<u64>(),
+        "ns_per_ack": tenths(per_ack),
+        "ns_per_ack_less_measuring": tenths(per_ack - measuring),
+        "acks": windows.iter().map(|window| window.acks).sum::<u64>(),
     })
 }
 
-/// Run times and calls of a registered controller's programs.
+/// Run time and calls of the one program that a registered controller runs on an ACK.
 struct RunTimes {
-    rtt_ns: u64,
-    rtts: u64,
-    growth_ns: u64,
-    growths: u64,
+    ns: u64,
+    acks: u64,
 }
 
 impl RunTimes {
@@ -183,42 +172,26 @@ impl RunTimes {
         let pin = format!("/sys/fs/bpf/multipilot/{kernel_name}/connections");
         let map = MapHandle::from_pinned_path(pin).unwrap();
         let map = MapInfo::new(map.as_fd()).unwrap().info.id;
-        let mut times = RunTimes {
-            rtt_ns: 0,
-            rtts: 0,
-            growth_ns: 0,
-            growths: 0,
-        };
         let options = ProgInfoQueryOptions::default().include_map_ids(true);
-        for program in ProgInfoIter::with_query_opts(options) {
-            if program.ty != ProgramType::StructOps || !program.map_ids.contains(&map) {
-                continue;
-            }
+        let of_acks = |program: &ProgramInfo| {
             // The kernel keeps fifteen characters of a name.
-            match program.name.to_str() {
-                Some("glue_pkts_acked") => {
-                    (times.rtt_ns, times.rtts) = (program.run_time_ns, program.run_cnt)
-                }
-                Some("glue_cong_avoid" | "glue_cong_contr") => {
-                    (times.growth_ns, times.growths) = (program.run_time_ns, program.run_cnt);
-                }
-                _ => {}
-            }
+            let name = program.name.to_str();
+            program.ty == ProgramType::StructOps
+                && program.map_ids.contains(&map)
+                && matches!(name, Some("glue_cong_avoid" | "glue_cong_contr"))
+        };
+        let found = ProgInfoIter::with_query_opts(options).find(of_acks);
+        let program = found.expect("a registered controller");
+        RunTimes {
+            ns: program.run_time_ns,
+            acks: program.run_cnt,
         }
-        times
-    }
-
-    /// Each calls at least one hook.
-    fn acks(&self) -> u64 {
-        self.rtts.max(self.growths)
     }
 
     fn since(&self, before: &RunTimes) -> RunTimes {
         RunTimes {
-            rtt_ns: self.rtt_ns - before.rtt_ns,
-            rtts: self.rtts - before.rtts,
-            growth_ns: self.growth_ns - before.growth_ns,
-            growths: self.growths - before.growths,
+            ns: self.ns - before.ns,
+            acks: self.acks - before.acks,
         }
     }
 }

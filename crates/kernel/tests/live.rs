@@ -263,6 +263,41 @@ fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
     }
 }
 
+#[test]
+fn samples_of_the_round_trip_are_those_that_the_kernel_averages() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(Some("20mbit"));
+    for name in ["rsf-db", "mpcc"] {
+        let loaded = private(name, true);
+        let upload = lab.upload(loaded.kernel_name(), 4 << 20, || ());
+        assert_eq!((upload.received, upload.fallback), (4 << 20, false));
+        // By owner: samples, their sum, that of the kernel's average, and the least of them.
+        let mut seen = HashMap::new();
+        let dropped = loaded.call_log().unwrap().drain(|call, _| {
+            let own = &call.connection.subflows[call.slot as usize];
+            let so_far = seen.entry(own.owner).or_insert((0, 0, 0, u64::MAX));
+            if call.hook == 1 {
+                so_far.0 += 1;
+                so_far.1 += own.rtt_us;
+                so_far.2 += own.srtt_us;
+                so_far.3 = so_far.3.min(own.rtt_us);
+                assert_eq!(own.min_rtt_us, so_far.3, "{name}: the least one so far");
+                assert!(own.queue_owd_us == u64::MAX || name == "rsf-db", "{name}");
+            }
+        });
+        assert_eq!(dropped.unwrap(), 0, "{name}");
+        assert_eq!(seen.len(), 2, "{name}: {seen:?}");
+        for (samples, sum, average, _) in seen.values() {
+            assert!(*samples > 300, "{name}: {samples} samples");
+            let ratio = *sum as f64 / *average as f64;
+            assert!(
+                (0.8..1.25).contains(&ratio),
+                "{name}: samples / average {ratio}"
+            );
+        }
+    }
+}
+
 fn eventually(condition: impl Fn() -> bool) {
     for _ in 0..500 {
         if condition() {
