@@ -23,6 +23,8 @@ pub struct Shared {
     slot: usize,
     /// Forward one-way delay above its minimum, µs.
     pub queue_owd_us: u64,
+    /// A rate-based controller hears of this ACK's sample as it is called for the ACK: facts are copied once for both.
+    sampled: bool,
     pilot: Option<Box<Attendant>>,
 }
 
@@ -96,6 +98,7 @@ impl Kindred {
             controller,
             slot,
             queue_owd_us: UNKNOWN,
+            sampled: false,
             pilot: piloted.then(|| {
                 Box::new(Attendant {
                     pilot: Pilot::shipped(),
@@ -177,6 +180,10 @@ impl Shared {
 
     #[inline]
     fn on_rtt(&mut self, flow: &mut Flow, shared: &mut Connection) {
+        if self.controller.kind == Kind::Rate {
+            self.sampled = true;
+            return;
+        }
         self.decide(flow, shared, |s, flow, shared| {
             s.controller.on_rtt(shared, s.slot, flow.now_us());
         });
@@ -197,6 +204,9 @@ impl Shared {
 
     fn on_interval(&mut self, flow: &mut Flow, shared: &mut Connection) {
         self.decide(flow, shared, |s, flow, shared| {
+            if std::mem::take(&mut s.sampled) {
+                s.controller.on_rtt(shared, s.slot, flow.now_us());
+            }
             s.controller.on_interval(shared, s.slot, flow.now_us());
             if let Some(pilot) = &mut s.pilot {
                 pilot.attend(shared, s.slot);
