@@ -1,6 +1,7 @@
 //! From start to end: lock, database, learner, listener.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, SyncSender};
@@ -104,7 +105,13 @@ pub fn run(config: Config, listening: impl FnOnce(SocketAddr)) -> Result<(), Err
 async fn listen(service: &Service, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
     let desk = service.desk();
     let wanted = desk.config.listen;
-    let failed = |e: std::io::Error| Error::Failed(format!("cannot listen on {wanted}: {e}"));
+    let failed = |e: std::io::Error| {
+        let mend = match e.kind() {
+            ErrorKind::AddrInUse => ": another program has this port, choose another (--listen)",
+            _ => "",
+        };
+        Error::Failed(format!("cannot listen on {wanted}: {e}{mend}"))
+    };
     let listener = TcpListener::bind(wanted).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let stop = stopped(desk.guard.clone())?;
