@@ -1,0 +1,61 @@
+//! `multipilot demo`, in the simulator.
+
+use std::fs;
+
+use crate::common::*;
+
+#[test]
+fn the_demo_names_a_winner_and_the_report() {
+    let cwd = tempfile::tempdir().unwrap();
+    let tools = tempfile::tempdir().unwrap();
+    let report = tools.path().join("multipilot-report");
+    fs::write(&report, "#!/bin/sh\necho '<html>' > \"$1/report.html\"\n").unwrap();
+    fs::set_permissions(&report, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tools.path().display());
+    let demo = |path: &str| {
+        Reply::from(
+            multipilot()
+                .args(["demo", "--world", "sim"])
+                .env("PATH", path)
+                .current_dir(cwd.path())
+                .output()
+                .unwrap(),
+        )
+    };
+    let reply = demo(&path);
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    assert!(reply.out.contains("Winner: "), "{}", reply.out);
+    assert!(
+        reply
+            .out
+            .ends_with("report: results/wifi-lte-sim-001/report.html\n"),
+        "{}",
+        reply.out
+    );
+    let reply = demo("/nowhere");
+    assert!(
+        reply
+            .out
+            .contains("report: there is no multipilot-report on the PATH"),
+        "{}",
+        reply.out
+    );
+}
+
+#[test]
+fn without_root_the_demo_says_why_and_runs_in_the_simulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply::from(unprivileged(folder.path()).arg("demo").output().unwrap());
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    let why = reply.err.lines().next().unwrap();
+    assert!(
+        why.starts_with("this machine lacks ")
+            && why.ends_with("so this demo runs in the simulator."),
+        "{why}"
+    );
+    assert!(
+        reply.out.contains("Winner: ") && reply.out.contains("record: results/wifi-lte-sim-001\n"),
+        "{}",
+        reply.out
+    );
+}
