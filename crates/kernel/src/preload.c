@@ -59,20 +59,36 @@ static void choose_controller(int fd, int domain)
 	set(fd, name);
 }
 
+/* multipilot has seen that there is MPTCP: since then it was switched off, or this program is where it is not. */
+static void tell_of_tcp(int why)
+{
+	static int told;
+
+	if (told)
+		return;
+	told = 1;
+	fprintf(stderr, "multipilot: MPTCP is refused (%s): %s goes on in TCP\n", strerror(why),
+		program_invocation_short_name);
+}
+
 int socket(int domain, int type, int protocol)
 {
-	int fd = -1, error = errno;
+	int fd = -1, error = errno, why = 0;
 
 	if (!next)
 		next = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
 	if ((domain != AF_INET && domain != AF_INET6) || (type & TYPE_MASK) != SOCK_STREAM ||
 	    (protocol && protocol != IPPROTO_TCP))
 		return next(domain, type, protocol);
-	if (!getenv("MULTIPILOT_TCP"))
+	if (!getenv("MULTIPILOT_TCP")) {
 		fd = next(domain, type, IPPROTO_MPTCP);
+		why = fd < 0 ? errno : 0;
+	}
 	if (fd < 0)
 		fd = next(domain, type, protocol);
 	if (fd >= 0) {
+		if (why)
+			tell_of_tcp(why);
 		choose_controller(fd, domain);
 		errno = error;
 	}
