@@ -76,32 +76,38 @@ type Arrays<'py> = (
     Bound<'py, PyBytes>,
 );
 
-fn arrays<'py>(py: Python<'py>, answers: &Answers) -> Arrays<'py> {
-    let single = |values: &[f32]| {
-        values
-            .iter()
-            .flat_map(|v| v.to_ne_bytes())
-            .collect::<Vec<_>>()
-    };
-    let agents: Vec<u8> = answers
-        .agents
-        .iter()
-        .flat_map(|v| v.to_ne_bytes())
-        .collect();
-    let facts: Vec<u8> = answers
-        .facts
-        .iter()
-        .flatten()
-        .flat_map(|v| v.to_ne_bytes())
-        .collect();
-    (
-        PyBytes::new(py, &single(&answers.observations)),
-        PyBytes::new(py, &single(&answers.rewards)),
-        PyBytes::new(py, &agents),
-        PyBytes::new(py, &answers.fresh),
-        PyBytes::new(py, &facts),
-    )
+/// Each value in machine order.
+fn bytes<'py, const N: usize>(
+    py: Python<'py>,
+    values: impl ExactSizeIterator<Item = [u8; N]>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, N * values.len(), |memory| {
+        for (place, value) in memory.chunks_exact_mut(N).zip(values) {
+            place.copy_from_slice(&value);
+        }
+        Ok(())
+    })
 }
+
+fn singles<'py>(py: Python<'py>, values: &[f32]) -> PyResult<Bound<'py, PyBytes>> {
+    bytes(py, values.iter().map(|v| v.to_ne_bytes()))
+}
+
+fn arrays<'py>(py: Python<'py>, answers: &Answers) -> PyResult<Arrays<'py>> {
+    Ok((
+        singles(py, &answers.observations)?,
+        singles(py, &answers.rewards)?,
+        bytes(py, answers.agents.iter().map(|v| v.to_ne_bytes()))?,
+        PyBytes::new(py, &answers.fresh),
+        bytes(
+            py,
+            answers.facts.as_flattened().iter().map(|v| v.to_ne_bytes()),
+        )?,
+    ))
+}
+
+/// The one lane's observation, whether an episode has begun, and the facts.
+type Alone<'py> = (Bound<'py, PyBytes>, bool, [f64; 12]);
 
 /// Many simulations side by side; each asks one subflow at a time.
 #[pyclass(module = "multipilot._core")]
@@ -142,7 +148,15 @@ impl Lanes {
         let answers = py
             .detach(|| lanes.step(&actions, threads))
             .map_err(failed)?;
-        Ok(arrays(py, &answers))
+        arrays(py, &answers)
+    }
+
+    /// As `step`, where there is one lane: NumPy's arrays would cost more than the simulation.
+    fn step_alone<'py>(&mut self, py: Python<'py>, action: f32) -> PyResult<Alone<'py>> {
+        let lanes = &mut self.lanes;
+        let answers = py.detach(|| lanes.step(&[action], 1)).map_err(failed)?;
+        let seen = singles(py, &answers.observations)?;
+        Ok((seen, answers.fresh[0] != 0, answers.facts[0]))
     }
 
     fn restart(&mut self, seed: u64, episode: u64) {
@@ -163,20 +177,15 @@ pub struct Together {
     together: env::Together,
 }
 
-fn shown<'py>(py: Python<'py>, shown: Shown) -> Step<'py> {
-    let bytes: Vec<u8> = shown
-        .observation
-        .iter()
-        .flat_map(|v| v.to_ne_bytes())
-        .collect();
-    (
-        PyBytes::new(py, &bytes),
+fn shown<'py>(py: Python<'py>, shown: Shown) -> PyResult<Step<'py>> {
+    Ok((
+        singles(py, &shown.observation)?,
         shown.utility,
         shown.best,
         shown.time_s,
         shown.rates,
         shown.over,
-    )
+    ))
 }
 
 #[pymethods]
@@ -203,10 +212,15 @@ impl Together {
     fn reset<'py>(&mut self, py: Python<'py>, seed: u64) -> PyResult<Step<'py>> {
         let together = &mut self.together;
         let found = py.detach(|| together.reset(seed)).map_err(failed)?;
-        Ok(shown(py, found))
+        shown(py, found)
     }
 
-    fn step<'py>(&mut self, py: Python<'py>, actions: &[u8], park: Vec<bool>) -> Step<'py> {
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        actions: &[u8],
+        park: Vec<bool>,
+    ) -> PyResult<Step<'py>> {
         let actions = floats(actions);
         let together = &mut self.together;
         let found = py.detach(|| together.step(&actions, &park));
@@ -222,9 +236,7 @@ pub fn act<'py>(
     observations: &[u8],
 ) -> PyResult<Bound<'py, PyBytes>> {
     let actor = Actor::parse(actor).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let actions: Vec<u8> = floats(observations)
-        .chunks_exact(FEATURES * actor.history())
-        .flat_map(|o| actor.act(o).to_ne_bytes())
-        .collect();
-    Ok(PyBytes::new(py, &actions))
+    let observations = floats(observations);
+    let each = observations.chunks_exact(FEATURES * actor.history());
+    bytes(py, each.map(|o| actor.act(o).to_ne_bytes()))
 }

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from multipilot import _core
-from multipilot.env.lanes import FEATURES, Asked, Floats, Lanes
+from multipilot.env.lanes import FACTS, FEATURES, Asked, Floats, Lanes
 from multipilot.env.task import Task
 
 _ENDLESS = 1 << 31
@@ -21,9 +21,9 @@ def _box(low: float, count: int) -> Any:
     return spaces.Box(low, 1.0, (count,), np.float32)
 
 
-def _facts(asked: Asked, lane: int = 0) -> dict[str, Any]:
-    names = ("time_s", "rate", "delivered", "lost", "rtt_us", "utility", "best")
-    return {name: float(asked.fact(name)[lane]) for name in names}
+#: Of the facts, those that are in the info, and where.
+_TOLD = ("time_s", "rate", "delivered", "lost", "rtt_us", "utility", "best")
+_PLACES = [FACTS.index(name) for name in _TOLD]
 
 
 class SubflowEnv(gymnasium.Env[Floats, Floats]):
@@ -75,7 +75,8 @@ class SubflowEnv(gymnasium.Env[Floats, Floats]):
         self.observation_space = _box(0.0, FEATURES * history)
         self.action_space = _box(-1.0, 1)
         self._scaled, self._steps = reward == "scaled", steps
-        self._lanes = Lanes(task or Task(), 1, history=history, steps=_ENDLESS, agents=1)
+        task = task or Task()
+        self._core = _core.Lanes(task.given(), task.wishes(), task.varied(), 1, 1, history, _ENDLESS, 1, [])
         self._seed, self._episode, self._taken = 0, 0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
@@ -84,24 +85,27 @@ class SubflowEnv(gymnasium.Env[Floats, Floats]):
             self._seed, self._episode = seed, 0
         elif not self._episode:
             self._seed = int(self.np_random.integers(1 << 31))
-        self._lanes.restart(self._seed, self._episode)
+        self._core.restart(self._seed, self._episode)
         self._episode += 1
         self._taken = 0
-        asked = self._lanes.step()
-        return asked.observations[0].copy(), _facts(asked)
+        seen, _, info = self._go_on(0.0)
+        return seen, info
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        asked = self._lanes.step(np.asarray(action, np.float32).reshape(1))
-        self._taken += 1
-        info = _facts(asked)
         # An episode that the scenario's own end has cut off: nothing that follows belongs to it.
-        over = bool(asked.fresh[0])
+        seen, over, info = self._go_on(float(np.asarray(action, np.float32).reshape(1)[0]))
+        self._taken += 1
         reward = 0.0 if over else _reward(info["utility"], info["best"], self._scaled)
-        return asked.observations[0].copy(), reward, False, over or self._taken >= self._steps, info
+        return seen, reward, False, over or self._taken >= self._steps, info
+
+    def _go_on(self, action: float) -> tuple[Floats, bool, dict[str, Any]]:
+        seen, fresh, facts = self._core.step_alone(action)
+        info = {name: facts[place] for name, place in zip(_TOLD, _PLACES, strict=True)}
+        return np.frombuffer(seen, np.float32).copy(), fresh, info
 
 
 def _reward(utility: float, best: float, scaled: bool) -> float:
-    return float(np.clip(utility / best, -1, 1)) if scaled else utility
+    return max(-1.0, min(1.0, utility / best)) if scaled else utility
 
 
 class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
@@ -157,8 +161,7 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
 
     @staticmethod
     def _infos(asked: Asked) -> dict[str, Any]:
-        names = ("time_s", "rate", "delivered", "lost", "rtt_us", "utility", "best")
-        return {name: asked.fact(name).copy() for name in names}
+        return dict(zip(_TOLD, asked.facts[:, _PLACES].T.copy(), strict=True))
 
 
 class ConnectionEnv(gymnasium.Env[Floats, Floats]):

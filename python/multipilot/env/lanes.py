@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ FACTS = (
 FEATURES = 3
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What each lane has to say: one row a lane.
 
     ``rewards`` are U of the interval just past over the utility of full paths
@@ -94,6 +93,6 @@ class Lanes:
             np.frombuffer(observations, np.float32).reshape(self.count, self.width),
             np.frombuffer(rewards, np.float32),
             np.frombuffer(agents, np.int32),
-            np.frombuffer(fresh, np.uint8).astype(bool),
+            np.frombuffer(fresh, np.bool_),
             np.frombuffer(facts, np.float64).reshape(self.count, -1),
         )
