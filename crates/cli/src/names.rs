@@ -151,8 +151,8 @@ fn path_manager(name: &str, owner: &str, world: World) -> Outcome {
         return Err(unknown("path manager", name, owner, &known));
     }
     match world {
-        World::Kernel if name.starts_with("ms-ucb") => Err(Failure::Unable(format!(
-            "{owner}: path manager \"{name}\": only the simulator has it so far; leave it out, or use --world sim"
+        World::Kernel if name == "ms-ucb-federated" => Err(Failure::Unable(format!(
+            "{owner}: path manager \"{name}\": in the kernel world ms-ucb is one bandit for all connections of a host already; use ms-ucb, or --world sim"
         ))),
         _ => Ok(()),
     }

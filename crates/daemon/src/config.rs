@@ -17,6 +17,7 @@ pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
 
 const TOP_KEYS: &[&str] = &[
     "controller",
+    "parameters",
     "path-manager",
     "ignore",
     "interfaces",
@@ -65,10 +66,23 @@ const IGNORED: &[&str] = &[
     "zt*",
 ];
 
+/// Who decides which paths carry data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judge {
+    /// As [`Config::awareness`] says.
+    Awareness,
+    /// A bandit over super-arms of at most three.
+    MsUcb,
+    /// One for each connection, that begins with what those before it have seen.
+    MsUcbFederated,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Of new sockets; `None` leaves the system's.
     pub controller: Option<String>,
+    /// Its settings, where they are not its defaults.
+    pub parameters: Vec<(String, u64)>,
     /// Whether each connection is managed by itself, and not by the kernel.
     pub userspace: bool,
     /// Interfaces that are left alone, as globs.
@@ -77,6 +91,7 @@ pub struct Config {
     pub rules: Vec<(String, Rule)>,
     pub subflows: u32,
     pub add_addr_accepted: u32,
+    pub judge: Judge,
     pub awareness: awareness::Config,
     /// As the user calls it.
     pub policy: String,
@@ -94,11 +109,13 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             controller: None,
+            parameters: Vec::new(),
             userspace: false,
             ignore: IGNORED.iter().map(|&s| s.to_owned()).collect(),
             rules: Vec::new(),
             subflows: 8,
             add_addr_accepted: 8,
+            judge: Judge::Awareness,
             awareness: awareness::Config::loss_aware(),
             policy: "loss-aware".into(),
             starts: None,
@@ -124,6 +141,9 @@ impl Config {
             controller: root.get("controller").map(controller).transpose()?,
             ..Config::default()
         };
+        if let Some(table) = root.get("parameters") {
+            config.parameters = parameters(&table, config.controller.as_deref())?;
+        }
         if let Some(field) = root.get("path-manager") {
             config.userspace = field.choice(&[("kernel", false), ("userspace", true)])?;
         }
@@ -223,6 +243,23 @@ fn controller(field: Field<'_>) -> Result<String, Error> {
     ))
 }
 
+fn parameters(table: &Field<'_>, controller: Option<&str>) -> Result<Vec<(String, u64)>, Error> {
+    let Some(ours) = controller.and_then(mp_controllers::find) else {
+        return Err(table.error(
+            "belong to no controller",
+            "a controller of multipilot's own beside them",
+        ));
+    };
+    let known: Vec<&str> = ours.parameters.iter().map(|p| p.name).collect();
+    let section = Section::open(table, &known)?;
+    let stated = known
+        .iter()
+        .filter_map(|name| Some((*name, section.get(name)?)));
+    stated
+        .map(|(name, field)| Ok((name.to_owned(), document::parameter(&field)?)))
+        .collect()
+}
+
 fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
     const EXPECTED: &str = "a loopback address with a port, e.g. \"127.0.0.1:9464\"";
     let address: SocketAddr = field
@@ -294,10 +331,24 @@ mod tests {
             error("[awareness]\npolicy = \"signal-aware\"\nloss.window = 500")
                 .contains("does not judge loss")
         );
+        assert!(
+            error("[awareness]\npolicy = \"ms-ucb\"\nparking = \"2s\"").contains("parks nothing")
+        );
+        assert!(error("awareness.policy = \"ms-ucb-federated\"").contains("userspace"));
         assert!(error("[bandit]\nserver = \"edge.example\"").contains("is no address"));
         assert!(error("[bandit]\nserver = \"127.0.0.1:1\"").contains("token-file"));
         assert!(error("[bandit]\nlocation = \"x\"").contains("without a server"));
+        assert!(error("parameters.target_us = 1").contains("belong to no controller"));
+        let line = error("controller = \"ld-mpsp\"\nparameters.target = 1");
+        assert!(line.contains("did you mean \"target_us\"?"), "{line}");
         assert!(!error("x = ]").contains('\n'));
+    }
+
+    #[test]
+    fn a_controllers_settings_are_its_own_in_its_own_units() {
+        let text = "controller = \"ld-mpsp\"\nparameters.target_us = \"15ms\"";
+        let config = Config::parse("daemon.toml", text).unwrap();
+        assert_eq!(config.parameters, [("target_us".into(), 15_000)]);
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Daemon {
             None => None,
         };
         endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-        endpoints.choose(config.controller.as_deref())?;
+        endpoints.choose(config.controller.as_deref(), &config.parameters)?;
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
         let mut pilot = Pilot::new(&config);

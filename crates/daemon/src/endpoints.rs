@@ -191,8 +191,8 @@ impl Endpoints {
         self.applied != wanted
     }
 
-    /// The congestion controller of new sockets; `None` goes back to the one from before.
-    pub fn choose(&mut self, name: Option<&str>) -> Result<(), Error> {
+    /// The congestion controller of new sockets, with settings of its own; `None` goes back to the one from before.
+    pub fn choose(&mut self, name: Option<&str>, settings: &[(String, u64)]) -> Result<(), Error> {
         let failed = |e: std::io::Error| Error::Failed(format!("{CONTROLLER}: {e}"));
         let Some(name) = name else {
             if let Some(before) = self.before.controller.take() {
@@ -204,7 +204,8 @@ impl Endpoints {
             }
             return self.save();
         };
-        let controller = controller::acquire(name, &[])?;
+        let settings: Vec<(&str, u64)> = settings.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        let controller = controller::acquire(name, &settings)?;
         // It outlives the daemon, as the endpoints do.
         controller.keep()?;
         let now = fs::read_to_string(CONTROLLER).map_err(failed)?;
@@ -231,7 +232,7 @@ impl Endpoints {
     /// Goes the way back to how it was before the first daemon. Returns the endpoints that had to stay, because some
     /// connection has no other subflow that works; the next daemon knows them for its own.
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
-        self.choose(None)?;
+        self.choose(None, &[])?;
         let stay = lifelines(&self.before.added, subflows);
         for endpoint in self.list()? {
             let address = endpoint.address;

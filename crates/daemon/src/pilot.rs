@@ -1,14 +1,20 @@
 //! Around the policy: this host's interfaces are its paths, what all connections together do on one is its subflow, and
 //! what it asks for becomes the endpoints that the kernel should have. Time is passed in, as µs from any fixed origin.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use mp_kernel::diag::Subflow;
 use mp_policy::awareness::{Awareness, Reason};
-use mp_policy::path_manager::{Action, Event, Manage, Path, Rule, State, Subflow as Slot, View};
+use mp_policy::path_manager::{
+    Action, Event, Federated, Manage, Path, Rule, State, Subflow as Slot, View,
+};
 
-use crate::config::Config;
+use mp_policy::super_arm::federation::merge;
+use mp_policy::super_arm::Arm;
+
+use crate::config::{Config, Judge};
 use crate::links::Interface;
 use crate::radio::Radio;
 use crate::traffic::Traffic;
@@ -59,8 +65,54 @@ pub struct PathState {
     stuck: bool,
 }
 
+/// Who decides.
+enum Mind {
+    Aware(Box<Awareness>),
+    /// One for all that this pilot sees.
+    SuperArm(Federated),
+}
+
+impl Mind {
+    fn new(config: &Config) -> Mind {
+        match config.judge {
+            Judge::Awareness => Mind::Aware(Box::new(Awareness::new(config.awareness))),
+            Judge::MsUcb | Judge::MsUcbFederated => Mind::SuperArm(Federated::default()),
+        }
+    }
+
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        match self {
+            Mind::Aware(awareness) => awareness.observe(event, view, actions),
+            Mind::SuperArm(chooser) => chooser.observe(event, view, actions),
+        }
+    }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        match self {
+            Mind::Aware(awareness) => awareness.reasons(view),
+            Mind::SuperArm(chooser) => {
+                let spared = |path: usize| (!chooser.chose(path)).then_some(Reason::Unchosen);
+                (0..view.paths.len()).map(spared).collect()
+            }
+        }
+    }
+}
+
+/// By interface.
+pub type Seen = HashMap<i32, Arm>;
+
+/// What all of them have seen.
+pub fn together(all: &[Seen]) -> Seen {
+    let mut sum = Seen::new();
+    for (interface, arm) in all.iter().flatten() {
+        let both = [sum.get(interface).copied().unwrap_or_default(), *arm];
+        sum.insert(*interface, merge(both.iter().map(std::slice::from_ref))[0]);
+    }
+    sum
+}
+
 pub struct Pilot {
-    awareness: Awareness,
+    mind: Mind,
     coupled: bool,
     pub paths: Vec<PathState>,
     pub traffic: Traffic,
@@ -73,7 +125,7 @@ pub struct Pilot {
 impl Pilot {
     pub fn new(config: &Config) -> Pilot {
         Pilot {
-            awareness: Awareness::new(config.awareness),
+            mind: Mind::new(config),
             coupled: coupled(config),
             paths: Vec::new(),
             traffic: Traffic::default(),
@@ -86,13 +138,39 @@ impl Pilot {
     /// A new configuration; what the policy knows of the paths stays unless it is to judge by other thresholds.
     pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
         self.coupled = coupled(new);
-        if old.awareness != new.awareness {
-            self.awareness = Awareness::new(new.awareness);
+        let anew = (old.judge, old.awareness) != (new.judge, new.awareness);
+        if anew {
+            self.mind = Mind::new(new);
         }
         let interfaces = self.paths.iter().map(|p| p.interface.clone()).collect();
         self.links(now_us, interfaces, new);
-        if old.awareness != new.awareness {
+        if anew {
             self.tell(now_us, Event::Established);
+        }
+    }
+
+    /// What MS-UCB has seen itself of each interface.
+    pub fn told(&self) -> Seen {
+        let arms = match &self.mind {
+            Mind::SuperArm(chooser) => chooser.told().unwrap_or_default(),
+            Mind::Aware(_) => &[],
+        };
+        let index = |p: &PathState| p.interface.index;
+        self.paths
+            .iter()
+            .map(index)
+            .zip(arms.iter().copied())
+            .collect()
+    }
+
+    /// Before [`Pilot::start`]: begins with what others have seen.
+    pub fn hear_of(&mut self, known: &Seen) {
+        let of = |p: &PathState| known.get(&p.interface.index).copied();
+        let arms: Vec<Arm> = (self.paths.iter())
+            .map(|p| of(p).unwrap_or_default())
+            .collect();
+        if let Mind::SuperArm(chooser) = &mut self.mind {
+            chooser.hear(&arms);
         }
     }
 
@@ -234,7 +312,7 @@ impl Pilot {
         let mut actions = Vec::new();
         let (paths, slots) = (self.path_views(), self.slots());
         let view = self.view(now_us, &paths, &slots);
-        self.awareness.observe(event, &view, &mut actions);
+        self.mind.observe(event, &view, &mut actions);
         let mut closed = Vec::new();
         for action in actions {
             match action {
@@ -305,7 +383,7 @@ impl Pilot {
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
         let (paths, slots) = (self.path_views(), self.slots());
-        self.awareness.reasons(&self.view(now_us, &paths, &slots))
+        self.mind.reasons(&self.view(now_us, &paths, &slots))
     }
 
     /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel

@@ -138,6 +138,7 @@ pub fn why(reason: Reason) -> &'static str {
         Reason::Rtt => "its round trips are long",
         Reason::Stalled => "nothing gets through",
         Reason::Metered => "metered, as its rule says, and another path works",
+        Reason::Unchosen => "MS-UCB has others carry the data in this round",
     }
 }
 

@@ -12,8 +12,8 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::awareness::Reason;
 
-use crate::config::Config;
-use crate::pilot::{Pilot, Wanted};
+use crate::config::{Config, Judge};
+use crate::pilot::{together, Pilot, Seen, Wanted};
 use crate::radio::Radio;
 use crate::Error;
 
@@ -41,6 +41,8 @@ pub struct Connections {
     ours: HashMap<u32, Connection>,
     /// The kernel's, and those that others opened: only who opens a connection opens its subflows.
     others: HashSet<u32>,
+    /// What MS-UCB saw in connections that are over.
+    seen: Seen,
 }
 
 struct Connection {
@@ -69,6 +71,7 @@ impl Connections {
             manager: PathManager::new()?,
             ours: HashMap::new(),
             others: HashSet::new(),
+            seen: Seen::new(),
         })
     }
 
@@ -79,9 +82,16 @@ impl Connections {
             let subflow = seen.subflow.clone();
             of.entry(subflow.token).or_default().push(subflow);
         }
-        self.ours.retain(|token, _| of.contains_key(token));
+        let over = |token: &u32| !of.contains_key(token);
+        let gone = self.ours.iter().filter(|(token, _)| over(token));
+        let last: Vec<Seen> = gone.map(|(_, c)| c.pilot.told()).collect();
+        if !last.is_empty() {
+            self.seen = together(&[last, vec![std::mem::take(&mut self.seen)]].concat());
+        }
+        self.ours.retain(|token, _| !over(token));
         self.others.retain(|token| of.contains_key(token));
         let mut listening = None;
+        let mut known = None;
         let signal = |p: &crate::pilot::PathState| Some((p.interface.name.clone(), p.signal_dbm?));
         let mut heard = Heard(host.paths.iter().filter_map(signal).collect());
         let mut changes = Vec::new();
@@ -95,7 +105,8 @@ impl Connections {
                     self.others.insert(token);
                     continue;
                 }
-                let connection = Connection::new(now_us, host, config, &subflows);
+                let known = known.get_or_insert_with(|| self.known(config));
+                let connection = Connection::new(now_us, host, config, &subflows, known);
                 self.ours.insert(token, connection);
             }
             let connection = self.ours.get_mut(&token).expect("just made");
@@ -105,6 +116,15 @@ impl Connections {
             connection.apply(&self.manager, token, &subflows, &mut changes);
         }
         changes
+    }
+
+    /// What a new connection begins with.
+    fn known(&self, config: &Config) -> Seen {
+        if config.judge != Judge::MsUcbFederated {
+            return Seen::new();
+        }
+        let live = self.ours.values().map(|c| c.pilot.told());
+        together(&live.chain([self.seen.clone()]).collect::<Vec<_>>())
     }
 
     /// Interfaces have changed; the next look acts on it.
@@ -152,7 +172,13 @@ impl Connections {
 }
 
 impl Connection {
-    fn new(now_us: u64, host: &Pilot, config: &Config, subflows: &[Subflow]) -> Connection {
+    fn new(
+        now_us: u64,
+        host: &Pilot,
+        config: &Config,
+        subflows: &[Subflow],
+        known: &Seen,
+    ) -> Connection {
         let mut pilot = Pilot::new(config);
         pilot.links(now_us, interfaces(host), config);
         for (path, of) in pilot.paths.iter_mut().zip(&host.paths) {
@@ -162,6 +188,7 @@ impl Connection {
             pilot.take_over(subflow.local.ip(), subflow.backup);
         }
         let applied = pilot.wanted();
+        pilot.hear_of(known);
         pilot.start(now_us);
         Connection {
             pilot,

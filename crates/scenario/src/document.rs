@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 pub use crate::field::{Field, Section};
 pub use crate::tree::Node;
+pub use crate::variants::parameter;
 
 use crate::error::Source;
 use crate::{tree, Error};

@@ -141,7 +141,8 @@ fn parameters(field: Option<Field<'_>>) -> Result<Vec<Setting>, Error> {
     Ok(all)
 }
 
-fn parameter(field: &Field<'_>) -> Result<u64, Error> {
+/// A controller's setting: a bare number, or with a unit, in those that controllers/mp.h uses.
+pub fn parameter(field: &Field<'_>) -> Result<u64, Error> {
     const EXPECTED: &str = "a whole number, a duration, a size or a rate";
     let Value::String(text) = &field.node.value else {
         let known = matches!(field.node.value, Value::Integer(_));

@@ -1,14 +1,14 @@
-//! The path managers `loss-aware` and `signal-aware` on the kernel: the daemon's eyes and hands, in the client's
+//! The path managers `loss-aware`, `signal-aware` and `ms-ucb` on the kernel: the daemon's eyes and hands, in the client's
 //! namespace alone. The server knows nothing of them but MP_PRIO.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_daemon::config::{Config, Judge};
 use mp_daemon::endpoints::Endpoints;
 use mp_daemon::links::Links;
 use mp_daemon::pilot::Pilot;
 use mp_daemon::radio::Radio;
-use mp_daemon::Config;
 use mp_kernel::diag::Diag;
 use mp_policy::awareness;
 use mp_scenario::{Change, Scenario};
@@ -71,13 +71,15 @@ impl Aware {
     }
 
     async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_daemon::Error> {
-        let awareness = match self.policy {
-            Policy::Loss => awareness::Config::loss_aware(),
-            Policy::Signal => awareness::Config::signal_aware(),
+        let (judge, awareness) = match self.policy {
+            Policy::Loss => (Judge::Awareness, awareness::Config::loss_aware()),
+            Policy::Signal => (Judge::Awareness, awareness::Config::signal_aware()),
+            Policy::SuperArm => (Judge::MsUcb, awareness::Config::loss_aware()),
         };
         let config = Config {
             controller: Some(self.controller.clone()),
             ignore: Vec::new(),
+            judge,
             awareness,
             ..Config::default()
         };

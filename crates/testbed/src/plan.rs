@@ -32,6 +32,8 @@ pub enum PathManagement {
 pub enum Policy {
     Loss,
     Signal,
+    /// MS-UCB: a bandit over which paths carry data.
+    SuperArm,
 }
 
 /// Clients that share a network namespace.
@@ -156,6 +158,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
         "backup" => (PathManagement::Backup, paths.len()),
         "loss-aware" => (PathManagement::Aware(Policy::Loss), paths.len()),
         "signal-aware" => (PathManagement::Aware(Policy::Signal), paths.len()),
+        "ms-ucb" => (PathManagement::Aware(Policy::SuperArm), paths.len()),
         "ndiffports" => (PathManagement::Userspace, 1),
         "single" => (PathManagement::None, 1),
         other => match mp_policy::path_manager::find(other) {
@@ -170,7 +173,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             }
             _ => {
                 return Err(Error::Unsupported(format!(
-                    "path manager {other}: the kernel world has fullmesh, bandit, loss-aware, signal-aware, ndiffports, backup and single"
+                    "path manager {other}: the kernel world has fullmesh, bandit, loss-aware, signal-aware, ms-ucb, ndiffports, backup and single"
                 )))
             }
         },

@@ -146,6 +146,34 @@ fn a_weak_signal_spares_its_path_until_it_is_back() {
 }
 
 #[test]
+fn ms_ucb_plays_on_real_subflows_with_ld_mpsp() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "12s"
+        sample_interval = "50ms"
+        paths.a = { rate = "500kbit", delay = "60ms", queue = "10p" }
+        paths.b = { rate = "10Mbit", delay = "10ms" }
+        paths.c = { rate = "10Mbit", delay = "5ms" }
+        connections = [{ direction = "upload" }]
+        variants = [{ controller = "ld-mpsp", path_manager = "ms-ucb", parameters.target_us = 30000 }]
+    "#;
+    let run = run(text);
+    let spared = |path: &str| {
+        let of = || (run.samples.iter()).filter(|s| s.path == path && s.time_s > 4.0);
+        of().filter(|s| s.backup).count() as f64 / of().count().max(1) as f64
+    };
+    let (a, b, c) = (spared("a"), spared("b"), spared("c"));
+    let said = format!("spared {a:.2} {b:.2} {c:.2} of the time");
+    // Two of three carry data at a time, each of them some time; the connection began on the bad one.
+    assert!((a + b + c - 1.0).abs() < 0.1, "{said}");
+    assert!(a > 0.0 && b > 0.0 && c > 0.0, "{said}");
+    assert!(a > (b + c) / 2.0, "{said}");
+    for path in ["a", "b", "c"] {
+        assert!(bytes_on(only(&run), path) > 50_000);
+    }
+}
+
+#[test]
 fn a_backup_event_moves_the_traffic_away() {
     let Some(_turn) = turn() else { return };
     let text = TWO_PATHS.replace("6MB", "12MB");

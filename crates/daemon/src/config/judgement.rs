@@ -4,7 +4,10 @@ use mp_policy::awareness::{self, Backoff, Threshold};
 use mp_scenario::document::{Field, Section};
 use mp_scenario::Error;
 
-use super::{Config, LOSS_KEYS, THRESHOLD_KEYS};
+use super::{Config, Judge, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
+
+const MS_UCB: &str = "ms-ucb";
+const FEDERATED: &str = "ms-ucb-federated";
 
 pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Error> {
     let (loss_aware, signal_aware) = (
@@ -12,6 +15,11 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         awareness::Config::signal_aware(),
     );
     if let Some(policy) = section.get("policy") {
+        let rules = awareness::Config {
+            loss: None,
+            contribution: None,
+            ..loss_aware
+        };
         config.awareness = policy.choice(&[
             ("loss-aware", loss_aware),
             ("signal-aware", signal_aware),
@@ -22,16 +30,29 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
                     ..loss_aware
                 },
             ),
-            (
-                "rules",
-                awareness::Config {
-                    loss: None,
-                    contribution: None,
-                    ..loss_aware
-                },
-            ),
+            ("rules", rules),
+            // Of all this it has but the interval.
+            (MS_UCB, rules),
+            (FEDERATED, rules),
         ])?;
         config.policy = policy.string()?.to_owned();
+        if config.policy == FEDERATED && !config.userspace {
+            return Err(policy.error(
+                "joins connections that are managed each by itself",
+                "path-manager = \"userspace\" beside it, or \"ms-ucb\"",
+            ));
+        }
+    }
+    if [MS_UCB, FEDERATED].contains(&config.policy.as_str()) {
+        config.judge = match config.policy == FEDERATED {
+            true => Judge::MsUcbFederated,
+            false => Judge::MsUcb,
+        };
+        let parks = |key: &&&str| key.starts_with("parking") || key.starts_with("reopening");
+        let foreign = AWARENESS_KEYS.iter().filter(|k| parks(k) || **k == "dwell");
+        if let Some(field) = foreign.filter_map(|key| section.get(key)).next() {
+            return Err(field.error("this policy parks nothing", "none of it, or another policy"));
+        }
     }
     let aware = &mut config.awareness;
     let duration = |key: &str, value: &mut u64| -> Result<(), Error> {

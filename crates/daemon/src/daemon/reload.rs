@@ -3,6 +3,7 @@
 use serde_json::{json, Value};
 
 use super::{load, Daemon};
+use crate::config::Config;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::Error;
@@ -48,8 +49,10 @@ impl Daemon {
                 None => None,
             };
         }
-        if new.controller != self.config.controller {
-            self.endpoints.choose(new.controller.as_deref())?;
+        let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
+        if settled(&new) != settled(&self.config) {
+            let name = new.controller.as_deref();
+            self.endpoints.choose(name, &new.parameters)?;
         }
         self.endpoints
             .set_limits(new.subflows, new.add_addr_accepted)?;

@@ -195,3 +195,44 @@ fn what_is_there_is_taken_over() {
     assert_eq!(backups(&pilot), [(1, false)]);
     assert!(pilot.again().is_empty(), "no subflow is disturbed");
 }
+
+/// Five interfaces.
+fn five(config: &Config, known: &Seen) -> Pilot {
+    let mut pilot = Pilot::new(config);
+    let all = (1..=5).map(|i| interface(i, &format!("eth{i}"), true));
+    pilot.links(0, all.collect(), config);
+    pilot.hear_of(known);
+    pilot.start(0);
+    pilot
+}
+
+fn used(pilot: &Pilot) -> Vec<usize> {
+    let normal = |i: &usize| pilot.paths[*i].open && !pilot.paths[*i].backup;
+    (0..5).filter(normal).collect()
+}
+
+#[test]
+fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones() {
+    let config = Config::parse("daemon.toml", "awareness.policy = \"ms-ucb\"").unwrap();
+    let mut pilot = five(&config, &Seen::new());
+    // Packets that each carries in 50 ms while it is not backup.
+    let pace = [2, 400, 300, 3, 350];
+    let (mut sent, mut now, mut good) = ([0u32; 5], 0, 0);
+    for look in 0..1200 {
+        now += 50_000;
+        let used = used(&pilot);
+        assert_eq!(used.len(), 3);
+        good += u32::from(look > 600 && used == [1, 2, 4]);
+        used.iter().for_each(|&i| sent[i] += pace[i]);
+        let subflows = (0..5).map(|i| subflow(i as u8 + 1, sent[i], 0));
+        pilot.look(now, subflows.collect(), None);
+    }
+    assert!(good > 200, "{good} of 599 looks");
+    assert_eq!(pilot.reasons(now).iter().flatten().count(), 2);
+    let switches: u64 = pilot.paths.iter().map(|p| p.switches).sum();
+    assert!(switches < 900, "{switches}: a round is longer than a look");
+    // Another connection that hears of it begins where this one is.
+    let told = together(&[pilot.told(), pilot.told()]);
+    assert!((told[&1].count - 2.0 * pilot.told()[&1].count).abs() < 1e-6);
+    assert_eq!(used(&five(&config, &told)), [1, 2, 4]);
+}

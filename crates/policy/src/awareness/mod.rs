@@ -38,6 +38,8 @@ pub enum Reason {
     Stalled,
     /// The user's rule.
     Metered,
+    /// A bandit has others carry data; [`Awareness`] never says so.
+    Unchosen,
 }
 
 #[derive(Debug, Clone)]
@@ -181,7 +183,7 @@ impl Awareness {
             let judge = self.paths.get(path);
             let reason = match parked(path).map(|p| p.reason) {
                 None => 0,
-                Some(Reason::Contribution | Reason::Rtt | Reason::Metered) => 1,
+                Some(Reason::Contribution | Reason::Rtt | Reason::Metered | Reason::Unchosen) => 1,
                 Some(Reason::Loss) => 2,
                 Some(Reason::Signal) => 3,
                 Some(Reason::Stalled) => 4,

@@ -239,9 +239,9 @@ path_managers! {
         "Li et al., WWW 2010";
     BanditThompson: Fullmesh, "bandit-thompson", "The same, by draws from a linear model's posterior",
         "Agrawal and Goyal, ICML 2013";
-    MsUcb: Alone, "ms-ucb", "A subflow on every path, of which a bandit has at most three carry data (simulator only)",
+    MsUcb: Alone, "ms-ucb", "A subflow on every path, of which a bandit has at most three carry data",
         "Paper drones, algorithm 2; Gai, Krishnamachari, Jain, IEEE/ACM ToN 2012 (LLR)";
-    MsUcbFederated: Federated, "ms-ucb-federated", "The same, beginning with what the connections before have seen",
+    MsUcbFederated: Federated, "ms-ucb-federated", "The same, beginning with what the connections before have seen (simulator, daemon)",
         "Paper drones, federated MS-UCB";
     Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }

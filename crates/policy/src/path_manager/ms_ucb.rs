@@ -2,9 +2,12 @@
 //!
 //! A round lasts [`ROUND_US`]. Its reward for a link in the super-arm is 1 − delay/T_ref, with the delay that a block of
 //! [`BLOCK`] bytes takes there: the smoothed RTT and the block at the rate of this round. A subflow stays open once it
-//! was opened, so that a change costs one MP_PRIO and no handshake.
+//! was opened, so that a change costs one MP_PRIO and no handshake. Where nothing moves at all for [`QUIET`] rounds, there is
+//! nothing to send rather than no way through: what follows is no round.
+//!
+//! A world that wakes it more often than a round lasts does no harm: it waits for the round's end.
 
-use super::{Action, Event, Manage, Path, State, View};
+use super::{Action, Event, Manage, Path, Rule, State, View};
 use crate::super_arm::{reward, Arm, MsUcb, Past, SuperArm};
 
 /// Long enough for several round trips of any link.
@@ -14,6 +17,8 @@ const BLOCK: f64 = 65_536.0;
 const REFERENCE_US: f64 = 200_000.0;
 /// Links in a super-arm, where there are more.
 const SIZE: usize = 3;
+/// A dead super-arm is noticed within so many rounds.
+const QUIET: u32 = 5;
 
 #[derive(Debug, Clone)]
 pub struct Chooser {
@@ -24,6 +29,9 @@ pub struct Chooser {
     /// When the round began, and what each path had delivered then.
     since_us: u64,
     delivered: Vec<u64>,
+    /// Packets and bytes of all subflows then, and rounds since they last grew.
+    moved: u64,
+    quiet: u32,
 }
 
 impl Default for Chooser {
@@ -34,8 +42,15 @@ impl Default for Chooser {
             chosen: 0,
             since_us: 0,
             delivered: Vec::new(),
+            moved: 0,
+            quiet: 0,
         }
     }
+}
+
+fn moved(view: &View<'_>) -> u64 {
+    let of = view.subflows.iter().map(|s| s.stats);
+    of.map(|s| s.sent + s.delivered).sum()
 }
 
 fn delivered(view: &View<'_>, path: usize) -> u64 {
@@ -54,6 +69,13 @@ impl Chooser {
 
     /// What the round that ends brought, of the links that were in use.
     fn learn(&mut self, view: &View<'_>) {
+        self.quiet = match moved(view) {
+            same if same == self.moved => self.quiet.saturating_add(1),
+            _ => 0,
+        };
+        if self.quiet > QUIET {
+            return;
+        }
         let elapsed = view.now_us.saturating_sub(self.since_us) as f64;
         let mut rewards = Vec::new();
         for path in crate::super_arm::links(self.chosen).filter(|&p| p < view.paths.len()) {
@@ -80,10 +102,17 @@ impl Chooser {
     }
 
     fn choose(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
-        let open = view.paths.iter().enumerate().filter(|(_, p)| p.up);
-        let available = open.fold(0, |set, (i, _)| set | 1 << i);
+        let set = |wanted: &dyn Fn(&Path) -> bool| -> SuperArm {
+            let open = view.paths.iter().enumerate();
+            let open = open.filter(|(_, p)| p.up && p.rule != Rule::Untrusted && wanted(p));
+            open.fold(0, |all, (i, _)| all | 1 << i)
+        };
+        let available = match set(&|p| p.rule != Rule::Metered) {
+            0 => set(&|_| true),
+            free => free,
+        };
         self.chosen = self.bandit.choose(available);
-        self.since_us = view.now_us;
+        (self.since_us, self.moved) = (view.now_us, moved(view));
         for path in 0..view.paths.len() {
             self.delivered[path] = delivered(view, path);
             let wanted = self.chosen >> path & 1 == 1;
@@ -112,6 +141,7 @@ impl Chooser {
         self.grow(view.paths);
         match event {
             Event::Established => self.choose(view, actions),
+            Event::Timer if view.now_us < self.since_us + ROUND_US => {}
             Event::Timer => {
                 self.learn(view);
                 self.choose(view, actions);
@@ -130,6 +160,13 @@ pub struct Alone(Chooser);
 /// A connection begins with what those before it have seen, and tells those after it.
 #[derive(Debug, Clone, Default)]
 pub struct Federated(Chooser);
+
+impl Federated {
+    /// Whether a path is one of those that are to carry data.
+    pub fn chose(&self, path: usize) -> bool {
+        self.0.chosen >> path & 1 == 1
+    }
+}
 
 impl Manage for Alone {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
@@ -163,6 +200,7 @@ mod tests {
     struct World {
         manager: Federated,
         rates_mbps: Vec<f64>,
+        rules: Vec<(usize, Rule)>,
         subflows: Vec<Subflow>,
         now_us: u64,
     }
@@ -172,6 +210,7 @@ mod tests {
             World {
                 manager: Federated::default(),
                 rates_mbps: rates_mbps.to_vec(),
+                rules: Vec::new(),
                 subflows: vec![Subflow {
                     state: State::Established,
                     ..Subflow::default()
@@ -187,6 +226,8 @@ mod tests {
                     remote: i as u8,
                     up: true,
                     primary: i == 0,
+                    rule: (self.rules.iter().find(|(path, _)| *path == i))
+                        .map_or(Rule::None, |(_, rule)| *rule),
                     ..Path::default()
                 })
                 .collect();
@@ -263,6 +304,68 @@ mod tests {
         two.on(Event::Established);
         two.on(Event::Timer);
         assert_eq!(two.subflows.iter().filter(|s| !s.backup).count(), 1);
+    }
+
+    #[test]
+    fn looks_within_a_round_change_nothing() {
+        let (mut often, mut once) = (World::new(&SEVEN), World::new(&SEVEN));
+        for world in [&mut often, &mut once] {
+            world.on(Event::Established);
+        }
+        for _ in 0..50 {
+            let at = often.now_us;
+            for part in (1..4).rev() {
+                // Its rates are the world's, whenever it looks.
+                let before = often.subflows.clone();
+                often.now_us = at - part * ROUND_US / 4;
+                often.on(Event::Timer);
+                (often.subflows, often.now_us) = (before, at);
+            }
+            often.on(Event::Timer);
+            once.on(Event::Timer);
+        }
+        assert_eq!(often.manager.told(), once.manager.told());
+        assert!(once.manager.told().unwrap().iter().all(|a| a.count > 0.0));
+    }
+
+    #[test]
+    fn a_pause_of_the_program_says_nothing_of_its_links() {
+        let mut world = World::new(&SEVEN);
+        world.on(Event::Established);
+        world.rounds(100, &[]);
+        let rates = std::mem::replace(&mut world.rates_mbps, vec![0.0; 7]);
+        let before: f64 = seen(&world);
+        world.rounds(300, &[]);
+        assert!(
+            seen(&world) <= before + f64::from(3 * (QUIET + 1)),
+            "a minute of nothing"
+        );
+        world.rates_mbps = rates;
+        world.rounds(10, &[]);
+        assert!(seen(&world) >= before + 20.0, "and then it goes on");
+    }
+
+    fn seen(world: &World) -> f64 {
+        world.manager.told().unwrap().iter().map(|a| a.count).sum()
+    }
+
+    #[test]
+    fn rules_come_before_rewards() {
+        let mut world = World::new(&SEVEN);
+        world.rules = vec![(5, Rule::Metered), (3, Rule::Untrusted)];
+        world.on(Event::Established);
+        for _ in 0..60 {
+            world.on(Event::Timer);
+            let used = |path| world.subflows.iter().any(|s| s.path == path && !s.backup);
+            assert!(!used(5) && !used(3));
+        }
+        let mut metered = World::new(&[5.0, 50.0]);
+        metered.rules = vec![(0, Rule::Metered), (1, Rule::Metered)];
+        metered.on(Event::Established);
+        assert!(
+            metered.subflows.iter().any(|s| !s.backup),
+            "no other is there"
+        );
     }
 
     #[test]
