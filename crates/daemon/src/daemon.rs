@@ -297,8 +297,13 @@ impl Daemon {
                 }
                 self.each_connection();
                 if let Some(starts) = &self.starts {
-                    let signal = |p: &PathState| Some((p.interface.name.clone(), p.signal_dbm?));
-                    starts.hear(self.pilot.paths.iter().filter_map(signal));
+                    let since = Duration::from_micros(now);
+                    let mut told = |p: &PathState| {
+                        let name = p.interface.name.clone();
+                        let readings = self.radio.readings(&name, since);
+                        (name, readings)
+                    };
+                    starts.hear(self.pilot.paths.iter().map(&mut told));
                 }
                 self.trouble(None);
             }

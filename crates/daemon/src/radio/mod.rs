@@ -1,12 +1,16 @@
 //! Received signal strength of interfaces, from wherever it can be had: Wi-Fi from the driver ([`wifi`]), modems from
-//! ModemManager ([`modem`]), and for what has neither a file that another program keeps ([`file`]).
+//! ModemManager ([`modem`]), and for what has neither a file that another program keeps ([`file`]). With what else the
+//! link itself tells ([`air`]) that is the part of a bandit's context that no connection has to be waited for.
 
+mod air;
 mod file;
 mod modem;
 mod wifi;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use mp_policy::bandit::context::{Reading, Readings};
 
 pub use file::FileRadio;
 pub use modem::Modems;
@@ -23,6 +27,8 @@ pub struct Radios {
     wifi: Wifi,
     modems: Modems,
     file: Option<FileRadio>,
+    frames: air::Frames,
+    speeds: air::Speeds,
 }
 
 impl Radios {
@@ -32,7 +38,26 @@ impl Radios {
             wifi: Wifi::default(),
             modems: Modems::watch(),
             file: file.map(FileRadio::new),
+            frames: air::Frames::default(),
+            speeds: air::Speeds::default(),
         }
+    }
+
+    /// All that is known of an interface now; what nobody knows is missing.
+    pub fn readings(&mut self, interface: &str, since_start: Duration) -> Readings {
+        let mut readings = Readings::default();
+        if let Some(dbm) = self.signal_dbm(interface, since_start) {
+            readings.set(Reading::Signal, f64::from(dbm));
+        }
+        // As the driver was asked for the signal: one question a second serves both.
+        if let Some(station) = self.wifi.station(interface) {
+            let share = self.frames.lost(interface, station.sent, station.failed);
+            share.iter().for_each(|s| readings.set(Reading::Loss, *s));
+        }
+        if let Some(mbps) = self.speeds.of(interface) {
+            readings.set(Reading::LinkSpeed, mbps);
+        }
+        readings
     }
 
     /// Another file; what is known of the devices stays.

@@ -250,4 +250,13 @@ mod tests {
         assert_eq!(wifi.station("lo"), None);
         assert_eq!(wifi.station("no-such-interface"), None);
     }
+
+    #[test]
+    fn the_driver_is_asked_once_for_all_that_a_look_wants_to_know() {
+        let mut wifi = Wifi::default();
+        wifi.signal_dbm("lo", Duration::ZERO);
+        let asked = wifi.known["lo"].0;
+        wifi.station("lo");
+        assert_eq!(wifi.known["lo"].0, asked);
+    }
 }

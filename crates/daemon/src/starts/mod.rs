@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::primary::{Choices, Prefix, Primary};
-use mp_policy::bandit::context::{Reading, Readings};
+use mp_policy::bandit::context::Readings;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub fn exempt_near(choices: &Choices, interfaces: &[Interface]) -> Result<(), mp
 /// Shared with the learner's thread.
 #[derive(Default)]
 struct Board {
-    signals: HashMap<String, i32>,
+    readings: HashMap<String, Readings>,
     offer: Option<Offer>,
 }
 
@@ -75,10 +75,8 @@ impl Ours {
 
 impl Host for Ours {
     fn readings(&mut self, interface: &str) -> Readings {
-        match self.lock().signals.get(interface) {
-            Some(dbm) => Readings::default().with(Reading::Signal, f64::from(*dbm)),
-            None => Readings::default(),
-        }
+        let board = self.lock();
+        board.readings.get(interface).copied().unwrap_or_default()
     }
 
     fn offers(&mut self, offer: Offer) {
@@ -163,8 +161,9 @@ impl Starts {
         })
     }
 
-    pub fn hear(&self, signals: impl Iterator<Item = (String, i32)>) {
-        self.board.lock().signals = signals.collect();
+    /// What the radios and links say of each interface now.
+    pub fn hear(&self, readings: impl Iterator<Item = (String, Readings)>) {
+        self.board.lock().readings = readings.collect();
     }
 
     pub fn offer(&self) -> Option<Offer> {
