@@ -12,6 +12,9 @@ use crate::{say, Error};
 const AT_ONCE: usize = 1000;
 /// Between two looks where nobody calls.
 const REST: Duration = Duration::from_secs(1);
+/// Between two moves of the write-ahead log into the database: the disk is busy with that for some milliseconds, in which
+/// reports wait for it.
+const TIDY: Duration = Duration::from_secs(5);
 /// Between two checkpoints while something is learnt.
 const CHECKPOINT: Duration = Duration::from_secs(60);
 
@@ -119,7 +122,7 @@ impl Learner {
                     }
                 }
             }
-            if tidied.elapsed() >= REST {
+            if tidied.elapsed() >= TIDY {
                 // What cannot be moved now is moved later.
                 let _ = self.log.tidy();
                 tidied = Instant::now();

@@ -22,6 +22,8 @@ use crate::wire::{Answer, Chooser, Context};
 const SHARED_FIRST: u64 = 500;
 /// The shared model is fitted after so many times the outcomes of a location's.
 const SHARED_MORE: u32 = 5;
+/// Nice value of a fit.
+const POLITE: i32 = 15;
 /// A latency that every answer keeps within, ms: JSON has no infinity.
 pub const NO_LATENCY: f64 = 1e12;
 /// The shared model's name among the locations, which no location can have.
@@ -295,6 +297,19 @@ impl Minds {
     }
 }
 
+/// Fitted where it takes no time from requests: milliseconds of computing, many times a second under load, on a machine of
+/// few cores. The thread holds no lock, so that nobody waits for it who is to come first.
+fn behind_requests(mut bandit: Bandit) -> Option<Bandit> {
+    let fit = move || {
+        // Not allowed to be polite: then it is not.
+        let _ = rustix::process::setpriority_process(None, POLITE);
+        bandit.refit();
+        bandit
+    };
+    let thread = std::thread::Builder::new().name("fit".into());
+    thread.spawn(fit).ok()?.join().ok()
+}
+
 /// What was expected of an outcome, before it is learnt from; and whether the place has a model of its own.
 fn take(
     place: &mut Place,
@@ -316,12 +331,15 @@ fn take(
     (expected, true)
 }
 
-/// On a copy: only the teaching thread changes what is remembered, so that no outcome is missed meanwhile. Rounds decided
-/// meanwhile are not counted, which are few.
+/// On a copy: only the teaching thread changes what is remembered, and it waits, so that no outcome is missed meanwhile.
+/// Rounds decided meanwhile are not counted, which are few.
 fn refit(place: &Mutex<Place>) {
     let copy = lock(place).own.clone();
-    let Some(mut fitted) = copy else { return };
-    fitted.refit();
+    let Some(copy) = copy else { return };
+    // Where no thread is to be had the next outcome asks for it again.
+    let Some(fitted) = behind_requests(copy) else {
+        return;
+    };
     let mut place = lock(place);
     place.own = Some(fitted);
     place.since_fit = 0;
