@@ -156,6 +156,15 @@ impl Steps {
             return NEVER;
         }
         self.index = step_at(self.steps(), self.index, start);
+        // Mostly it is over within the step, which 64 bits can tell.
+        let step = &self.steps()[self.index];
+        let end = (self.steps().get(self.index + 1)).map_or(NEVER, |next| nanos(next.at));
+        if step.rate > 0 {
+            let needed = (u64::from(size) * 8 * SECOND).div_ceil(step.rate);
+            if needed <= end - start.min(end) {
+                return start + needed;
+            }
+        }
         // Bits left to send, in units of bit·ns/s.
         let mut left = u128::from(size) * 8 * u128::from(SECOND);
         let mut at = start;
@@ -175,6 +184,10 @@ impl Steps {
 
 /// Index of the step in force at `time`, at or after `from`.
 pub fn step_at(steps: &[Step], from: usize, time: u64) -> usize {
+    // Steps are long beside packets.
+    if steps.get(from + 1).is_none_or(|step| nanos(step.at) > time) {
+        return from;
+    }
     let later = steps[from + 1..].partition_point(|step| nanos(step.at) <= time);
     from + later
 }
@@ -217,6 +230,44 @@ mod tests {
         assert_eq!(ms(s.serve(0, 1500)), 10);
         assert_eq!(ms(s.serve(11_500_000, 1500)), 12); // 11 went by unused
         assert_eq!(ms(s.serve(95 * MILLISECOND, 1500)), 100); // after a long idle time
+    }
+
+    #[test]
+    fn the_short_way_within_a_step_is_the_long_way() {
+        let step = |at: u64, rate| Step {
+            at: Duration::from_micros(at),
+            rate,
+            delay: None,
+            loss: None,
+        };
+        let list = vec![
+            step(0, 7),
+            step(10, 3_999_999_999),
+            step(40, 0),
+            step(55, 33),
+        ];
+        for (start, size) in [
+            (0, 1),
+            (9_999, 1500),
+            (10_000, 15_000),
+            (12_345, 9_999),
+            (39_999, 1),
+        ] {
+            let found = trace(TraceKind::Steps(list.clone())).serve(start, size);
+            let carried = |until: u64| -> u128 {
+                let ends = list[1..].iter().map(|s| nanos(s.at)).chain([u64::MAX]);
+                let each = list.iter().zip(ends).map(|(s, end)| {
+                    let from = nanos(s.at).max(start);
+                    u128::from(end.min(until).saturating_sub(from)) * u128::from(s.rate)
+                });
+                each.sum()
+            };
+            let wanted = u128::from(size) * 8 * u128::from(SECOND);
+            assert!(
+                carried(found) >= wanted && carried(found - 1) < wanted,
+                "{start} {size}"
+            );
+        }
     }
 
     #[test]
