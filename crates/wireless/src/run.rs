@@ -12,8 +12,8 @@ use crate::training::{
     all_devices_us, sector_sweep_us, selected_devices_us, Sweep, BEACON_INTERVAL_US,
 };
 
-/// Seconds over which a scheme without instant knowledge averages.
-const MEMORY: f64 = 1.0;
+/// Seconds over which a scheme without instant knowledge averages: what sector sweeps tell, one in each beacon interval.
+const MEMORY: f64 = BEACON_INTERVAL_US / 1e6;
 
 impl Radio {
     /// Runs for `duration` seconds. The same radio and seed give the same timeline.
@@ -49,7 +49,7 @@ struct Air<'a> {
     radio: &'a Radio,
     radios: Vec<Radios>,
     spells: Vec<Option<Spells>>,
-    /// mW by device, access point and beam, in means over the last second.
+    /// mW by device, access point and beam, as the last sweeps told them.
     average: Vec<f64>,
     azimuths: Vec<usize>,
     /// Position of an external series by device and access point.

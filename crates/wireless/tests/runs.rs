@@ -165,3 +165,22 @@ fn each_scheme_yields_other_rates_from_the_same_air() {
     let ad = total(Scheme::MuMimo, Phy::Dmg);
     assert!(greedy > ad, "{greedy} {ad}");
 }
+
+#[test]
+fn bush_keeps_up_with_drones_that_move_on() {
+    let dead = |allocation: Scheme| {
+        let timeline = Radio {
+            allocation,
+            channels: 1,
+            ..orbit(5)
+        }
+        .run(10.0);
+        let all = || timeline.samples.iter().flatten();
+        all().filter(|s| s.rate_mbps == 0.0).count() as f64 / all().count() as f64
+    };
+    let (greedy, bush) = (dead(Scheme::Greedy), dead(Scheme::Bush));
+    assert!(
+        bush < greedy + 0.01,
+        "{bush:.3} of the time against {greedy:.3}"
+    );
+}
