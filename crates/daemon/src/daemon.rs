@@ -155,6 +155,19 @@ fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
     Ok(config)
 }
 
+/// What somebody else may have already: its sockets, and the name of the controller.
+async fn settle(
+    config: &Config,
+    endpoints: &mut Endpoints,
+    sender: &mpsc::Sender<Call>,
+) -> Result<(Control, Option<Metrics>), Error> {
+    let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
+    let metrics = Metrics::start(config.metrics, sender).await?;
+    endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
+    endpoints.choose(config.controller.as_deref(), &config.parameters)?;
+    Ok((control, metrics))
+}
+
 impl Daemon {
     async fn start(
         config: Config,
@@ -163,13 +176,13 @@ impl Daemon {
     ) -> Result<Daemon, Error> {
         let mut endpoints = Endpoints::open()?;
         let (sender, calls) = mpsc::channel(16);
-        let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
-        let metrics = match config.metrics {
-            Some(address) => Some(Metrics::listen(address, sender.clone()).await?),
-            None => None,
+        let (control, metrics) = match settle(&config, &mut endpoints, &sender).await {
+            Ok(settled) => settled,
+            Err(e) => {
+                endpoints.withdraw();
+                return Err(e);
+            }
         };
-        endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-        endpoints.choose(config.controller.as_deref(), &config.parameters)?;
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
         let mut pilot = Pilot::new(&config);

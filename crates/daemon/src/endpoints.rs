@@ -44,6 +44,8 @@ pub struct Endpoints {
     controller: Option<Controller>,
     /// What was asked for last.
     applied: Vec<Wanted>,
+    /// No daemon was at work here before.
+    first: bool,
     lock: Flock<File>,
 }
 
@@ -60,6 +62,7 @@ impl Endpoints {
         let saved = fs::read_to_string(&file)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok());
+        let first = saved.is_none();
         let before = match saved {
             Some(before) => before,
             None => {
@@ -77,6 +80,7 @@ impl Endpoints {
             file,
             controller: None,
             applied: Vec::new(),
+            first,
             lock,
         };
         endpoints.save()?;
@@ -260,6 +264,14 @@ impl Endpoints {
         }
         drop(self.lock);
         Ok(stay)
+    }
+
+    /// The daemon cannot start: the first one leaves nothing, a later one leaves what its forerunner did.
+    pub fn withdraw(self) {
+        if self.first {
+            // What went wrong before is the better message.
+            let _ = self.restore(&[]);
+        }
     }
 
     /// As a whole or not at all.

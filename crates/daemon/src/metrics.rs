@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -21,11 +22,24 @@ use crate::Error;
 pub struct Metrics(tokio::task::JoinHandle<()>);
 
 impl Metrics {
-    pub async fn listen(address: SocketAddr, calls: mpsc::Sender<Call>) -> Result<Metrics, Error> {
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|e| Error::Failed(format!("metrics.listen: {address}: {e}")))?;
-        Ok(Metrics(tokio::spawn(async move {
+    /// `None` where no address is configured.
+    pub async fn start(
+        address: Option<SocketAddr>,
+        calls: &mpsc::Sender<Call>,
+    ) -> Result<Option<Metrics>, Error> {
+        let Some(address) = address else {
+            return Ok(None);
+        };
+        let failed = |e: std::io::Error| {
+            let mend = match e.kind() {
+                ErrorKind::AddrInUse => ": another program has this port, choose another",
+                _ => "",
+            };
+            Error::Failed(format!("metrics.listen: {address}: {e}{mend}"))
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let calls = calls.clone();
+        Ok(Some(Metrics(tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let calls = calls.clone();
                 let answer = service_fn(move |request: hyper::Request<_>| {
@@ -35,7 +49,7 @@ impl Metrics {
                 let http = hyper::server::conn::http1::Builder::new();
                 tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
             }
-        })))
+        }))))
     }
 }
 

@@ -24,6 +24,20 @@ impl Reply {
         }
     }
 
+    /// This exit code, nothing on stdout, and one line on stderr that begins so.
+    #[track_caller]
+    pub fn refused(&self, code: i32, line: &str) {
+        assert_eq!(
+            (self.code, self.out.as_str(), self.err.lines().count()),
+            (code, "", 1),
+            "{}",
+            self.err
+        );
+        let said = self.err.strip_prefix("multipilot: ");
+        let begins_so = said.is_some_and(|said| said.starts_with(line));
+        assert!(begins_so, "{}", self.err);
+    }
+
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out)

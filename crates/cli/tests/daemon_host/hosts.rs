@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use mp_kernel::choose::inside;
+use mp_kernel::choose::{inside, own_cookie};
 use mp_testing::Turns;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -238,6 +238,24 @@ impl Hosts {
         for (number, link) in (1..).zip(LINKS) {
             self.link(link, number, rate);
         }
+    }
+
+    /// A port of the device that another program has.
+    pub fn bind(&self, address: &str) -> TcpListener {
+        let namespace = self.device.file();
+        let bind = || TcpListener::bind(address).unwrap();
+        inside(namespace.as_fd(), bind).unwrap()
+    }
+
+    /// What daemons keep in files about the device.
+    pub fn notes(&self) -> Vec<String> {
+        let namespace = self.device.file();
+        let cookie = inside(namespace.as_fd(), own_cookie).unwrap().unwrap();
+        let all = fs::read_dir("/run/multipilot").into_iter().flatten();
+        all.flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.starts_with(&format!("daemon-{cookie:x}.")))
+            .collect()
     }
 
     /// Serves everybody who comes, until dropped.

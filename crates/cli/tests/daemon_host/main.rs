@@ -2,7 +2,10 @@
 //! MPTCP; with CI=true they fail where there is neither.
 
 mod bad_days;
+#[path = "../common/foreign.rs"]
+mod foreign;
 mod hosts;
 mod starts;
+mod taken;
 mod transfers;
 mod userspace;

@@ -34,29 +34,12 @@ fn an_actor_with_a_number_that_is_none_is_refused_in_one_line() {
             "true",
         ];
         for arguments in [&["agent", "--actor", &file][..], &run] {
-            let reply = call(arguments);
-            assert_eq!(
-                (reply.code, reply.err.lines().count()),
-                (2, 1),
-                "{}",
-                reply.err
-            );
-            assert!(
-                reply
-                    .err
-                    .starts_with(&format!("multipilot: {file}: no actor file: ")),
-                "{}",
-                reply.err
-            );
+            call(arguments).refused(2, &format!("{file}: no actor file: "));
         }
     }
-    let reply = call(&["run", "--controller", "mpcc", "--actor", "x", "--", "true"]);
-    assert_eq!(
-        (reply.code, reply.err.as_str()),
-        (
-            2,
-            "multipilot: --actor steers ddpg-mpcc alone: add --controller ddpg-mpcc\n"
-        )
+    call(&["run", "--controller", "mpcc", "--actor", "x", "--", "true"]).refused(
+        2,
+        "--actor steers ddpg-mpcc alone: add --controller ddpg-mpcc",
     );
 }
 

@@ -4,7 +4,10 @@
 mod agent;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/foreign.rs"]
+mod foreign;
 mod pair;
+mod taken;
 
 use std::fs;
 use std::path::Path;
@@ -109,18 +112,7 @@ fn wrong_settings_and_names_load_nothing() {
             "--set target_us=soon: expected KEY=N with a whole number",
         ),
     ] {
-        let reply = call(arguments);
-        assert_eq!(
-            (reply.code, reply.err.lines().count()),
-            (2, 1),
-            "{}",
-            reply.err
-        );
-        assert!(
-            reply.err.starts_with(&format!("multipilot: {line}")),
-            "{}",
-            reply.err
-        );
+        call(arguments).refused(2, line);
     }
 }
 
@@ -235,14 +227,7 @@ fn a_kernel_without_btf_is_said_with_how_to_mend_it() {
             .args(["-m", "sh", "-c", &script])
             .output()
             .unwrap();
-        let reply = Reply::from(output);
-        let line = "multipilot: this machine lacks type information of the kernel in /sys/kernel/btf/vmlinux (";
-        assert_eq!(
-            (reply.code, reply.err.lines().count()),
-            (3, 1),
-            "{command}: {}",
-            reply.err
-        );
-        assert!(reply.err.starts_with(line), "{command}: {}", reply.err);
+        let line = "this machine lacks type information of the kernel in /sys/kernel/btf/vmlinux (";
+        Reply::from(output).refused(3, line);
     }
 }

@@ -43,12 +43,11 @@ impl Daemon {
                 "path-manager cannot change while the daemon is at work: start it again".into(),
             ));
         }
-        if new.metrics != self.config.metrics {
-            self._metrics = match new.metrics {
-                Some(address) => Some(Metrics::listen(address, self.sender.clone()).await?),
-                None => None,
-            };
-        }
+        // In force only once all that can fail has not.
+        let metrics = match new.metrics {
+            unchanged if unchanged == self.config.metrics => None,
+            changed => Some(Metrics::start(changed, &self.sender).await?),
+        };
         let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
         if settled(&new) != settled(&self.config) {
             let name = new.controller.as_deref();
@@ -56,6 +55,9 @@ impl Daemon {
         }
         self.endpoints
             .set_limits(new.subflows, new.add_addr_accepted)?;
+        if let Some(metrics) = metrics {
+            self._metrics = metrics;
+        }
         self.radio.set_file(new.radio_file.clone());
         let old = std::mem::replace(&mut self.config, new);
         let interfaces = self.links.list().await?;

@@ -1,0 +1,86 @@
+//! What a daemon wants and another program has: a port, the name of a controller.
+
+use std::process::Output;
+
+use crate::foreign::Foreign;
+use crate::hosts::{until, Hosts};
+
+const METRICS: &str = "127.0.0.1:9464";
+
+/// How the device is set up, and what daemons have left there.
+fn traces(hosts: &Hosts) -> (Vec<String>, String) {
+    let settings =
+        "ip mptcp limits; ip mptcp endpoint; cat /proc/sys/net/ipv4/tcp_congestion_control; ls";
+    (hosts.notes(), hosts.device(settings))
+}
+
+#[track_caller]
+fn refused(output: &Output, line: &str) {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), complaint.into_owned()),
+        (Some(1), format!("multipilot: {line}\n"))
+    );
+}
+
+fn in_use(address: &str) -> String {
+    format!("metrics.listen: {address}: Address already in use (os error 98): another program has this port, choose another")
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why_in_a_line_and_leaves_nothing() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let metrics = format!("[metrics]\nlisten = \"{METRICS}\"\n[limits]\nsubflows = 3\n");
+    hosts.daemon_command(""); // its file is there
+    let before = traces(&hosts);
+
+    let taken = hosts.bind(METRICS);
+    refused(
+        &hosts.daemon_command(&metrics).output().unwrap(),
+        &in_use(METRICS),
+    );
+    assert_eq!(traces(&hosts), before);
+    drop(taken);
+
+    let named = hosts.device(&format!(
+        "{} run --controller mpcc-code -- sh -c 'echo $MULTIPILOT_CONTROLLER'",
+        crate::hosts::BINARY
+    ));
+    let theirs = Foreign::register(named.trim());
+    let config = format!("controller = \"mpcc-code\"\n{metrics}");
+    refused(
+        &hosts.daemon_command(&config).output().unwrap(),
+        &theirs.complaint(),
+    );
+    assert_eq!(traces(&hosts), before);
+    theirs.is_left_alone();
+
+    // At work: the old configuration stays, all of it.
+    hosts.up("", &[]);
+    hosts.daemon_command(&config);
+    hosts.signal("HUP");
+    until("it says what is wrong", || {
+        hosts.read("log").contains(&theirs.complaint())
+    });
+    let taken = hosts.bind(METRICS); // free: the daemon has let go of it
+    hosts.daemon_command(&metrics);
+    hosts.signal("HUP");
+    until("it says what is wrong", || {
+        hosts.read("log").contains(&in_use(METRICS))
+    });
+    drop(taken);
+    drop(theirs);
+    hosts.daemon_command(&config);
+    hosts.signal("HUP");
+    let ask =
+        "exec 3<>/dev/tcp/127.0.0.1/9464; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    until("it serves its figures", || {
+        let mut bash = hosts.enter("bash");
+        let output = bash.args(["-c", ask]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("multipilot_connections 0")
+    });
+    hosts.down();
+    assert_eq!(hosts.notes(), [] as [String; 0]);
+}
