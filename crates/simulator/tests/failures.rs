@@ -194,7 +194,8 @@ fn a_weak_signal_parks_its_path_until_it_is_back() {
         [(3.0, 10.0), (12.0, 20.0), (23.0, 29.0)].map(|(from, to)| rate(&run, "a", from, to))
     };
     let [before, during, after] = by("signal-aware");
-    assert!(before > 8.0 && after > 8.0, "{before} and {after}");
+    // Reno has to fill the path anew.
+    assert!(before > 8.0 && after > 7.0, "{before} and {after}");
     assert!(during < 0.1, "{during} while the signal is weak");
     assert!(by("fullmesh")[1] > 8.0, "no packet is lost by it");
 }

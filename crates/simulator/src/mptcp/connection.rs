@@ -165,6 +165,15 @@ impl Connection {
         self.total.min(self.edge).min(self.una + self.send_limit)
     }
 
+    /// A segment that is in order on its subflow (`__mptcp_move_skb`). Ahead of the stream and of the announced window it
+    /// is dropped, though its subflow has acknowledged it: only a data-level timeout sends it again.
+    #[inline]
+    pub fn receive(&mut self, dseq: u64) {
+        if dseq == self.reassembly.next || self.window.admits(dseq) {
+            self.reassembly.receive(dseq);
+        }
+    }
+
     /// Number and payload of the last segment.
     #[inline]
     pub fn last(&self) -> (u64, u32) {

@@ -12,6 +12,8 @@
 //! - Once data that had been held back can be read, every subflow acknowledges what it had delayed and what ends a burst
 //!   (`mptcp_cleanup_rbuf`): the subflows then send together.
 //! - Data level and subflow level move in step: in-order data of a subflow are in the connection at once.
+//! - A sender that fills the window may overrun it: MPTCP adds to each data-level ACK the window that TCP holds, which a
+//!   duplicate ACK cannot lower. What arrives out of order beyond the announced window is dropped at the data level.
 //!
 //! # Where it is simpler than Linux
 //!

@@ -46,6 +46,12 @@ impl Window {
         self.limit
     }
 
+    /// Whether a segment lies within what the sender was told that it may send.
+    #[inline]
+    pub fn admits(&self, dseq: u64) -> bool {
+        dseq < self.edge
+    }
+
     /// What an ACK announces: segments above `next`. Held segments take room, a subflow announces no more than it has
     /// `opened`, and what was granted stays granted.
     #[inline]

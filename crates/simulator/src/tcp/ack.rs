@@ -4,6 +4,7 @@ use super::board::{EVER_RETRANS, LOST, RETRANS, SACKED, SHORT};
 use super::recovery::{Send, Told};
 use super::sample::Sent;
 use super::sender::{Cx, Sender};
+use crate::agenda::NEVER;
 use crate::congestion::{RateSample, State};
 use crate::network::{flag, Packet, Sack};
 
@@ -18,6 +19,10 @@ impl Sender {
         let prior_una = self.flow.snd_una;
         let prior_in_flight = self.flow.in_flight();
         let (prior_delivered, prior_lost) = (self.flow.delivered, self.flow.lost);
+        let mut sent = Sent {
+            prior_highest: self.highest_sacked,
+            ..Sent::default()
+        };
         let ack_seq = ack.seq.max(prior_una);
         let mut told = Told {
             una_advanced: ack_seq > prior_una,
@@ -35,9 +40,15 @@ impl Sender {
             ..RateSample::default()
         };
         let mut newest = (0, 0);
-        let mut sent = Sent::default();
         if let Some(sack) = sack {
-            self.tag(sack, &mut told, &mut sent, &mut sample, &mut newest);
+            self.tag(
+                sack,
+                ack.seq,
+                &mut told,
+                &mut sent,
+                &mut sample,
+                &mut newest,
+            );
         }
         self.note_delay(ack.delay_ms());
         if told.una_advanced {
@@ -57,6 +68,8 @@ impl Sender {
         }
         if told.una_advanced {
             self.timer.backoff = 0;
+            self.rearm_after_ack(now);
+        } else if sampled && self.head_is_newer(&sent) {
             self.rearm_after_ack(now);
         }
         if delivered > 0 || sampled {
@@ -95,6 +108,11 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// What was acknowledged selectively was sent before the head was sent (again), whose ACK cannot be here yet.
+    fn head_is_newer(&self, sent: &Sent) -> bool {
+        sent.first_sacked != 0 && sent.first_sacked < self.board.at(self.flow.snd_una).sent
     }
 
     /// `tcp_cong_control`
@@ -174,7 +192,7 @@ impl Sender {
                 if sent.first == 0 {
                     sent.first = segment.sent;
                 }
-                if seq < self.highest_sacked {
+                if seq < sent.prior_highest {
                     sent.reordered = Some(sent.reordered.map_or(seq, |low| low.min(seq)));
                 }
                 if seq < self.high_seq {
@@ -215,14 +233,16 @@ impl Sender {
     fn tag(
         &mut self,
         sack: &Sack,
+        ack: u64,
         told: &mut Told,
         sent: &mut Sent,
         sample: &mut RateSample,
         newest: &mut (u64, u64),
     ) {
+        let duplicate = tells_duplicate(sack, ack);
         for (i, &block) in sack.blocks[..usize::from(sack.len)].iter().enumerate() {
-            if i == 0 && sack.duplicate {
-                self.note_duplicate(block, told);
+            if i == 0 && duplicate {
+                self.note_duplicate(block, told, sent, sample, newest);
                 continue;
             }
             let (mut start, end) = (
@@ -240,7 +260,7 @@ impl Sender {
             }
             self.highest_sacked = self.highest_sacked.max(end);
         }
-        let from = usize::from(sack.duplicate);
+        let from = usize::from(duplicate);
         self.sack_cache = [(0, 0); 3];
         for (slot, block) in self
             .sack_cache
@@ -298,21 +318,43 @@ impl Sender {
         self.shorts_delivered += u64::from(flags & SHORT != 0);
     }
 
-    /// `tcp_check_dsack`
-    fn note_duplicate(&mut self, block: (u64, u64), told: &mut Told) {
+    /// `tcp_dsack_seen`, and `tcp_sacktag_one` of a segment that arrived twice: it has arrived, after all.
+    fn note_duplicate(
+        &mut self,
+        block: (u64, u64),
+        told: &mut Told,
+        sent: &mut Sent,
+        sample: &mut RateSample,
+        newest: &mut (u64, u64),
+    ) {
         told.dsack = true;
-        self.rack.dsack_seen = true;
-        let counted = self.undo_marker != NEVER_UNDO && block.1 > self.undo_marker;
-        if counted && self.undo_retrans > 0 {
-            let segments = (block.1 - block.0).min(i32::MAX as u64) as i32;
-            self.undo_retrans = (self.undo_retrans - segments).max(0);
+        let probe = block.1 - block.0 == 1 && block.1 == self.tlp_high_seq;
+        self.rack.dsack_seen |= self.reordering_seen && !probe;
+        if block.1 <= self.flow.snd_una {
+            self.count_needless(block.1, block.1 - block.0);
         }
         for seq in block.0.max(self.flow.snd_una)..block.1.min(self.flow.snd_nxt) {
+            let flags = self.board.at(seq).flags();
+            if flags & EVER_RETRANS != 0 {
+                self.count_needless(seq + 1, 1);
+                if flags & SACKED != 0 {
+                    sent.reordered = Some(sent.reordered.map_or(seq, |low| low.min(seq)));
+                }
+            }
+            self.tag_one(seq, told, sent, sample, newest);
             let segment = self.board.at_mut(seq);
-            if segment.has(RETRANS) && !segment.has(LOST) {
+            if segment.has(RETRANS) {
                 segment.clear(RETRANS);
                 self.flow.retrans_out -= 1;
             }
+        }
+    }
+
+    /// Retransmissions up to `end` that were not needed.
+    fn count_needless(&mut self, end: u64, segments: u64) {
+        if self.undo_marker != NEVER && end > self.undo_marker && self.undo_retrans > 0 {
+            let segments = segments.min(i32::MAX as u64) as i32;
+            self.undo_retrans = (self.undo_retrans - segments).max(0);
         }
     }
 
@@ -327,4 +369,10 @@ impl Sender {
     }
 }
 
-const NEVER_UNDO: u64 = crate::agenda::NEVER;
+/// `tcp_check_dsack`: whether the first block tells of a duplicate. Where an ACK has room for one block, a duplicate above
+/// the cumulative ACK looks like news.
+fn tells_duplicate(sack: &Sack, ack: u64) -> bool {
+    let (first, second) = (sack.blocks[0], sack.blocks[1]);
+    let within = sack.len > 1 && second.0 <= first.0 && first.1 <= second.1;
+    sack.duplicate && (first.0 < ack || within)
+}

@@ -226,6 +226,16 @@ impl Congestion {
         }
     }
 
+    /// Windows that a send buffer is to hold (`sndbuf_expand`).
+    #[inline]
+    pub fn buffer_windows(&self) -> u64 {
+        match self {
+            // It may slow-start even during recovery.
+            Congestion::Bbr(_) => 3,
+            _ => 2,
+        }
+    }
+
     pub fn wants_samples(&self) -> bool {
         matches!(self, Congestion::Bbr(_))
     }

@@ -31,6 +31,8 @@ mod recovery;
 mod rtt;
 mod sample;
 mod sender;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod transmit;
 

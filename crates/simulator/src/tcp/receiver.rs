@@ -181,12 +181,10 @@ impl Receiver {
             self.drop_blocks();
             return Reply::Now;
         }
-        if self.insert(start, end) {
-            self.note_block(start, end);
-        } else {
+        if !self.insert(start, end) {
             self.duplicate = Some((start, end));
-            return Reply::Now;
         }
+        self.note_block(start, end);
         self.compress(now, rtt)
     }
 
@@ -223,7 +221,7 @@ impl Receiver {
 
     fn displaces(&self, start: u64, end: u64) -> bool {
         let mut blocks = self.blocks[..self.block_count].iter();
-        let extends = blocks.position(|b| b.1 == start || b.0 == end);
+        let extends = blocks.position(|b| b.0 <= end && start <= b.1);
         extends.unwrap_or(self.block_count) >= BLOCKS_EXPECTED
     }
 

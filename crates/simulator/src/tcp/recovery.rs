@@ -202,9 +202,10 @@ impl Sender {
         self.congestion.on_event(&mut self.flow, Event::CompleteCwr);
     }
 
-    /// `tcp_packet_delayed`: the ACK answers a packet from before the first retransmission (Eifel, RFC 3522).
+    /// `tcp_packet_delayed`: the ACK answers a packet from before the first retransmission (Eifel, RFC 3522), which pacing
+    /// may have held back so far.
     fn packet_delayed(&self, told: &Told) -> bool {
-        self.retrans_stamp != 0 && told.echo < self.retrans_stamp
+        self.retrans_stamp == 0 || told.echo < self.retrans_stamp
     }
 
     /// `tcp_may_undo`

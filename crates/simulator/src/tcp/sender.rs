@@ -104,6 +104,8 @@ pub struct Sender {
     /// Segments that the send buffer takes (`sk_sndbuf`), and their upper bound, bytes.
     pub buffer: u64,
     pub(super) buffer_limit: u64,
+    /// Window that the receiver announced last (`snd_wnd`), segments.
+    pub window: u64,
     /// Time of the last ACK (`rcv_tstamp`).
     pub last_ack: u64,
     pub established: bool,
@@ -171,6 +173,7 @@ impl Sender {
                 buffer_limit
             },
             buffer_limit,
+            window: 0,
             last_ack: 0,
             established: false,
             dead: false,
@@ -342,11 +345,12 @@ impl Sender {
         }
     }
 
-    /// `tcp_new_space`: the send buffer grows to twice the window where it ran empty below a full window.
+    /// `tcp_new_space`: the send buffer grows to some windows where it ran empty below a full one.
     pub fn expand_buffer(&mut self) {
         if self.flow.in_flight() < self.flow.cwnd {
             let segments = u64::from(self.flow.cwnd.max(INITIAL_WINDOW));
-            let wanted = (2 * segments * SEGMENT_MEMORY).min(self.buffer_limit);
+            let wanted = self.congestion.buffer_windows() * segments * SEGMENT_MEMORY;
+            let wanted = wanted.min(self.buffer_limit);
             self.buffer = self.buffer.max(wanted);
         }
     }

@@ -73,10 +73,10 @@ impl World<'_> {
         };
         let blocked = connection.reassembly.held > 0;
         if connection.multipath && s.receiver.rcv_nxt == before + 1 && packet.count == 1 {
-            connection.reassembly.receive(packet.dseq);
+            connection.receive(packet.dseq);
         } else if connection.multipath {
             for seq in before..s.receiver.rcv_nxt {
-                connection.reassembly.receive(s.sender.board.at(seq).dseq());
+                connection.receive(s.sender.board.at(seq).dseq());
             }
         } else {
             connection.reassembly.next = s.receiver.rcv_nxt;
@@ -187,7 +187,12 @@ impl World<'_> {
             connection.una = packet.dseq;
             connection.progress = self.net.now;
         }
-        connection.edge = connection.edge.max(packet.dseq + packet.window());
+        // `ack_update_msk` takes the window that TCP has, and TCP takes none that shrank from a duplicate ACK
+        // (`tcp_may_update_window`). So a data-level ACK that arrives with one moves the edge further than was announced.
+        if packet.seq > s.sender.flow.snd_una || packet.window() > s.sender.window {
+            s.sender.window = packet.window();
+        }
+        connection.edge = connection.edge.max(packet.dseq + s.sender.window);
         let multipath = connection.multipath;
         {
             let mut cx = cx(&mut self.net, connection);

@@ -318,8 +318,8 @@ impl Bbr {
             }
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.save_cwnd(flow);
             self.mode = Mode::ProbeRtt;
+            self.save_cwnd(flow);
             self.probe_rtt_done_us = None;
         }
         if self.mode == Mode::ProbeRtt {

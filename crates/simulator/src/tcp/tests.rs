@@ -1,0 +1,130 @@
+//! What single ACKs do to a sender.
+
+use super::*;
+use crate::network::{Kind, Link, Network, Packet, Sack, NO_SACK};
+use crate::time::MILLISECOND;
+
+struct Bench {
+    net: Network,
+    shared: mp_controllers::Connection,
+    sender: Sender,
+}
+
+impl Bench {
+    /// A sender of plain TCP that has its first ten segments out.
+    fn new() -> Bench {
+        let direction = mp_scenario::Direction {
+            rate: mp_scenario::Rate::Unlimited,
+            delay: std::time::Duration::from_millis(50),
+            jitter: None,
+            reorder: false,
+            loss: mp_scenario::Loss::None,
+            queue: mp_scenario::Queue {
+                limit: mp_scenario::QueueLimit::Packets(100),
+                discipline: mp_scenario::Discipline::DropTail,
+                ecn: false,
+            },
+        };
+        let mut net = Network::default();
+        net.add(Link::new(&direction, None, 1));
+        let profile = Profile {
+            subflow: 0,
+            link: 0,
+            mss: 1448,
+            header: 52,
+            short: 0,
+            train: 1,
+            ecn: false,
+            plain: true,
+        };
+        let mut bench = Bench {
+            net,
+            shared: mp_controllers::Connection::default(),
+            sender: Sender::new(profile, Kindred::Cubic.build(0), (1 << 20, false)),
+        };
+        bench.net.now = MILLISECOND;
+        bench.act(|sender, cx| {
+            sender.establish(cx, Some(100 * MILLISECOND));
+            sender.push(cx);
+        });
+        assert_eq!(bench.sender.flow.snd_nxt, 10);
+        bench
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut Sender, &mut Cx<'_>)) {
+        let mut cx = Cx {
+            net: &mut self.net,
+            shared: &mut self.shared,
+            tail: (u64::MAX, 1448),
+            limit: 10,
+        };
+        act(&mut self.sender, &mut cx);
+    }
+
+    /// An ACK up to `seq` with at most two blocks.
+    fn ack(&mut self, at_ms: u64, seq: u64, blocks: &[(u64, u64)], duplicate: bool) {
+        self.net.now = at_ms * MILLISECOND;
+        let mut sack = Sack {
+            len: blocks.len() as u8,
+            duplicate,
+            ..Sack::default()
+        };
+        sack.blocks[..blocks.len()].copy_from_slice(blocks);
+        let packet = Packet {
+            kind: Kind::Ack,
+            seq,
+            dseq: seq,
+            sack: NO_SACK,
+            extra: Packet::ack_extra(100, 0),
+            ..Packet::NONE
+        };
+        let sack = (!blocks.is_empty()).then_some(sack);
+        self.act(|sender, cx| sender.on_ack(&packet, sack.as_ref(), cx));
+    }
+}
+
+#[test]
+fn a_hole_that_closes_by_itself_is_reordering() {
+    let mut bench = Bench::new();
+    bench.ack(100, 0, &[(2, 3)], false);
+    bench.ack(101, 3, &[], false);
+    assert!(bench.sender.reordering_seen);
+}
+
+/// An odd segment waits for its delayed ACK until the one after a loss arrives: one ACK tells of both.
+#[test]
+fn a_delayed_ack_that_a_loss_hastens_is_no_reordering() {
+    let mut bench = Bench::new();
+    bench.ack(100, 1, &[(2, 3)], false);
+    assert!(!bench.sender.reordering_seen);
+    assert_eq!(bench.sender.flow.sacked_out, 1);
+}
+
+/// Beside the data-level acknowledgement there is room for one block. A duplicate above the cumulative ACK then looks like
+/// news, and is taken for it: the segment has arrived, and must not be sent again for ever.
+#[test]
+fn what_arrived_twice_has_arrived() {
+    let mut bench = Bench::new();
+    bench.ack(100, 0, &[(4, 6)], true);
+    assert_eq!(bench.sender.flow.sacked_out, 2);
+    // With a second block around it the sender can tell, and knows that it has arrived all the same.
+    bench.ack(101, 0, &[(8, 9), (7, 10)], true);
+    assert_eq!(bench.sender.flow.sacked_out, 5);
+}
+
+/// SACKs of what was sent before the head was sent again do not let its timer run out.
+#[test]
+fn sacks_of_older_segments_put_off_the_timeout_of_a_head_sent_again() {
+    let mut bench = Bench::new();
+    for (at, end) in [(100, 3), (101, 4), (102, 5), (103, 6)] {
+        bench.ack(at, 0, &[(1, end)], false);
+    }
+    assert_eq!(bench.sender.flow.retrans_out, 1, "the head");
+    // RACK's wait for reordering is over; the head's own timer runs again.
+    bench.net.now = 127 * MILLISECOND;
+    bench.act(|sender, cx| sender.on_timer(cx));
+    let before = bench.sender.timeout().expect("it runs");
+    bench.ack(150, 0, &[(1, 7)], false);
+    let after = bench.sender.timeout().expect("it runs");
+    assert!(after > before, "{before} {after}");
+}
