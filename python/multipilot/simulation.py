@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from multipilot import _core
-from multipilot.record import SAMPLES, TRANSFERS, Record
+from multipilot.record import DECISIONS, SAMPLES, TRANSFERS, Record
 
 Scenario = str | Path | Mapping[str, Any]
 
@@ -56,11 +56,12 @@ def simulate(
         raise ValueError(f"seeds: {seeds} is no number of runs; give 1 or more")
     source, wishes = _given(scenario), _wishes(controllers, path_managers, schedulers, duration, overrides)
     workers = threads if threads is not None else os.cpu_count() or 1
-    document, text, transfers, samples = _core.simulate(source, wishes, seeds, workers, telemetry)
+    document, text, transfers, samples, decisions = _core.simulate(source, wishes, seeds, workers, telemetry)
     return Record(
         document=json.loads(document),
         transfers=pa.table(transfers).cast(TRANSFERS),
         samples=pa.table(samples).cast(SAMPLES),
+        decisions=pa.table(decisions).cast(DECISIONS),
         scenario_text=text,
     )
 

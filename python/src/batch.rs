@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use mp_record::{arrow as tables, Document, Row};
+use mp_record::{arrow as tables, decisions, Document, Row};
 use mp_scenario::Experiment;
 use pyo3::prelude::*;
 
@@ -31,11 +31,12 @@ struct Done {
     row: Row,
     transfers: RecordBatch,
     samples: Option<RecordBatch>,
+    decisions: RecordBatch,
 }
 
 type Outcome = (usize, Result<Done, String>);
 
-/// Runs the scenario and gives the document (JSON), its scenario (TOML), transfers and samples.
+/// Runs the scenario and gives the document (JSON), its scenario (TOML), transfers, samples and decisions.
 #[pyfunction]
 #[pyo3(signature = (source, wishes, seeds, threads, telemetry))]
 pub fn simulate(
@@ -45,16 +46,17 @@ pub fn simulate(
     seeds: u64,
     threads: usize,
     telemetry: bool,
-) -> PyResult<(String, String, Tables, Tables)> {
+) -> PyResult<(String, String, Tables, Tables, Tables)> {
     let experiment = Arc::new(load(&source, wishes)?);
     let jobs: Arc<[Job]> = jobs(&experiment, seeds).into();
     let finished = run_all(py, &experiment, &jobs, threads, telemetry)?;
     let mut document = Document::new(&experiment.name, &experiment.title, "sim");
-    let (mut transfers, mut samples) = (Vec::new(), Vec::new());
+    let (mut transfers, mut samples, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
     let arrow = |e: arrow_schema::ArrowError| SimulationError::new_err(e.to_string());
     for (index, done) in finished.into_iter().enumerate() {
         document.rows.push(done.row);
         transfers.push(with_row(&done.transfers, index).map_err(arrow)?);
+        chosen.push(with_row(&done.decisions, index).map_err(arrow)?);
         if let Some(batch) = done.samples {
             samples.push(with_row(&batch, index).map_err(arrow)?);
         }
@@ -64,6 +66,7 @@ pub fn simulate(
         experiment.to_toml(),
         Tables::new(schema_with_row(&tables::transfers_schema()), transfers),
         Tables::new(schema_with_row(&tables::samples_schema()), samples),
+        Tables::new(schema_with_row(&decisions::schema()), chosen),
     ))
 }
 
@@ -154,5 +157,6 @@ fn run_one(experiment: &Experiment, job: Job, telemetry: bool) -> Result<Done, S
         samples: telemetry
             .then(|| tables::samples_batch(&run.samples).map_err(arrow))
             .transpose()?,
+        decisions: decisions::batch(&run.decisions).map_err(arrow)?,
     })
 }

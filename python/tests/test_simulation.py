@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import multipilot
-from multipilot import Record, ScenarioError, SimulationError
+from multipilot import Record, ScenarioError, SimulationError, console
 
 SCENARIO = """
 title = "Two paths"
@@ -91,6 +91,25 @@ def test_a_simulated_record_is_one_of_the_command(tmp_path: Path) -> None:
     assert again.rows.equals(record.rows)
     assert again.samples.equals(record.samples)
     assert set(again.to_pandas()["samples"].columns) == set(record.samples.column_names)
+
+
+def test_what_a_bandit_chose_is_in_the_record_as_it_is_on_disk(tmp_path: Path) -> None:
+    paths, _ = SCENARIO.split("[[variants]]")
+    text = paths + '[[connections]]\nbytes = "50kB"\narrivals = "5/s"\ncount = 4\n'
+    text += '[[variants]]\npath_manager = ["bandit", "fullmesh"]\n'
+    record = multipilot.simulate(text, seeds=2, telemetry=False)
+    assert set(record.decisions["row"].to_pylist()) == {0, 1}
+    assert set(record.decisions["arm"].to_pylist()) <= {"wifi", "lte"}
+    file = tmp_path / "bandit.toml"
+    file.write_text(text, encoding="utf-8")
+    call = [console.command(), "compare", str(file), "--world", "sim", "--seeds", "2", "--out", str(tmp_path / "out")]
+    subprocess.run(call, check=True, capture_output=True)
+
+    def chosen(of: Record) -> dict[tuple[int, int], dict[str, object]]:
+        """Of the only variant that chooses, by seed and transfer: the command orders its rows by seed."""
+        return {(of.row_dicts[d["row"]]["seed"], d["transfer"]): {**d, "row": 0} for d in of.decisions.to_pylist()}
+
+    assert chosen(Record.load(tmp_path / "out")) == chosen(record)
 
 
 @pytest.mark.parametrize(
