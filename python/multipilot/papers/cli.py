@@ -202,7 +202,7 @@ def _write(chosen: Paper, results: Results, wanted: list[str], folder: Path) -> 
         + "± and bands are 95 % intervals over the seeds (Student's t). Goodput is payload delivered in order."
     )
     html = page.render(
-        chosen.name, chosen.title, chosen.source, chosen.summary(results), facts, [item.show(results) for item in items]
+        chosen.name, chosen.title, chosen.source, chosen.opening(results), facts, [item.show(results) for item in items]
     )
     (folder / "index.html").write_text(html, encoding="utf-8")
     document: dict[str, object] = {

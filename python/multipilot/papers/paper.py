@@ -90,7 +90,7 @@ class Paper:
     name: str
     title: str
     source: str
-    #: Paragraphs that open the page, given what was measured.
+    #: Paragraphs that open the page, given what was measured; none where that says nothing yet.
     summary: Callable[[Results], list[str]]
     experiments: tuple[Experiment, ...]
     points: tuple[Point, ...]
@@ -100,6 +100,9 @@ class Paper:
     #: Measurements beside those of scenarios, into ``Results.own``; the flag: only what was measured before. The path
     #: is that of the user's own data, if any.
     measure: Callable[[Runner, Results, bool, Path | None], None] | None = None
+
+    def opening(self, results: Results) -> list[str]:
+        return self.summary(results) or ["Nothing has been measured yet."]
 
     def experiment(self, scenario: str) -> Experiment:
         return next(e for e in self.experiments if e.scenario == scenario)

@@ -2,23 +2,19 @@
 
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_harness import Wellformed, render
+from running import simulated
 
-from multipilot import console
-from multipilot.papers.loss_aware import PAPER
 from multipilot.papers.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
 from multipilot.papers.loss_aware.plan import WIFI, on_traces
 from multipilot.papers.loss_aware.series import Series, changes_per_minute, time_to_full, time_to_use
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results
-from multipilot.papers.runs import Runner, find_scenarios
 
 
 def test_the_benefit_is_one_for_the_sum_and_zero_for_the_better_path_alone() -> None:
@@ -105,29 +101,10 @@ def test_traces_are_found_in_pairs(tmp_path: Path) -> None:
     assert [e.key for e in on_traces(tmp_path)] == ["9-trace A"]
 
 
-def test_every_scenario_is_there_and_shown_and_kernel_points_are_chosen_once() -> None:
-    named = {file.stem for file in find_scenarios("loss-aware").glob("*.toml")}
-    assert {e.scenario for e in PAPER.experiments} == named - {"9-trace"}
-    assert {s for item in PAPER.items for s in item.scenarios} == named
-    names = [point.name for point in PAPER.points]
-    assert len(set(names)) == len(names)
-    assert 25 <= len(names) <= 35
-
-
-def test_the_page_stands_without_any_measurement() -> None:
-    html = render(PAPER, Results())
-    parser = Wellformed()
-    parser.feed(html)
-    assert (parser.faults, parser.open) == ([], [])
-    assert "nan" not in re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL).lower()
-
-
 def test_the_benefit_of_the_record_is_that_of_the_page(tmp_path: Path) -> None:
     settings = {"grid.paths.wifi.loss": "0.01", "duration": "5s"}
     settings |= {f"grid.paths.{name}.rate": '["10Mbit", "20Mbit"]' for name in ("wifi", "lte")}
-    runner = Runner("loss-aware", tmp_path, find_scenarios("loss-aware"), console.command(), 1)
-    results = Results()
-    runner.simulate(Experiment(WIFI, settings=settings, ben=True, tables=False), results)
+    results = simulated("loss-aware", tmp_path, Experiment(WIFI, settings=settings, ben=True, tables=False))
     found = benefits(results, SIM, WIFI)
     assert len(found) == 8
     assert all(b.mean.mean == pytest.approx(b.with_maximum) for b in found), "one seed: median and maximum are one"

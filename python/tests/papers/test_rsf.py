@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from running import simulated
 
-from multipilot import console
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
 from multipilot.papers.rsf.claims import TABLE, Numbers, of_connection
 from multipilot.papers.rsf.table import fluid
-from multipilot.papers.runs import Runner, find_scenarios
 
 Simulate = Callable[..., Results]
 
@@ -24,12 +23,8 @@ def simulate(tmp_path_factory: pytest.TempPathFactory) -> Simulate:
     def run(scenario: str, controllers: list[str], seeds: int, out: Path | None = None, **settings: str) -> Results:
         listed = ", ".join(f'"{c}"' for c in controllers)
         variants = f'[{{controller = [{listed}], path_manager = "fullmesh"}}]'
-        runner = Runner(
-            "rsf", out or tmp_path_factory.mktemp("records"), find_scenarios("rsf"), console.command(), seeds
-        )
-        results = Results()
-        runner.simulate(Experiment(scenario, settings={"variants": variants, **settings}), results)
-        return results
+        experiment = Experiment(scenario, settings={"variants": variants, **settings})
+        return simulated("rsf", out or tmp_path_factory.mktemp("records"), experiment, seeds=seeds)
 
     return run
 

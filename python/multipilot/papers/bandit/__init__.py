@@ -25,7 +25,7 @@ _WORLDS = tuple(worlds.CHOSEN)
 def _summary(results: Results) -> list[str]:
     found = measured(results)
     if found is None:
-        return ["Nothing has been measured yet."]
+        return []
     gains = {name: sizes.saved(found, size) for name, size in zip(SIZE_LABELS, SIZES, strict=True)}
     best = max(gains, key=lambda name: gains[name])
     last = SIZE_LABELS[-1]

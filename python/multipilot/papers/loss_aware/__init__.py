@@ -31,7 +31,7 @@ from multipilot.papers.results import SIM, Results
 def _summary(results: Results) -> list[str]:
     totals = {(c, a): verdict.judged(results, SIM, c, a) for c in CONTROLLERS for a in (False, True)}
     if not all(totals.values()):
-        return ["The grid of the verdict has not been measured yet."]
+        return []
 
     def harmed(aware: bool) -> tuple[int, int]:
         chosen = [v for (_, a), v in totals.items() if a == aware and v]
