@@ -9,6 +9,10 @@ const SMOOTHING_US: f64 = 1e6;
 /// What counts as having carried a rate, µs, and how long that is remembered.
 const PEAK_SMOOTHING_US: f64 = 2e5;
 const PEAK_MEMORY_US: u64 = 120_000_000;
+/// A path whose queue has stood for so long, with something delivered at each look, has shown what it can carry, µs.
+const FULL_US: u64 = 500_000;
+/// An estimate below this share of the last one is another estimate.
+pub(super) const REVISED: f64 = 0.7;
 
 pub(super) fn weight(elapsed_us: f64) -> f64 {
     elapsed_us / (elapsed_us + SMOOTHING_US)
@@ -49,6 +53,9 @@ pub(super) struct Judge {
     pub recent: f64,
     peaks: [f64; 2],
     peaks_us: u64,
+    /// The maximum since the queue began to stand, and when that was.
+    full: f64,
+    full_us: u64,
     last: Option<Stats>,
     /// Packets sent since something was last delivered, and when that was.
     unanswered: u64,
@@ -90,18 +97,18 @@ impl Judge {
         };
         (self.srtt_us, self.min_rtt_us) = (stats.srtt_us, stats.min_rtt_us);
         let (sent, delivered) = (stats.sent - last.sent, stats.delivered - last.delivered);
+        let queue = config.loss.map_or(f64::MAX, |rule| rule.queue);
+        let congested = f64::from(self.srtt_us) > queue * f64::from(self.min_rtt_us);
         if let Some(rule) = config.loss {
             let lost = stats.lost.saturating_sub(last.lost);
             let events = u64::from(self.loss_event(now_us, lost));
             self.event_open &= delivered == 0;
-
-            let congested = f64::from(self.srtt_us) > rule.queue * f64::from(self.min_rtt_us);
             self.window
                 .add(sent, if congested { 0 } else { events }, rule.window);
         }
         let rate = delivered as f64 * 1e6 / elapsed;
         self.rate += weight(elapsed) * (rate - self.rate);
-        self.remember_peak(now_us, elapsed, rate);
+        self.remember_peak(now_us, elapsed, rate, congested);
         let arrived = stats.sent.saturating_sub(stats.lost);
         if arrived > 0 {
             self.packet = stats.delivered as f64 / arrived as f64;
@@ -126,17 +133,27 @@ impl Judge {
         event
     }
 
-    fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
+    fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64, congested: bool) {
         self.recent += brief_weight(elapsed) * (rate - self.recent);
         if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
             self.peaks = [0.0, self.peaks[0]];
             self.peaks_us = now_us;
         }
         self.peaks[0] = self.peaks[0].max(self.recent);
+        if !congested || rate == 0.0 {
+            (self.full, self.full_us) = (0.0, now_us);
+            return;
+        }
+        self.full = self.full.max(self.recent);
+        if now_us >= self.full_us + FULL_US {
+            self.peaks = [self.full, 0.0];
+            (self.peaks_us, self.full, self.full_us) = (now_us, 0.0, now_us);
+        }
     }
 
-    /// What the path alone would carry, bytes/s: what it was once seen to carry, or what its loss leaves to a
-    /// Reno-like controller if that is less (Mathis et al. 1997), but no less than it carries now:
+    /// What the path alone would carry, bytes/s: what it was seen to carry since its queue last stood, which shows all that
+    /// it can; or what its loss leaves to a Reno-like controller if that is less (Mathis et al. 1997), but no less than it
+    /// carries now:
     ///
     /// ```text
     /// MSS / RTT · √(3 / 2p)
@@ -190,10 +207,12 @@ impl Judge {
         }
     }
 
+    /// It is normal again; what it did before says nothing of what it does now.
     fn release(&mut self, now_us: u64) {
         self.parked = None;
         (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         self.window = Window::default();
+        self.peaks = [0.0; 2];
         self.unanswered = 0;
         self.progress_us = now_us;
     }
@@ -243,6 +262,16 @@ impl Judge {
         let heavy = self.was_parked() && loss > rule.heavy;
         let judged = (heavy || self.rested(now_us, config)) && self.unanswered == 0;
         (judged && self.window.lost() >= events && loss > threshold).then_some(loss)
+    }
+
+    /// Nothing that it sent is unheard of: while something is, only the silence can be judged.
+    pub fn answers(&self) -> bool {
+        self.unanswered == 0
+    }
+
+    /// It loses, and how little it carries with that is not known yet.
+    pub fn sinks(&self, now_us: u64, config: &Config) -> bool {
+        self.lossy(now_us, config).is_some() && self.recent < REVISED * self.potential()
     }
 
     /// Of late.

@@ -60,6 +60,8 @@ pub struct Awareness {
     /// what it lacks because it is held up.
     behind: f64,
     held_up: f64,
+    /// What the best path alone would carry, at the look before, bytes/s.
+    best: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +93,7 @@ impl Awareness {
             step: None,
             behind: 0.0,
             held_up: 0.0,
+            best: 0.0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whether a path does more harm than good.
 
-use super::judge::Parked;
+use super::judge::{Parked, REVISED};
 use super::{Awareness, Contribution, Reason, Trial};
 use crate::path_manager::{Rule, View};
 
@@ -22,6 +22,11 @@ impl Awareness {
             .map(|&p| self.paths[p].potential())
             .fold(0.0, f64::max);
         let arriving = normal.iter().map(|&p| self.paths[p].recent).sum();
+        // What was lacking of more than the best path can carry was not lacking.
+        if best < REVISED * self.best {
+            (self.behind, self.held_up) = (0.0, 0.0);
+        }
+        self.best = best;
         self.fall_behind(best, arriving);
         let grounds = |p: usize| {
             let judge = &self.paths[p];
@@ -117,6 +122,9 @@ impl Awareness {
             && rtt(slowest) >= rule.rtt_ratio * fastest
             && self.paths[slowest].rate < self.config.keep_share * total
             && self.held_up >= rule.held_up_s
+            && self.paths[slowest].answers()
+            && self.paths[slowest].potential() < best
+            && !others().any(|p| self.paths[p].sinks(now, &self.config))
             && self.paths[slowest].may_be_tried(now, &self.config);
         if !suspect {
             return;

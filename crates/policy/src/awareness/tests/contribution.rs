@@ -54,6 +54,35 @@ fn a_path_that_is_worth_its_delay_is_acquitted_and_left_in_peace() {
     assert!(out < 12 * SECOND, "{out} us of 120 s");
 }
 
+/// The fast path's queue stands, so that it can carry no more than it does, whatever it carried before.
+#[test]
+fn a_fast_path_that_has_become_slow_is_not_held_against_the_other() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
+    w.run(20.0);
+    w.models[0].rtt_us = 40_000;
+    obstructive(&mut w, 60.0, 500, 500);
+    assert_eq!(w.changes, []);
+}
+
+/// While it is not known yet how little the lossy path still carries, the clean one would look like the worse.
+#[test]
+fn a_clean_path_is_not_blamed_for_what_the_other_loses() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
+    w.coupled = false;
+    w.run(20.0);
+    for ms in 0..80 {
+        // Over four seconds the fast path falls to 50 packets/s.
+        w.models[0] = Model {
+            rate: 1_000_u64.saturating_sub(ms * 25).max(50),
+            loss: 0.05,
+            ..CLEAN
+        };
+        w.held += 40_000;
+        w.run(0.05);
+    }
+    assert_eq!(w.changes, []);
+}
+
 #[test]
 fn a_slow_path_that_holds_up_nobody_is_kept() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
@@ -71,4 +100,15 @@ fn an_application_with_little_to_send_blames_no_path() {
     (w.models[0].rate, w.models[1].rate) = (100, 20);
     w.run(60.0);
     assert_eq!(w.changes, []);
+}
+
+/// It would be left for a minute, and the way back over a dead path is another.
+#[test]
+fn a_path_that_has_died_is_stalled_and_not_slow() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.run(3.0);
+    w.models[1].loss = 1.0;
+    obstructive(&mut w, 4.0, 500, 1_000);
+    assert_eq!(w.reasons(), [None, Some(Reason::Stalled)]);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
 }
