@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -91,13 +92,19 @@ class Runner:
     def _folder(
         self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int, ben: bool
     ) -> Path:
-        """What is asked for names the folder: other seeds, settings or text of the scenario are another record."""
+        """What is asked for names the folder: other seeds, settings or text of the scenario are another record.
+
+        In the simulator another build is one too. The kernel's points cost real time, and stay.
+        """
         file = self.scenarios / f"{scenario}.toml"
-        asked = json.dumps(
-            [file.read_text(encoding="utf-8"), dict(settings), seeds, *(["ben"] if ben else [])], sort_keys=True
-        )
+        more = [*(["ben"] if ben else []), *([self._build] if world == SIM else [])]
+        asked = json.dumps([file.read_text(encoding="utf-8"), dict(settings), seeds, *more], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
         return self.out / "records" / world / f"{scenario}-{label}-{digest}"
+
+    @cached_property
+    def _build(self) -> str:
+        return hashlib.sha256(Path(self.command).read_bytes()).hexdigest()
 
     def _compare(
         self, world: str, scenario: str, settings: Mapping[str, str], seeds: int, folder: Path, ben: bool

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from running import simulated
 
+from multipilot import console
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
 from multipilot.papers.rsf.claims import TABLE, Numbers, of_connection
@@ -91,6 +93,13 @@ def test_the_command_writes_page_and_document_and_takes_up_its_records(tmp_path:
     again = subprocess.run(call, capture_output=True, text=True, check=True)
     assert json.loads(again.stdout)["rows"] == document["rows"]
     assert written == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.arrow")}
+
+    # What an older build simulated is no answer of this one.
+    other = tmp_path / "multipilot"
+    other.write_bytes(Path(console.command()).read_bytes() + b"\n")
+    other.chmod(0o755)
+    subprocess.run(call, capture_output=True, check=True, env={**os.environ, "MULTIPILOT": str(other)})
+    assert len(list(tmp_path.rglob("*.arrow"))) == 2 * len(written)
 
 
 @pytest.mark.parametrize(
