@@ -65,8 +65,9 @@ test: lint test-rust test-python ## every test but the extras
 test-kernels: setup-extras build ## boot Debian 12's stock kernel under QEMU and try every controller there
 	tests/kernels/run
 
+# One seed: whether a change may land is not left to chance. For a hunt: fuzz/run 3600
 fuzz: setup ## a minute of fuzzing of each parser
-	fuzz/run 60
+	fuzz/run 60 1
 
 test-extras: EXTRAS := test,extras
 test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes

@@ -67,7 +67,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
             "a name of its own",
         ));
     }
-    let connections = traffic::connections(top.get("connections").as_ref(), &names)?;
+    let connections = traffic::connections(&top, &names)?;
     let (links, paths) = network(&link_fields, &path_fields, &connections, traces)?;
     let number = |key: &str, low: u64, high: u64, default: u64| {
         top.get(key).map_or(Ok(default), |f| f.integer(low, high))

@@ -31,13 +31,19 @@ pub const EVENT_KEYS: &[&str] = &[
 
 const LASTING: &str = "a duration or a range, such as \"5s\" or \"1s..30s\"";
 
+/// The subflows that the kernel allows a connection (`MPTCP_SUBFLOWS_MAX`, net/mptcp/protocol.h).
+const MAX_PATHS: usize = 8;
+
 /// The connections; without any, one MPTCP download over all paths.
-pub(crate) fn connections(
-    field: Option<&Field<'_>>,
-    paths: &[&str],
-) -> Result<Vec<Connection>, Error> {
-    let Some(field) = field else {
-        return Ok(vec![default_connection(paths)]);
+pub(crate) fn connections(top: &Section<'_>, paths: &[&str]) -> Result<Vec<Connection>, Error> {
+    let Some(field) = top.get("connections") else {
+        return match paths.len() > MAX_PATHS {
+            true => Err(top.error(
+                "more than 8 paths and no connections",
+                "[[connections]] that name at most 8 paths each (the kernel's limit)",
+            )),
+            false => Ok(vec![default_connection(paths)]),
+        };
     };
     let items = field.items()?;
     if items.is_empty() {
@@ -157,6 +163,10 @@ fn used_paths(
             (Protocol::Tcp, [_, _, ..]) => {
                 Err(section.error("plain TCP over which path", "paths = [\"NAME\"]"))
             }
+            (Protocol::Mptcp, all) if all.len() > MAX_PATHS => Err(section.error(
+                "has more than 8 paths, all of the file's",
+                "paths = [\"NAME\", ...], at most 8 (the kernel's limit)",
+            )),
             _ => Ok(paths.iter().map(|p| (*p).to_owned()).collect()),
         };
     };
@@ -181,7 +191,7 @@ fn used_paths(
             "plain TCP takes one path",
             "one name, or protocol = \"mptcp\"",
         )),
-        (Protocol::Mptcp, 9..) => {
+        (Protocol::Mptcp, count) if count > MAX_PATHS => {
             Err(field.error("has more than 8 paths", "at most 8 (the kernel's limit)"))
         }
         _ => Ok(used),

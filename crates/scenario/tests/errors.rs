@@ -198,6 +198,29 @@ fn connections() {
 }
 
 #[test]
+fn a_connection_takes_no_more_paths_than_the_kernel() {
+    let paths: String = (0..9)
+        .map(|i| format!("[paths.p{i}]\nrate = '1Mbit'\n"))
+        .collect();
+    assert_eq!(
+        message(&paths),
+        "bad.toml:1:1: more than 8 paths and no connections; expected [[connections]] that name at most 8 paths each (the kernel's limit)"
+    );
+    assert_eq!(
+        message(&format!("{paths}[[connections]]\nname = 'all'")),
+        "bad.toml:19:1: connections.0: has more than 8 paths, all of the file's; expected paths = [\"NAME\", ...], at most 8 (the kernel's limit)"
+    );
+    let named = (0..9)
+        .map(|i| format!("'p{i}'"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    assert_eq!(
+        message(&format!("{paths}[[connections]]\npaths = [{named}]")),
+        "bad.toml:20:9: connections.0.paths: has more than 8 paths; expected at most 8 (the kernel's limit)"
+    );
+}
+
+#[test]
 fn events_and_variants() {
     check(
         "[[events]]\npath = 'wifi'\ndown = true",
