@@ -73,8 +73,7 @@ impl Sender {
             self.rearm_after_ack(now);
         }
         if delivered > 0 || sampled {
-            self.congestion
-                .on_rtt(&mut self.flow, cx.shared, delivered, sampled);
+            self.congestion.on_rtt(&mut self.flow, delivered, sampled);
         }
         if self.tlp_high_seq != 0 {
             self.process_probe_ack(cx, &told, ack_seq);

@@ -178,20 +178,14 @@ impl Shared {
         });
     }
 
-    #[inline]
-    fn on_rtt(&mut self, flow: &mut Flow, shared: &mut Connection) {
-        if self.controller.kind == Kind::Rate {
-            self.sampled = true;
-            return;
-        }
-        self.decide(flow, shared, |s, flow, shared| {
-            s.controller.on_rtt(shared, s.slot, flow.now_us());
-        });
-    }
-
+    /// As in the kernel, where a window's rule has one hook: it hears the sample taken last with an ACK that may raise its
+    /// window, and none during recovery.
     #[inline]
     fn on_ack(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32) {
         self.decide(flow, shared, |s, flow, shared| {
+            if flow.rtt_us != 0 {
+                s.controller.on_rtt(shared, s.slot, flow.now_us());
+            }
             let ack = Ack {
                 now_us: flow.now_us(),
                 acked: u64::from(acked),
@@ -249,10 +243,9 @@ impl Congestion {
     }
 
     #[inline]
-    pub fn on_rtt(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32, sampled: bool) {
+    pub fn on_rtt(&mut self, flow: &mut Flow, acked: u32, sampled: bool) {
         match self {
-            Congestion::Shared(s) if sampled => s.on_rtt(flow, shared),
-            Congestion::Shared(_) => {}
+            Congestion::Shared(s) => s.sampled |= sampled,
             Congestion::Cubic(c) => c.on_rtt(flow, acked, sampled),
             Congestion::Bbr(c) => c.on_rtt(flow, acked, sampled),
         }
@@ -273,6 +266,9 @@ impl Congestion {
                 let ssthresh = s.ask(flow, shared, flow.cwnd, |c, shared| {
                     c.on_loss(shared, s.slot, flow.now_us())
                 });
+                // It hears nothing until recovery ends: siblings see from now on what that will end with.
+                let seen = &mut shared.subflows[s.slot].cwnd;
+                *seen = ssthresh.min(*seen);
                 ssthresh.min(u64::from(INFINITE_SSTHRESH)) as u32
             }
             Congestion::Cubic(c) => c.on_loss(flow),
@@ -337,5 +333,36 @@ impl Congestion {
             Congestion::Cubic(c) => c.on_close(flow),
             Congestion::Bbr(c) => c.on_close(flow),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_see_what_recovery_will_end_with_and_a_window_hears_no_sample_until_it_may_grow() {
+        let olia = Kindred::find("olia").expect("a controller");
+        let mut shared = Connection::default();
+        let mut congestion = olia.build(0);
+        let mut flow = Flow {
+            cwnd: 40,
+            ssthresh: 40,
+            mss: 1448,
+            rtt_us: 20_000,
+            srtt_us: 20_000,
+            min_rtt_us: 20_000,
+            ..Flow::default()
+        };
+        congestion.init(&mut flow, &mut shared);
+        congestion.on_ack(&mut flow, &mut shared, 1);
+        let ssthresh = congestion.on_loss(&mut flow, &mut shared);
+        assert!(ssthresh < 40);
+        assert_eq!(shared.subflows[0].cwnd, u64::from(ssthresh));
+        flow.rtt_us = 50_000;
+        congestion.on_rtt(&mut flow, 1, true);
+        assert_eq!(shared.subflows[0].rtt_us, 20_000);
+        congestion.on_ack(&mut flow, &mut shared, 1);
+        assert_eq!(shared.subflows[0].rtt_us, 50_000);
     }
 }
