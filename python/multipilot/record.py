@@ -267,21 +267,24 @@ SAMPLES = pa.schema(
 
 #: What was known of each path, or what each was ranked by.
 VALUES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
-DECISIONS: pa.Schema = pa.schema(
-    [
-        ROW,
-        ("transfer", pa.uint32()),
-        ("time_s", pa.float64()),
-        ("policy", pa.string()),
-        ("arm", pa.string()),
-        ("explored", pa.bool_()),
-        ("probability", pa.float64()),
-        ("features", VALUES),
-        ("scores", VALUES),
-        ("throughput_mbps", pa.float64()),
-        ("latency_ms", pa.float64()),
-        ("reward", pa.bool_()),
-    ]
-)
+#: What a connection was started on, by what was known, and what came of it: alike wherever it was lived through.
+OUTCOME = [
+    pa.field("arm", pa.string()),
+    pa.field("features", VALUES),
+    pa.field("throughput_mbps", pa.float64()),
+    pa.field("latency_ms", pa.float64()),
+    pa.field("reward", pa.bool_()),
+]
+#: Of a run, and of a host.
+DECISION = [
+    pa.field("transfer", pa.uint32()),
+    pa.field("time_s", pa.float64()),
+    pa.field("policy", pa.string()),
+    pa.field("explored", pa.bool_()),
+    pa.field("probability", pa.float64()),
+    pa.field("scores", VALUES),
+    *OUTCOME,
+]
+DECISIONS: pa.Schema = pa.schema([ROW, *DECISION])
 
 TABLES = {"transfers": TRANSFERS, "samples": SAMPLES, "decisions": DECISIONS}

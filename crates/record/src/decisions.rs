@@ -28,11 +28,12 @@ pub fn schema() -> SchemaRef {
         Field::new("transfer", DataType::UInt32, false),
         Field::new("time_s", DataType::Float64, false),
         Field::new("policy", DataType::Utf8, false),
-        Field::new("arm", DataType::Utf8, false),
         Field::new("explored", DataType::Boolean, false),
         Field::new("probability", DataType::Float64, false),
-        Field::new("features", values_type(), false),
         Field::new("scores", values_type(), false),
+        // From here on as in what an edge server was told.
+        Field::new("arm", DataType::Utf8, false),
+        Field::new("features", values_type(), false),
         Field::new("throughput_mbps", DataType::Float64, true),
         Field::new("latency_ms", DataType::Float64, true),
         Field::new("reward", DataType::Boolean, true),
@@ -40,23 +41,32 @@ pub fn schema() -> SchemaRef {
 }
 
 pub fn batch(decisions: &[Decision]) -> Result<RecordBatch, Error> {
-    let each = || decisions.iter();
-    let columns: Vec<ArrayRef> = vec![
+    Ok(RecordBatch::try_new(
+        schema(),
+        columns(&|| decisions.iter()),
+    )?)
+}
+
+/// Of decisions wherever they are kept.
+pub(crate) fn columns<'a, I>(each: &dyn Fn() -> I) -> Vec<ArrayRef>
+where
+    I: Iterator<Item = &'a Decision>,
+{
+    vec![
         Arc::new(UInt32Array::from_iter_values(each().map(|d| d.transfer))),
         Arc::new(Float64Array::from_iter_values(each().map(|d| d.time_s))),
         Arc::new(StringArray::from_iter_values(each().map(|d| &d.policy))),
-        Arc::new(StringArray::from_iter_values(each().map(|d| &d.arm))),
         Arc::new(each().map(|d| Some(d.explored)).collect::<BooleanArray>()),
         Arc::new(Float64Array::from_iter_values(
             each().map(|d| d.probability),
         )),
-        values(each().map(|d| &d.features)),
         values(each().map(|d| &d.scores)),
+        Arc::new(StringArray::from_iter_values(each().map(|d| &d.arm))),
+        values(each().map(|d| &d.features)),
         Arc::new(each().map(|d| d.throughput_mbps).collect::<Float64Array>()),
         Arc::new(each().map(|d| d.latency_ms).collect::<Float64Array>()),
         Arc::new(each().map(|d| d.reward).collect::<BooleanArray>()),
-    ];
-    Ok(RecordBatch::try_new(schema(), columns)?)
+    ]
 }
 
 fn values<'a>(lists: impl Iterator<Item = &'a Vec<(String, Option<f64>)>>) -> ArrayRef {

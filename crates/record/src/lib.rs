@@ -4,6 +4,7 @@
 pub mod arrow;
 pub mod decisions;
 mod document;
+pub mod experience;
 mod folder;
 pub mod metrics;
 mod row;

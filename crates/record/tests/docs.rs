@@ -1,6 +1,6 @@
 //! The reference speaks of every column.
 
-use mp_record::{arrow, decisions, Document, Failure, Row};
+use mp_record::{arrow, decisions, experience, Document, Failure, Row};
 
 #[test]
 fn every_column_is_in_the_reference() {
@@ -29,6 +29,7 @@ fn every_column_is_in_the_reference() {
         arrow::transfers_schema(),
         arrow::samples_schema(),
         decisions::schema(),
+        experience::schema(),
     ] {
         columns.extend(schema.fields().iter().map(|f| f.name().clone()));
     }

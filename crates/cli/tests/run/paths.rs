@@ -146,6 +146,9 @@ fn the_bandit_chooses_and_remembers() {
         outcomes
     };
     assert_eq!(remembered(), 30);
+    let experience = state.path().join("multipilot/experience");
+    let files = || std::fs::read_dir(&experience).unwrap().count();
+    assert_eq!(files(), 1, "what the connections lived through");
     assert!(
         from.contains(&2),
         "routes alone never begin there: {from:?}"
@@ -154,8 +157,8 @@ fn the_bandit_chooses_and_remembers() {
     // That the choice is the better one is tested on emulated paths: here the slow one soon lends its connections the other.
     let (output, from) = paths.run(&bandit, state.path());
     assert_eq!(
-        (code(&output), from.len(), remembered()),
-        (Some(0), 30, 60),
+        (code(&output), from.len(), remembered(), files()),
+        (Some(0), 30, 60, 2),
         "{}",
         complaint(&output)
     );

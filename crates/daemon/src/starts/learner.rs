@@ -1,18 +1,19 @@
 //! The bandit as path manager: it keeps a choice ready for the next connection, and learns from what came of each. What it
-//! has learnt is kept in a file.
+//! has learnt is kept in a file, what it lived through in a folder beside it.
 
 use std::collections::HashMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::primary::{Choice, Choices, Connections, Event, Finished, Prefix, Start, What};
 use mp_policy::bandit::context::{self, Reading, Readings};
 use mp_policy::bandit::starter::Starter;
-use mp_policy::bandit::{file, Policy, Settings};
+use mp_policy::bandit::{file, Decision, Policy, Settings};
+use mp_record::experience::{Lived, Log};
 use mp_server::wire::Chooser;
 
 use super::{Offer, Remote};
@@ -45,6 +46,10 @@ pub struct Learner {
     place: PathBuf,
     saved: Instant,
     changed: bool,
+    began: Instant,
+    log: Log,
+    /// What is not in the log yet.
+    lived: Vec<Lived>,
     host: Box<dyn Host>,
 }
 
@@ -58,6 +63,10 @@ pub trait Host: Send {
 
 struct Decided {
     context: Vec<f64>,
+    /// Of this host's own bandit; how likely it was is no number where another one chose.
+    own: Decision,
+    at: Duration,
+    by: Chooser,
     /// `None`: the routing table's.
     arm: Option<usize>,
     remote: Option<mp_server::client::Choice>,
@@ -106,6 +115,9 @@ impl Learner {
             place,
             saved: Instant::now(),
             changed: false,
+            began: Instant::now(),
+            log: Log::new(&folder.join("experience")),
+            lived: Vec::new(),
             host,
         })
     }
@@ -148,33 +160,34 @@ impl Learner {
     /// The same, for who puts it into force himself; `None`: none, the routing table's.
     pub fn decide(&mut self) -> Option<&Interface> {
         self.heard = self.listen();
-        let (decision, context) = self.starter.decide(&self.heard, &self.there);
-        let mut decided = Decided {
-            context,
-            arm: Some(decision.arm),
-            remote: None,
-        };
+        let (own, context) = self.starter.decide(&self.heard, &self.there);
         let expected = || {
-            let scores = self.arms.iter().zip(&decision.scores);
+            let scores = self.arms.iter().zip(&own.scores);
             let each: Vec<String> = scores.map(|(a, s)| format!("{} {s:.2}", a.name)).collect();
             each.join(", ")
         };
-        let (mut by, mut why) = (
-            Chooser::Device,
-            match decision.explored {
-                true => "in order to learn".to_owned(),
-                false => format!("it does best by what was learnt: {}", expected()),
-            },
-        );
+        let mut why = match own.explored {
+            true => "in order to learn".to_owned(),
+            false => format!("it does best by what was learnt: {}", expected()),
+        };
+        let mut decided = Decided {
+            context,
+            at: self.began.elapsed(),
+            by: Chooser::Device,
+            arm: Some(own.arm),
+            own,
+            remote: None,
+        };
         if let Some(remote) = &self.remote {
             let choice = remote.choose(&self.arms, &self.there, &decided.context);
             let arm = choice
                 .path
                 .as_deref()
                 .and_then(|path| remote.arm(&self.arms, path));
+            let mut ours = false;
             match (choice.chosen_by, arm) {
                 (Chooser::Server, Some(arm)) => {
-                    (decided.arm, by) = (Some(arm), Chooser::Server);
+                    (decided.arm, decided.by) = (Some(arm), Chooser::Server);
                     why = "the server says so".into();
                 }
                 (_, Some(arm)) => {
@@ -182,17 +195,20 @@ impl Learner {
                     why = "the server is away; by the model that it gave out last".into();
                 }
                 (_, None) if self.outcomes < ENOUGH => {
-                    (decided.arm, by) = (None, Chooser::Stock);
+                    (decided.arm, decided.by) = (None, Chooser::Stock);
                     why = "the server is away, and too little was learnt here so far".into();
                 }
-                _ => why = format!("the server is away; {why}"),
+                _ => (ours, why) = (true, format!("the server is away; {why}")),
+            }
+            if !ours {
+                (decided.own.explored, decided.own.probability) = (false, f64::NAN);
             }
             decided.remote = Some(mp_server::client::Choice {
-                chosen_by: by,
+                chosen_by: decided.by,
                 ..choice
             });
         }
-        let arm = decided.arm;
+        let (arm, by) = (decided.arm, decided.by);
         self.tag += 1;
         self.open.insert(self.tag, decided);
         if let Some(old) = self.tag.checked_sub(OPEN) {
@@ -287,12 +303,48 @@ impl Learner {
             // Opened and closed: it says nothing of the path.
             None => return,
         };
-        self.starter.learn(&decided.context, arm, mbps, ms);
+        let reward = self.starter.learn(&decided.context, arm, mbps, ms);
+        self.lived.push(Lived {
+            ended_ms: now_ms(),
+            chosen_by: decided.by.word().into(),
+            decision: self.told(finished.tag, decided, arm, (mbps, ms), reward),
+        });
         if let (Some(remote), Some(choice)) = (&self.remote, &decided.remote) {
             remote.report(choice, &self.arms[arm].name, finished, mbps, ms);
         }
         self.outcomes += 1;
         self.changed = true;
+    }
+
+    /// A decision as it is recorded.
+    fn told(
+        &self,
+        tag: u64,
+        decided: &Decided,
+        arm: usize,
+        (mbps, ms): (f64, f64),
+        reward: bool,
+    ) -> mp_record::Decision {
+        let known = |v: &f64| v.is_finite().then_some(*v);
+        let bandit = &self.starter.bandit;
+        let named = |names: &[String], values: &[f64]| {
+            let values = values.iter().map(known);
+            names.iter().cloned().zip(values).collect()
+        };
+        mp_record::Decision {
+            transfer: tag as u32,
+            time_s: decided.at.as_secs_f64(),
+            policy: "bandit".into(),
+            arm: bandit.arms()[arm].clone(),
+            explored: decided.own.explored,
+            probability: decided.own.probability,
+            features: named(bandit.features(), &decided.context),
+            scores: named(bandit.arms(), &decided.own.scores),
+            // As an edge server is told: a connection that failed carried nothing.
+            throughput_mbps: Some(known(&mbps).unwrap_or(0.0)),
+            latency_ms: known(&ms),
+            reward: Some(reward),
+        }
     }
 
     fn arm_of(&self, address: IpAddr) -> Option<usize> {
@@ -311,6 +363,13 @@ impl Learner {
             self.host
                 .complains(&format!("what was learnt is not kept: {why}"));
         }
+        let lived = std::mem::take(&mut self.lived);
+        if let Err(why) = self.log.append(&lived) {
+            self.host.complains(&format!(
+                "what {} connections lived through is lost: {why}",
+                lived.len()
+            ));
+        }
     }
 }
 
@@ -328,6 +387,11 @@ fn outcome(finished: &Finished) -> Option<(f64, f64)> {
     };
     let carried = finished.bytes > 0 && seconds > 0.0;
     carried.then(|| (finished.bytes as f64 * 8e-6 / seconds, latency_us / 1e3))
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| d.as_millis() as i64)
 }
 
 fn judgements(place: &Path) -> PathBuf {
