@@ -1,5 +1,6 @@
 //! What the user may settle. Every key has a default; `docs/daemon.md` is the reference.
 
+mod federation;
 mod judgement;
 mod starts;
 
@@ -11,6 +12,7 @@ use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
+pub use federation::Federation;
 pub use starts::{Server, Starts};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
@@ -23,6 +25,7 @@ const TOP_KEYS: &[&str] = &[
     "interfaces",
     "limits",
     "awareness",
+    "federation",
     "bandit",
     "radio",
     "control",
@@ -95,6 +98,8 @@ pub struct Config {
     pub awareness: awareness::Config,
     /// As the user calls it.
     pub policy: String,
+    /// With whom new connections share what was seen; `None`: with those of this host.
+    pub federation: Option<Federation>,
     /// `None`: connections start as the routing table has it.
     pub starts: Option<Starts>,
     pub radio_file: Option<PathBuf>,
@@ -118,6 +123,7 @@ impl Default for Config {
             judge: Judge::Awareness,
             awareness: awareness::Config::loss_aware(),
             policy: "loss-aware".into(),
+            federation: None,
             starts: None,
             radio_file: None,
             socket: crate::control::SOCKET.into(),
@@ -174,6 +180,9 @@ impl Config {
         if let Some(awareness) = section(&root, "awareness", AWARENESS_KEYS)? {
             judgement::read(&awareness, &mut config)?;
         }
+        if let Some(federation) = section(&root, "federation", federation::KEYS)? {
+            config.federation = Some(Federation::read(&federation, config.judge)?);
+        }
         if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
             config.starts = Some(Starts::read(&bandit)?);
         }
@@ -212,6 +221,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("awareness", AWARENESS_KEYS),
         ("awareness.loss", LOSS_KEYS),
         ("thresholds", THRESHOLD_KEYS),
+        ("federation", federation::KEYS),
         ("bandit", starts::KEYS),
         ("radio", RADIO_KEYS),
         ("control", CONTROL_KEYS),
@@ -335,6 +345,7 @@ mod tests {
             error("[awareness]\npolicy = \"ms-ucb\"\nparking = \"2s\"").contains("parks nothing")
         );
         assert!(error("awareness.policy = \"ms-ucb-federated\"").contains("userspace"));
+        assert!(error("[federation]\nfolder = \"/tmp/x\"").contains("ms-ucb-federated"));
         assert!(error("[bandit]\nserver = \"edge.example\"").contains("is no address"));
         assert!(error("[bandit]\nserver = \"127.0.0.1:1\"").contains("token-file"));
         assert!(error("[bandit]\nlocation = \"x\"").contains("without a server"));

@@ -16,6 +16,7 @@ use crate::alone::check_alone;
 use crate::config::Config;
 use crate::control::{Call, Control, Request};
 use crate::endpoints::Endpoints;
+use crate::federation::Shared;
 use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
@@ -174,6 +175,8 @@ impl Daemon {
         file: Option<PathBuf>,
         socket: Option<PathBuf>,
     ) -> Result<Daemon, Error> {
+        // Before anything is changed.
+        let shared = config.federation.as_ref().map(Shared::open).transpose()?;
         let mut endpoints = Endpoints::open()?;
         let (sender, calls) = mpsc::channel(16);
         let (control, metrics) = match settle(&config, &mut endpoints, &sender).await {
@@ -195,7 +198,7 @@ impl Daemon {
         pilot.start(now);
         pilot.again();
         let connections = match config.userspace {
-            true => Some(Connections::new()?),
+            true => Some(Connections::new(shared)?),
             false => None,
         };
         let (news, diag) = (news::watch()?, Diag::new()?);

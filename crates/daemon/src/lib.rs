@@ -18,6 +18,7 @@ pub mod userspace;
 
 mod alone;
 mod daemon;
+mod federation;
 mod log;
 mod metrics;
 mod news;

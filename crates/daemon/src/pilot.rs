@@ -98,15 +98,18 @@ impl Mind {
     }
 }
 
-/// By interface.
-pub type Seen = HashMap<i32, Arm>;
+/// By interface: a modem that is plugged in again comes under another number.
+pub type Seen = HashMap<String, Arm>;
 
 /// What all of them have seen.
 pub fn together(all: &[Seen]) -> Seen {
     let mut sum = Seen::new();
     for (interface, arm) in all.iter().flatten() {
         let both = [sum.get(interface).copied().unwrap_or_default(), *arm];
-        sum.insert(*interface, merge(both.iter().map(std::slice::from_ref))[0]);
+        sum.insert(
+            interface.clone(),
+            merge(both.iter().map(std::slice::from_ref))[0],
+        );
     }
     sum
 }
@@ -155,17 +158,14 @@ impl Pilot {
             Mind::SuperArm(chooser) => chooser.told().unwrap_or_default(),
             Mind::Aware(_) => &[],
         };
-        let index = |p: &PathState| p.interface.index;
-        self.paths
-            .iter()
-            .map(index)
-            .zip(arms.iter().copied())
-            .collect()
+        let name = |p: &PathState| p.interface.name.clone();
+        let names = self.paths.iter().map(name);
+        names.zip(arms.iter().copied()).collect()
     }
 
     /// Before [`Pilot::start`]: begins with what others have seen.
     pub fn hear_of(&mut self, known: &Seen) {
-        let of = |p: &PathState| known.get(&p.interface.index).copied();
+        let of = |p: &PathState| known.get(&p.interface.name).copied();
         let arms: Vec<Arm> = (self.paths.iter())
             .map(|p| of(p).unwrap_or_default())
             .collect();

@@ -13,6 +13,7 @@ use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::awareness::Reason;
 
 use crate::config::{Config, Judge};
+use crate::federation::Shared;
 use crate::pilot::{together, Pilot, Seen, Wanted};
 use crate::radio::Radio;
 use crate::Error;
@@ -43,6 +44,8 @@ pub struct Connections {
     others: HashSet<u32>,
     /// What MS-UCB saw in connections that are over.
     seen: Seen,
+    /// With other hosts.
+    shared: Option<Shared>,
 }
 
 struct Connection {
@@ -66,12 +69,13 @@ impl Radio for Heard {
 
 impl Connections {
     /// In the network namespace of the calling thread.
-    pub fn new() -> Result<Connections, Error> {
+    pub fn new(shared: Option<Shared>) -> Result<Connections, Error> {
         Ok(Connections {
             manager: PathManager::new()?,
             ours: HashMap::new(),
             others: HashSet::new(),
             seen: Seen::new(),
+            shared,
         })
     }
 
@@ -105,7 +109,7 @@ impl Connections {
                     self.others.insert(token);
                     continue;
                 }
-                let known = known.get_or_insert_with(|| self.known(config));
+                let known = known.get_or_insert_with(|| self.known(host, config));
                 let connection = Connection::new(now_us, host, config, &subflows, known);
                 self.ours.insert(token, connection);
             }
@@ -115,16 +119,32 @@ impl Connections {
                 .look(now_us, subflows.clone(), Some(&mut heard));
             connection.apply(&self.manager, token, &subflows, &mut changes);
         }
+        if self.shared.as_ref().is_some_and(Shared::is_due) {
+            let seen = self.all_seen();
+            self.shared.as_mut().expect("just asked").tell(&seen);
+        }
         changes
     }
 
+    /// In all connections, those that are over included.
+    fn all_seen(&self) -> Seen {
+        let live = self.ours.values().map(|c| c.pilot.told());
+        together(&live.chain([self.seen.clone()]).collect::<Vec<_>>())
+    }
+
     /// What a new connection begins with.
-    fn known(&self, config: &Config) -> Seen {
+    fn known(&self, host: &Pilot, config: &Config) -> Seen {
         if config.judge != Judge::MsUcbFederated {
             return Seen::new();
         }
-        let live = self.ours.values().map(|c| c.pilot.told());
-        together(&live.chain([self.seen.clone()]).collect::<Vec<_>>())
+        let seen = self.all_seen();
+        match &self.shared {
+            Some(shared) => {
+                let names = host.paths.iter().map(|p| p.interface.name.as_str());
+                shared.known(&seen, names)
+            }
+            None => seen,
+        }
     }
 
     /// Interfaces have changed; the next look acts on it.

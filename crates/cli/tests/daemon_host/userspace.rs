@@ -1,5 +1,7 @@
 //! `path-manager = "userspace"`: each connection by itself.
 
+use std::collections::VecDeque;
+
 use serde_json::Value;
 
 use crate::hosts::{until, Hosts, LINKS};
@@ -85,4 +87,81 @@ fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
     until("new connections are the kernel's again", || {
         kind(&hosts).trim() == "0"
     });
+}
+
+/// Three links of which one is slow: two at a time carry data.
+#[test]
+fn ms_ucb_comes_to_the_links_that_are_worth_it_and_tells_what_it_saw() {
+    const ALL: [&str; 3] = ["wifi", "lte", "usb"];
+    let Some(mut hosts) = Hosts::new("10mbit") else {
+        return;
+    };
+    hosts.link("usb", 3, "2mbit");
+    // Queues would make the fast ones slow, too.
+    hosts.server(
+        "for link in wifi lte; do
+            tc qdisc replace dev $link root tbf rate 10mbit burst 8kb latency 20ms
+         done",
+    );
+    let _service = hosts.listen(5001, flood);
+    let folder = hosts.path("links");
+    let config = format!(
+        "path-manager = \"userspace\"\nawareness.policy = \"ms-ucb-federated\"\n\
+         [federation]\nfolder = \"{}\"\nlinks = {{ usb = \"far\" }}\n",
+        folder.display()
+    );
+    hosts.up(&config, &[]);
+    assert_eq!(hosts.read("links/own.json"), "{}");
+    let download = hosts.download(5001);
+    until("every link was tried", || {
+        ALL.iter().all(|l| subflows(&hosts, 5001, l).len() == 1)
+    });
+    let told =
+        |hosts: &Hosts| -> Value { serde_json::from_str(&hosts.read("links/own.json")).unwrap() };
+    let of = |told: &Value, link: &str| [0, 1].map(|i| told[link][i].as_f64().unwrap_or(0.0));
+    let mut seen = told(&hosts);
+    // While the slow one holds up the stream, the others carry nothing either: that takes some rounds to wear off.
+    until(
+        "the fast links are known to be worth more, and used more",
+        || {
+            seen = told(&hosts);
+            let [far, worth] = of(&seen, "far");
+            let better = |[count, mean]: [f64; 2]| mean > worth + 0.1 && count > 1.5 * far;
+            far >= 2.0
+                && ["wifi", "lte"]
+                    .map(|l| of(&seen, l))
+                    .into_iter()
+                    .all(better)
+        },
+    );
+    let mut looks = VecDeque::new();
+    until("it is the slow one that is spared", || {
+        let spared = |link: &&str| backup(&hosts, 5001, link) == Some(true);
+        let spared: Vec<&str> = ALL.into_iter().filter(|l| spared(l)).collect();
+        looks.push_back(spared == ["usb"]);
+        let often = looks.iter().filter(|slow| **slow).count() >= 40;
+        looks.len() > 60 && looks.pop_front().is_some() && often
+    });
+    download.goes_on();
+    download.end();
+
+    // The next daemon goes on from there: its first connection does not try the slow link at all.
+    hosts.kill();
+    let scale = |link: &str, of: &Value| format!("\"{link}\":[1000,{}]", of[link][1]);
+    let known = ["wifi", "lte", "far"].map(|l| scale(l, &seen)).join(",");
+    std::fs::write(folder.join("known.json"), format!("{{{known}}}")).unwrap();
+    hosts.up(&config, &[]);
+    let again = hosts.download(5001);
+    until("two links carry", || {
+        LINKS.iter().all(|l| backup(&hosts, 5001, l) == Some(false))
+    });
+    for _ in 0..20 {
+        let slow = subflows(&hosts, 5001, "usb");
+        assert!(slow.iter().all(|s| s["backup"] == true), "{slow:?}");
+        again.goes_on();
+    }
+    let later = told(&hosts);
+    assert!(of(&later, "wifi")[0] > of(&seen, "wifi")[0], "{later}");
+    again.end();
+    hosts.down();
 }

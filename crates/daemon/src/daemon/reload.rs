@@ -43,6 +43,11 @@ impl Daemon {
                 "path-manager cannot change while the daemon is at work: start it again".into(),
             ));
         }
+        if new.federation != self.config.federation {
+            return Err(Error::Usage(
+                "federation cannot change while the daemon is at work: start it again".into(),
+            ));
+        }
         // In force only once all that can fail has not.
         let metrics = match new.metrics {
             unchanged if unchanged == self.config.metrics => None,

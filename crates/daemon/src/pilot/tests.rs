@@ -233,6 +233,6 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
     assert!(switches < 900, "{switches}: a round is longer than a look");
     // Another connection that hears of it begins where this one is.
     let told = together(&[pilot.told(), pilot.told()]);
-    assert!((told[&1].count - 2.0 * pilot.told()[&1].count).abs() < 1e-6);
+    assert!((told["eth1"].count - 2.0 * pilot.told()["eth1"].count).abs() < 1e-6);
     assert_eq!(used(&five(&config, &told)), [1, 2, 4]);
 }

@@ -1,0 +1,183 @@
+//! What MS-UCB sees of links, shared with other hosts. `multipilot federation join` carries it: of the two files in a
+//! folder, `own.json` is what this host has seen since ever, `known.json` what all together have.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mp_policy::super_arm::federation::merge;
+use mp_policy::super_arm::Arm;
+
+use crate::config::Federation;
+use crate::log::{self, Priority};
+use crate::pilot::Seen;
+use crate::Error;
+
+/// Between two writes.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// By link: how often it was seen, and its mean reward.
+type Links = BTreeMap<String, (f64, f64)>;
+
+pub struct Shared {
+    settings: Federation,
+    /// What daemons before this one have seen.
+    before: Links,
+    told: Links,
+    told_at: Option<Instant>,
+    /// The last write failed: said once.
+    failed: bool,
+}
+
+fn add(to: &mut Links, link: &str, (count, mean): (f64, f64)) {
+    let of = |(count, mean)| [Arm { count, mean }];
+    let had = to.entry(link.to_owned()).or_default();
+    let both = [of(*had), of((count, mean))];
+    let sum = merge(both.iter().map(<[Arm; 1]>::as_slice))[0];
+    *had = (sum.count, sum.mean);
+}
+
+/// Nothing where there is no file yet.
+fn read(file: &Path) -> Result<Links, String> {
+    match fs::read(file) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| e.to_string()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Links::new()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+impl Shared {
+    pub fn open(settings: &Federation) -> Result<Shared, Error> {
+        let folder = &settings.folder;
+        fs::create_dir_all(folder)
+            .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+        let own = folder.join("own.json");
+        let before = read(&own).map_err(|e| {
+            Error::Usage(format!("{}: {e}; remove it to begin anew", own.display()))
+        })?;
+        let mut shared = Shared {
+            settings: settings.clone(),
+            told: before.clone(),
+            before,
+            told_at: None,
+            failed: false,
+        };
+        // From now on there is something to carry.
+        shared.write();
+        Ok(shared)
+    }
+
+    fn link<'a>(&'a self, interface: &'a str) -> &'a str {
+        let named = self.settings.links.get(interface);
+        named.map_or(interface, String::as_str)
+    }
+
+    fn own(&self, seen: &Seen) -> Links {
+        let mut own = self.before.clone();
+        for (interface, arm) in seen.iter().filter(|(_, arm)| arm.count > 0.0) {
+            add(&mut own, self.link(interface), (arm.count, arm.mean));
+        }
+        own
+    }
+
+    /// Whether it is time to tell.
+    pub fn is_due(&self) -> bool {
+        self.told_at.is_none_or(|at| at.elapsed() >= BEAT)
+    }
+
+    /// All that this daemon has seen so far.
+    pub fn tell(&mut self, seen: &Seen) {
+        self.told_at = Some(Instant::now());
+        let own = self.own(seen);
+        if own != self.told {
+            self.told = own;
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let (file, text) = (
+            self.settings.folder.join("own.json"),
+            serde_json::to_string(&self.told).expect("plain data"),
+        );
+        let fresh: PathBuf = file.with_extension("new");
+        let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &file));
+        let failed = std::mem::replace(&mut self.failed, written.is_err());
+        if let (Err(e), false) = (written, failed) {
+            let what = format!("{}: {e}: others do not hear of this", file.display());
+            log::line(Priority::Warning, &what, &[]);
+        }
+    }
+
+    /// What a new connection begins with on these interfaces: of each link what all know, or this host alone where it has
+    /// seen more, because it has not told them yet or they are away.
+    pub fn known<'a>(&self, seen: &Seen, interfaces: impl Iterator<Item = &'a str>) -> Seen {
+        let (own, all) = (
+            self.own(seen),
+            read(&self.settings.folder.join("known.json")).unwrap_or_default(),
+        );
+        let of = |link: &str| {
+            let both = [all.get(link), own.get(link)];
+            let more = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
+            both.into_iter().flatten().max_by(more).copied()
+        };
+        let arm = |interface: &str| {
+            let (count, mean) = of(self.link(interface))?;
+            Some((interface.to_owned(), Arm { count, mean }))
+        };
+        interfaces.filter_map(arm).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(arms: &[(&str, f64, f64)]) -> Seen {
+        let arm = |&(name, count, mean): &(&str, f64, f64)| (name.to_owned(), Arm { count, mean });
+        arms.iter().map(arm).collect()
+    }
+
+    #[test]
+    fn what_was_seen_is_told_by_link_and_goes_on_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Federation {
+            folder: folder.path().join("links"),
+            links: [
+                ("wlan0".into(), "ap-1".into()),
+                ("wlan1".into(), "ap-1".into()),
+            ]
+            .into(),
+        };
+        let text = || fs::read_to_string(settings.folder.join("own.json")).unwrap();
+        let mut shared = Shared::open(&settings).unwrap();
+        assert_eq!(text(), "{}");
+        let first = seen(&[
+            ("wlan0", 3.0, 0.5),
+            ("wlan1", 1.0, 0.9),
+            ("wwan0", 2.0, 0.25),
+            ("usb0", 0.0, 0.0),
+        ]);
+        shared.tell(&first);
+        assert_eq!(text(), r#"{"ap-1":[4.0,0.6],"wwan0":[2.0,0.25]}"#);
+        let mut next = Shared::open(&settings).unwrap();
+        next.tell(&seen(&[("wwan0", 2.0, 0.75)]));
+        assert_eq!(text(), r#"{"ap-1":[4.0,0.6],"wwan0":[4.0,0.5]}"#);
+
+        // Others know more of one link, and less of the other than was seen here since.
+        let known = settings.folder.join("known.json");
+        fs::write(&known, r#"{"ap-1":[90,0.1],"wwan0":[3,0.9],"ap-7":[5,1]}"#).unwrap();
+        let interfaces = ["wlan0", "wwan0", "eth0"];
+        let begins = next.known(&seen(&[("wwan0", 2.0, 0.75)]), interfaces.into_iter());
+        assert_eq!(begins, seen(&[("wlan0", 90.0, 0.1), ("wwan0", 4.0, 0.5)]));
+        // Half a file is none.
+        fs::write(&known, r#"{"ap-1":[90"#).unwrap();
+        let begins = next.known(&Seen::new(), ["wlan0"].into_iter());
+        assert_eq!(begins, seen(&[("wlan0", 4.0, 0.6)]));
+
+        fs::write(settings.folder.join("own.json"), "nonsense").unwrap();
+        let refused = Shared::open(&settings).err().unwrap().to_string();
+        assert!(refused.contains("own.json") && refused.contains("remove it to begin anew"));
+    }
+}
