@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -11,7 +10,6 @@ use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::control::{self, Call, Request};
@@ -30,14 +28,8 @@ impl Metrics {
         let Some(address) = address else {
             return Ok(None);
         };
-        let failed = |e: std::io::Error| {
-            let mend = match e.kind() {
-                ErrorKind::AddrInUse => ": another program has this port, choose another",
-                _ => "",
-            };
-            Error::Failed(format!("metrics.listen: {address}: {e}{mend}"))
-        };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = mp_server::bind(address, "metrics.listen").await;
+        let listener = listener.map_err(|e| Error::Failed(format!("cannot listen on {e}")))?;
         let calls = calls.clone();
         Ok(Some(Metrics(tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {

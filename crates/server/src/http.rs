@@ -1,6 +1,8 @@
 //! Connections: so many at once, each with a time to send its request, and an end in good order.
 
 use std::future::Future;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,17 @@ use tokio::task::JoinSet;
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of a request's head at most.
 const LONGEST_HEAD: usize = 16 << 10;
+
+/// An error says where, and what to do about a port that is taken; `setting` is what chooses another.
+pub async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, String> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|e| match e.kind() {
+        ErrorKind::AddrInUse => {
+            format!("{address}: {e}: another program has this port, choose another ({setting})")
+        }
+        _ => format!("{address}: {e}"),
+    })
+}
 
 /// Serves until `stop` is done and the requests under way are answered.
 pub async fn serve(

@@ -26,6 +26,7 @@ mod store;
 mod tally;
 
 pub use config::Config;
+pub use http::bind;
 pub use server::{run, Service};
 
 /// Each one line: what, where, how to mend it.

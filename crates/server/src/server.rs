@@ -1,7 +1,6 @@
 //! From start to end: lock, database, learner, listener.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, SyncSender};
@@ -11,7 +10,6 @@ use std::time::Instant;
 
 use axum::Router;
 use nix::fcntl::{Flock, FlockArg};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, SignalKind};
 
 use crate::api::{self, Desk};
@@ -105,15 +103,10 @@ pub fn run(config: Config, listening: impl FnOnce(SocketAddr)) -> Result<(), Err
 async fn listen(service: &Service, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
     let desk = service.desk();
     let wanted = desk.config.listen;
-    let failed = |e: std::io::Error| {
-        let mend = match e.kind() {
-            ErrorKind::AddrInUse => ": another program has this port, choose another (--listen)",
-            _ => "",
-        };
-        Error::Failed(format!("cannot listen on {wanted}: {e}{mend}"))
-    };
-    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    let failed = |e: String| Error::Failed(format!("cannot listen on {e}"));
+    let listener = http::bind(wanted, "--listen").await.map_err(failed)?;
+    let address = listener.local_addr();
+    let address = address.map_err(|e| failed(format!("{wanted}: {e}")))?;
     let stop = stopped(desk.guard.clone())?;
     if desk.guard.holders() == 0 {
         say("nobody has a token yet: multipilot serve --new-token NAME makes one");

@@ -24,7 +24,7 @@ fn refused(output: &Output, line: &str) {
 }
 
 fn in_use(address: &str) -> String {
-    format!("metrics.listen: {address}: Address already in use (os error 98): another program has this port, choose another")
+    format!("cannot listen on {address}: Address already in use (os error 98): another program has this port, choose another (metrics.listen)")
 }
 
 #[test]
