@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import records
+from pages import watched
 
 pytestmark = pytest.mark.extras
 
@@ -35,18 +36,12 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_page_in_a_browser(browser: Any, page_file: Path, scheme: str, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    asked: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    seen = watched(browser, width, scheme)
+    page = seen.page
     page.goto(page_file.as_uri())
-    assert asked == [page_file.as_uri()]
-    assert errors == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.asked == [page_file.as_uri()]
     assert page.locator("svg").count() == 4
-    assert all(box["height"] > 100 for box in (svg.bounding_box() for svg in page.locator("svg").all()))
+    seen.is_whole()
     assert page.evaluate(CONTRAST) >= 4.5
     page.close()
 

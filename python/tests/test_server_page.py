@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -13,12 +12,11 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as parquet
 import pytest
+from pages import watched
 
-from multipilot import experience
+from multipilot import console, experience
 
 pytestmark = pytest.mark.extras
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Server(NamedTuple):
@@ -28,20 +26,12 @@ class Server(NamedTuple):
     data: Path
 
 
-def command() -> str:
-    beside = ROOT / "target/release/multipilot"
-    found = str(beside) if beside.exists() else shutil.which("multipilot")
-    if not found:
-        pytest.skip("no multipilot command here: make build")
-    return found
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("edge")
     config = data / "server.toml"
     config.write_text('limits.requests = 1000000\nreward.throughput = "20Mbit"\n')
-    call = [command(), "serve", "--config", str(config), "--data", str(data)]
+    call = [console.command(), "serve", "--config", str(config), "--data", str(data)]
 
     def token(*options: str) -> str:
         made = subprocess.run([*call, "--new-token", *options], check=True, capture_output=True, text=True)
@@ -97,12 +87,8 @@ def fed(server: Server) -> Server:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_page_shows_what_was_learnt(browser: Any, fed: Server, scheme: str, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    asked: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    seen = watched(browser, width, scheme)
+    page = seen.page
     page.goto(fed.address + "/")
     assert page.locator("#shown").is_hidden()
     page.fill("#token", fed.operator)
@@ -117,13 +103,8 @@ def test_page_shows_what_was_learnt(browser: Any, fed: Server, scheme: str, widt
     page.click("#locations tr:has-text('cafe')")
     page.wait_for_selector("#drift svg rect")
     assert page.inner_text("#where").startswith("cafe: good from 20.0 Mbit/s on")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for svg in page.locator("svg").all():
-        box = svg.bounding_box()
-        assert box
-        assert box["height"] > 100
-    assert all(url.startswith(fed.address) or url.startswith("data:") for url in asked)
-    assert errors == []
+    seen.is_whole()
+    assert all(url.startswith(fed.address) or url.startswith("data:") for url in seen.asked)
     page.close()
 
 
