@@ -199,10 +199,10 @@ impl Endpoints {
     pub fn choose(&mut self, name: Option<&str>, settings: &[(String, u64)]) -> Result<(), Error> {
         let failed = |e: std::io::Error| Error::Failed(format!("{CONTROLLER}: {e}"));
         let Some(name) = name else {
-            if let Some(before) = self.before.controller.take() {
-                fs::write(CONTROLLER, &before).map_err(failed)?;
+            if let Some(before) = &self.before.controller {
+                fs::write(CONTROLLER, before).map_err(failed)?;
             }
-            self.before.ours = None;
+            (self.before.controller, self.before.ours) = (None, None);
             if let Some(controller) = self.controller.take() {
                 controller.unkeep()?;
             }
@@ -211,21 +211,39 @@ impl Endpoints {
         let settings: Vec<(&str, u64)> = settings.iter().map(|(n, v)| (n.as_str(), *v)).collect();
         let controller = controller::acquire(name, &settings)?;
         // It outlives the daemon, as the endpoints do.
-        controller.keep()?;
-        let now = fs::read_to_string(CONTROLLER).map_err(failed)?;
-        if self.before.controller.is_none() && now.trim() != controller.kernel_name() {
-            self.before.controller = Some(now.trim().to_owned());
+        let ours_alone = controller.keep()?;
+        let before = (self.before.controller.clone(), self.before.ours.clone());
+        if let Err(e) = self.make_default(controller.kernel_name()) {
+            (self.before.controller, self.before.ours) = before;
+            // What went wrong first is the better message.
+            let _ = self.save();
+            if ours_alone {
+                let _ = controller.unkeep();
+            }
+            return Err(e);
         }
-        self.before.ours = Some(controller.kernel_name().to_owned());
-        self.save()?;
-        let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-        mp_kernel::choose::for_namespace(namespace.as_fd(), controller.kernel_name())?;
         if let Some(old) = self.controller.replace(controller) {
             if self.controller.as_ref().map(|c| c.kernel_name()) != Some(old.kernel_name()) {
                 old.unkeep()?;
             }
         }
         Ok(())
+    }
+
+    /// First the way back, then the change.
+    fn make_default(&mut self, kernel_name: &str) -> Result<(), Error> {
+        let failed = |e: std::io::Error| Error::Failed(format!("{CONTROLLER}: {e}"));
+        let now = fs::read_to_string(CONTROLLER).map_err(failed)?;
+        if self.before.controller.is_none() && now.trim() != kernel_name {
+            self.before.controller = Some(now.trim().to_owned());
+        }
+        self.before.ours = Some(kernel_name.to_owned());
+        self.save()?;
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        Ok(mp_kernel::choose::for_namespace(
+            namespace.as_fd(),
+            kernel_name,
+        )?)
     }
 
     /// The name by which the kernel knows the controller that was chosen.

@@ -149,11 +149,14 @@ impl Controller {
         remove(&self.kernel_name, &lock)
     }
 
-    /// Leaves it registered after the last holder has gone, until [`unload`].
-    pub fn keep(&self) -> Result<(), Error> {
-        match &self.held {
-            Some((folder, _)) => fs::write(folder.join("kept"), "").context(folder.display()),
-            None => Ok(()),
+    /// Leaves it registered after the last holder has gone, until [`unload`]. Says whether nobody had asked for that before.
+    pub fn keep(&self) -> Result<bool, Error> {
+        let Some((folder, _)) = &self.held else {
+            return Ok(false);
+        };
+        match fs::File::create_new(folder.join("kept")) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            made => made.map(|_| true).context(folder.display()),
         }
     }
 }

@@ -150,11 +150,21 @@ impl Hosts {
     /// `multipilot daemon`; its exit code and last words, if it refuses.
     pub fn daemon_command(&self, config: &str) -> Command {
         fs::write(self.path("daemon.toml"), config).unwrap();
-        let mut command = self.enter(BINARY);
-        command.arg("daemon").arg("--config");
+        // What becomes of files there is seen by nobody else.
+        let mut command = self.enter("unshare");
+        command.args(["--mount", BINARY, "daemon", "--config"]);
         command.arg(self.path("daemon.toml"));
         command.arg("--socket").arg(self.path("control.sock"));
         command
+    }
+
+    /// Something done to files as the daemon that is at work sees them.
+    #[track_caller]
+    pub fn to_its_files(&self, script: &str) {
+        let mount = format!("--mount=/proc/{}/ns/mnt", self.pid());
+        let mut command = self.enter("nsenter");
+        let status = command.args([&mount, "sh", "-ec", script]).status();
+        assert!(status.unwrap().success(), "{script}");
     }
 
     /// Starts one and waits until it answers.

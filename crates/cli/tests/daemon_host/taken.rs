@@ -84,3 +84,55 @@ fn a_daemon_that_cannot_start_says_why_in_a_line_and_leaves_nothing() {
     hosts.down();
     assert_eq!(hosts.notes(), [] as [String; 0]);
 }
+
+/// The kernel may have it, and the namespace refuse it.
+#[test]
+fn a_controller_that_cannot_be_the_default_is_not_left_behind() {
+    const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    // Settings that no other test has: each makes a controller of its own.
+    let chosen = |number: u32| {
+        let target = 3_000_000 + std::process::id() % 100_000 * 10 + number;
+        let config = format!("controller = \"ld-mpsp\"\nparameters.target_us = \"{target}us\"\n");
+        (config, format!("ld-mpsp target_us={target}"))
+    };
+    let is_there = |about: &str| registered().iter().any(|c| c == about);
+    let (old, old_name) = chosen(1);
+    let (new, new_name) = chosen(2);
+    let before = hosts.device(&format!("cat {DEFAULT}"));
+
+    hosts.up(&old, &[]);
+    let of_old = hosts.device(&format!("cat {DEFAULT}"));
+    assert!(of_old.starts_with("ld_mpsp") && is_there(&old_name));
+    hosts.to_its_files(&format!(
+        "mount --bind {DEFAULT} {DEFAULT}; mount -o remount,bind,ro {DEFAULT}"
+    ));
+    hosts.daemon_command(&new);
+    hosts.signal("HUP");
+    until("it says what is wrong", || {
+        let log = hosts.read("log");
+        log.contains("the old configuration stays") && log.contains("Read-only file system")
+    });
+    assert_eq!(hosts.device(&format!("cat {DEFAULT}")), of_old);
+    assert!(is_there(&old_name) && !is_there(&new_name));
+
+    hosts.to_its_files(&format!("umount {DEFAULT}"));
+    hosts.signal("HUP");
+    until("the new one is the default", || {
+        hosts.device(&format!("cat {DEFAULT}")) != of_old
+    });
+    until("the old one is gone", || {
+        is_there(&new_name) && !is_there(&old_name)
+    });
+    hosts.down();
+    assert_eq!(hosts.device(&format!("cat {DEFAULT}")), before);
+    assert!(!is_there(&new_name));
+}
+
+/// What is registered, as it was asked for.
+fn registered() -> Vec<String> {
+    let all = mp_kernel::controller::list().unwrap();
+    all.into_iter().map(|c| c.about).collect()
+}
