@@ -150,3 +150,46 @@ fn a_connection_is_answered_together_and_a_parked_path_carries_nothing() {
     }
     assert!(shown.rates[1] > 0.0, "{shown:?}");
 }
+
+/// Goodput in Mbit/s, share lost and round trip in ms of an agent that holds its rate at 95 % of 100 Mbit/s.
+fn held(train: u32, delay: u32, loss: f64) -> [f64; 3] {
+    let text = format!(
+        "duration = \"10h\"\nsegment_train = {train}\n\
+         [paths.a]\nrate = \"100Mbit\"\ndelay = \"{delay}ms\"\nqueue = \"400p\"\nloss = {loss}\n"
+    );
+    let near = Range {
+        low: 0.95,
+        high: 0.95,
+    };
+    let task = Task {
+        start: Some(near),
+        ..Task::new(scenario(&text))
+    };
+    let mut lanes = Lanes::new(task, 1, 1, 1, u32::MAX, 1);
+    let mut sums = [0.0; 4];
+    for step in 0..600 {
+        let facts = lanes.step(&[], 1).expect("a question").facts[0];
+        if step >= 100 {
+            for (sum, k) in sums.iter_mut().zip([2, 3, 4, 5]) {
+                *sum += facts[k];
+            }
+        }
+    }
+    let [delivered, lost, elapsed_us, rtt_us] = sums;
+    [
+        delivered * 1420.0 * 8.0 / elapsed_us,
+        lost / (lost + delivered),
+        rtt_us / 500e3,
+    ]
+}
+
+#[test]
+fn trains_see_the_goodput_round_trip_and_loss_that_packets_see() {
+    for (delay, loss) in [(12, 0.0), (40, 0.01)] {
+        let [goodput, lost, rtt] = held(1, delay, loss);
+        let trains = held(64, delay, loss);
+        assert!((trains[0] / goodput - 1.0).abs() < 0.02, "{trains:?}");
+        assert!((trains[1] - lost).abs() < 0.01, "{trains:?} {lost}");
+        assert!((trains[2] / rtt - 1.0).abs() < 0.08, "{trains:?} {rtt}");
+    }
+}

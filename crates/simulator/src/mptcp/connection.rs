@@ -174,6 +174,16 @@ impl Connection {
         }
     }
 
+    /// Segments that follow each other in both sequences.
+    #[inline]
+    pub fn receive_run(&mut self, dseq: u64, count: u64) {
+        if dseq == self.reassembly.next && self.reassembly.held == 0 {
+            self.reassembly.next += count;
+        } else {
+            (dseq..dseq + count).for_each(|dseq| self.receive(dseq));
+        }
+    }
+
     /// Number and payload of the last segment.
     #[inline]
     pub fn last(&self) -> (u64, u32) {

@@ -7,6 +7,8 @@
 
 mod change;
 mod room;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::loss::Process;
-use super::packet::{flag, Kind, Packet};
+use super::packet::{flag, Kind, Packet, SPREAD};
 use super::queue::{CoDel, Red, Verdict};
 use super::rate::{step_at, Server};
 use crate::agenda::NEVER;
@@ -28,6 +30,8 @@ use crate::time::nanos;
 /// kernel world: the gaps between its ACKs through a 20 Mbit/s link scatter by 15 µs, 3 % of them by more than 50 µs.
 const HOST_NOISE: u64 = (1 << 15) - 1;
 const HICCUP: u64 = (1 << 18) - 1;
+/// What pacing lets go at once, in time (`tcp_tso_autosize`), ns.
+const BURST: u64 = 1_000_000_000 >> 10;
 
 #[inline]
 fn host_noise(r: u64) -> u64 {
@@ -194,6 +198,35 @@ impl Link {
         true
     }
 
+    /// A train that pacing spread over some time until now: a link that was free has sent the first of it by now. The last
+    /// burst comes at once, and its segments wait for half of each other on average.
+    fn enqueue_spread(&mut self, now: u64, mut packet: Packet) -> bool {
+        let span = u64::from(packet.spread) * SPREAD;
+        let start = self.busy_until.max(now.saturating_sub(span));
+        let each = packet.size / packet.segments().max(1);
+        let time = self.server.service_time(start, each).max(1);
+        let gone = now.saturating_sub(start) / time;
+        self.trim(&mut packet, gone);
+        let count = packet.segments();
+        let waits = count - gone.min(u64::from(count)) as u32;
+        if u64::from(waits) > self.room_for(each) {
+            return false;
+        }
+        self.busy_until = self.server.serve(start, packet.size);
+        let burst = u64::from(count) * BURST / (span + BURST);
+        let last = time.saturating_mul(burst.div_ceil(2));
+        let depart = self.busy_until.max(now.saturating_add(last));
+        self.queue.push_back(Queued {
+            depart,
+            size: waits * each,
+            count: waits,
+        });
+        self.queued_packets += u64::from(waits);
+        self.queued_bytes += u64::from(waits * each);
+        self.launch(depart, &packet);
+        true
+    }
+
     fn send_unusual(&mut self, now: u64, packet: &Packet) -> bool {
         if self.down {
             return false;
@@ -208,8 +241,11 @@ impl Link {
             return true;
         }
         self.leave(now);
+        if packet.spread > 0 && matches!(self.manager, Manager::DropTail) {
+            return self.enqueue_spread(now, packet);
+        }
         if packet.count > 1 {
-            self.trim(&mut packet);
+            self.trim(&mut packet, 0);
         }
         if !self.fits(&packet) {
             return false;
@@ -254,6 +290,9 @@ impl Link {
     fn survives(&mut self, packet: &mut Packet) -> bool {
         if packet.kind != Kind::Data || packet.count == 1 {
             return !self.loss.loses(&mut self.rng);
+        }
+        if matches!(self.loss, Process::None) {
+            return true;
         }
         let mut keep = u64::MAX;
         for i in 0..packet.count {

@@ -7,7 +7,7 @@ mod queue;
 mod rate;
 
 pub use link::{Link, Outcome};
-pub use packet::{flag, Kind, Packet, NO_SACK};
+pub use packet::{flag, Kind, Packet, NO_SACK, SPREAD};
 
 use crate::agenda::Agenda;
 

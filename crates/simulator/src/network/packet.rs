@@ -64,7 +64,12 @@ pub struct Packet {
     pub flags: u8,
     /// Segments in the train, 1 to 64.
     pub count: u8,
+    /// How long before its last burst pacing let a train's first one go, in units of [`SPREAD`]; 0: it is one burst.
+    pub spread: u8,
 }
+
+/// ns, so that a train spans 8.4 ms at most.
+pub const SPREAD: u64 = 1 << 15;
 
 impl Packet {
     /// A place for one.
@@ -79,6 +84,7 @@ impl Packet {
         kind: Kind::Ack,
         flags: 0,
         count: 1,
+        spread: 0,
     };
 
     /// What an ACK says besides: the data-level receive window in segments, and the forward one-way delay in ms.
@@ -101,6 +107,27 @@ impl Packet {
         let before = self.extra.count_ones();
         self.extra &= keep;
         self.size = self.size / before.max(1) * self.extra.count_ones();
+    }
+
+    /// The surviving runs of a train, as trains of their own.
+    pub fn runs(&self, mut each: impl FnMut(&Packet)) {
+        let size = self.size / self.segments().max(1);
+        let (mut mask, mut at) = (self.extra, 0);
+        while mask != 0 {
+            at += mask.trailing_zeros();
+            mask = self.extra >> at;
+            let run = mask.trailing_ones();
+            each(&Packet {
+                seq: self.seq + u64::from(at),
+                dseq: self.dseq + u64::from(at),
+                count: run as u8,
+                size: size * run,
+                extra: u64::MAX >> (64 - run),
+                ..*self
+            });
+            at += run;
+            mask = self.extra.checked_shr(at).unwrap_or(0);
+        }
     }
 
     #[inline]

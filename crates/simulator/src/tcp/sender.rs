@@ -283,9 +283,10 @@ impl Sender {
                 break;
             }
             let quota = self.flow.cwnd - in_flight;
-            let most = self.burst();
+            let burst = self.burst();
+            let most = burst.max(self.stretch());
             let whole = self.unbroken(limit, most.min(quota) + 1);
-            if quota < most && whole > 1 && self.defers(quota, whole, limit, cx.net.now) {
+            if quota < burst && whole > 1 && self.defers(quota, whole, limit, cx.net.now) {
                 limited = true;
                 break;
             }

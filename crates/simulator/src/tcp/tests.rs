@@ -128,3 +128,33 @@ fn sacks_of_older_segments_put_off_the_timeout_of_a_head_sent_again() {
     let after = bench.sender.timeout().expect("it runs");
     assert!(after > before, "{before} {after}");
 }
+
+/// 21 segments are what 6.25 MB/s let go in an eighth of 40 ms; a burst has 4 of them.
+#[test]
+fn a_paced_train_spans_an_eighth_of_a_round_trip() {
+    let leave = |train| {
+        let mut bench = Bench::new();
+        bench.ack(101, 10, &[], false);
+        bench.net.tap = Some(Vec::new());
+        let sender = &mut bench.sender;
+        sender.profile.train = train;
+        let flow = &mut sender.flow;
+        (flow.pacing, flow.pacing_rate) = (true, 6_250_000);
+        (flow.cwnd, flow.srtt_us) = (1000, 40_000);
+        let mut cx = Cx {
+            net: &mut bench.net,
+            shared: &mut bench.shared,
+            tail: (u64::MAX, 1448),
+            limit: 1000,
+        };
+        sender.push(&mut cx);
+        let sent = bench.net.tap.take().unwrap_or_default();
+        let sent = sent.into_iter().map(|(_, p, _)| (p.count, p.spread));
+        sent.collect::<Vec<_>>()
+    };
+    assert_eq!(leave(1), [(1, 0); 4]);
+    assert_eq!(leave(2), [(2, 0); 2]);
+    // 17 of 21 segments went before the last burst, at 232 us each.
+    let spread = (17 * 231_680 / crate::network::SPREAD) as u8;
+    assert_eq!(leave(64), [(21, spread)]);
+}

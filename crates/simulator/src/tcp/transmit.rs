@@ -5,11 +5,15 @@ use super::board::{EVER_RETRANS, RETRANS, SHORT};
 use super::sender::{Cx, Sender};
 use crate::agenda::NEVER;
 use crate::congestion::{Event, State};
-use crate::network::{flag, Kind, Packet, NO_SACK};
+use crate::network::{flag, Kind, Packet, NO_SACK, SPREAD};
 use crate::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// Payload of the largest packet buffer: 64 KiB less room for headers (`sk_gso_max_size`), bytes.
 const LARGEST_BUFFER: u32 = 65_343;
+
+/// A paced train spans such a part of a round trip, and so many µs at most.
+const SPAN: u64 = 8;
+const LONGEST: u64 = 255 * SPREAD / MICROSECOND;
 
 impl Sender {
     /// How many of the segments to send next are in one packet buffer (`struct sk_buff`), up to `most`.
@@ -143,9 +147,10 @@ impl Sender {
                 flags |= flag::CWR;
             }
         }
+        let mut spread = 0;
         if self.flow.pacing {
             let payload = size - self.profile.header * u32::from(count);
-            self.pace(cx.net.now, u32::from(count), payload);
+            spread = self.pace(cx.net.now, u32::from(count), payload);
         }
         self.last_sent = cx.net.now;
         self.sent += u64::from(count);
@@ -157,6 +162,7 @@ impl Sender {
                 kind: Kind::Data,
                 flags,
                 count,
+                spread,
                 size,
                 sack: NO_SACK,
                 seq,
@@ -168,20 +174,26 @@ impl Sender {
     }
 
     /// Internal pacing (`tcp_update_skb_after_send`): a burst of [`Sender::burst`] segments, then a pause. The rate is one
-    /// of payload.
-    fn pace(&mut self, now: u64, count: u32, payload: u32) {
+    /// of payload. Returns the [`Packet::spread`] of what stands for several bursts.
+    fn pace(&mut self, now: u64, count: u32, payload: u32) -> u8 {
         if self.flow.pacing_rate == 0 {
-            return;
+            return 0;
         }
         let gap = u128::from(payload) * u128::from(SECOND) / u128::from(self.flow.pacing_rate);
-        self.pace_until = self.pace_until.max(now) + gap.min(u128::from(10 * SECOND)) as u64;
+        let gap = gap.min(u128::from(10 * SECOND)) as u64;
+        self.pace_until = self.pace_until.max(now) + gap;
         self.pace_credit = self.pace_credit.saturating_sub(count);
+        if self.profile.train == 1 {
+            return 0;
+        }
+        let before = u64::from(count.saturating_sub(self.burst()));
+        (gap * before / u64::from(count) / SPREAD).min(255) as u8
     }
 
     #[inline]
     pub(super) fn pacing_admits(&mut self, now: u64) -> bool {
         if now >= self.pace_until {
-            self.pace_credit = self.burst();
+            self.pace_credit = self.burst().max(self.stretch());
         }
         self.pace_credit > 0
     }
@@ -190,6 +202,18 @@ impl Sender {
     pub(super) fn burst(&self) -> u32 {
         let segments = (self.flow.pacing_rate >> 10) / u64::from(self.profile.mss.max(1));
         segments.clamp(2, 44) as u32
+    }
+
+    /// Segments of a paced train: what pacing lets go in an eighth of a round trip travels as one that took so long to leave
+    /// ([`Packet::spread`]). 0 packet by packet.
+    #[inline]
+    pub(super) fn stretch(&self) -> u32 {
+        if self.profile.train == 1 || !self.flow.pacing {
+            return 0;
+        }
+        let span = (u64::from(self.flow.srtt_us) / SPAN).min(LONGEST);
+        let bytes = self.flow.pacing_rate.saturating_mul(span) / 1_000_000;
+        (bytes / u64::from(self.profile.mss.max(1))).min(u64::from(self.profile.train)) as u32
     }
 
     /// `tcp_update_pacing_rate`: twice the window a round trip in slow start, 1.2 times after it.

@@ -244,6 +244,7 @@ impl World<'_> {
             kind: Kind::Priority,
             flags: 0,
             count: 1,
+            spread: 0,
             size: super::transfer::ACK_HEADER + 4,
             sack: NO_SACK,
             seq: u64::from(backup),

@@ -111,6 +111,7 @@ impl World<'_> {
             kind,
             flags,
             count: 1,
+            spread: 0,
             size,
             sack: NO_SACK,
             seq,

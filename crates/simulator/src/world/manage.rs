@@ -188,6 +188,7 @@ impl World<'_> {
             },
             flags: 0,
             count: 1,
+            spread: 0,
             size: super::transfer::ACK_HEADER + ADDRESS,
             sack: NO_SACK,
             seq: path as u64,

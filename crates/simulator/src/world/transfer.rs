@@ -27,7 +27,15 @@ pub(super) fn sack_room(multipath: bool) -> usize {
 }
 
 impl World<'_> {
+    /// What a loss has cut out of a train leaves runs, each of which the receiver sees, and answers, by itself.
     pub(super) fn on_data(&mut self, packet: &Packet) {
+        if packet.segments() == u32::from(packet.count) {
+            return self.on_run(packet);
+        }
+        packet.runs(|run| self.on_run(run));
+    }
+
+    fn on_run(&mut self, packet: &Packet) {
         let index = packet.subflow;
         let s = &mut self.subflows[index as usize];
         if s.receiver.is_closed() {
@@ -51,29 +59,11 @@ impl World<'_> {
         let now = self.net.now;
         let rtt = u64::from(s.sender.flow.srtt_us) * 1000;
         let before = s.receiver.rcv_nxt;
-        let mut reply = if packet.count == 1 {
-            s.receiver
-                .on_data(packet, packet.seq, packet.seq + 1, now, rtt)
-        } else {
-            // The surviving runs of a train.
-            let (mut mask, mut at, mut reply) = (packet.extra, packet.seq, Reply::Later);
-            while mask != 0 {
-                let skip = mask.trailing_zeros();
-                at += u64::from(skip);
-                mask >>= skip;
-                let run = mask.trailing_ones();
-                let end = at + u64::from(run);
-                if s.receiver.on_data(packet, at, end, now, rtt) == Reply::Now {
-                    reply = Reply::Now;
-                }
-                at = end;
-                mask = if run == 64 { 0 } else { mask >> run };
-            }
-            reply
-        };
+        let mut reply = s.receiver.on_data(packet, packet.seq, end, now, rtt);
         let blocked = connection.reassembly.held > 0;
-        if connection.multipath && s.receiver.rcv_nxt == before + 1 && packet.count == 1 {
-            connection.receive(packet.dseq);
+        let whole = packet.seq == before && s.receiver.rcv_nxt == end;
+        if connection.multipath && whole {
+            connection.receive_run(packet.dseq, u64::from(packet.count));
         } else if connection.multipath {
             for seq in before..s.receiver.rcv_nxt {
                 connection.receive(s.sender.board.at(seq).dseq());
@@ -158,6 +148,7 @@ impl World<'_> {
                 0
             },
             count: 1,
+            spread: 0,
             size,
             sack,
             seq: s.receiver.rcv_nxt,

@@ -39,13 +39,21 @@ impl Link {
         u64::from(wanted) <= self.room() || (self.queue.is_empty() && self.queued_packets == 0)
     }
 
-    /// Cuts a train down to what fits; the rest is dropped.
-    pub(super) fn trim(&self, packet: &mut Packet) {
-        let each = packet.size / packet.segments().max(1);
-        let mut room = match self.limit {
+    /// Segments of `each` bytes that there is room for.
+    pub(super) fn room_for(&self, each: u32) -> u64 {
+        match self.limit {
             QueueLimit::Packets(_) => self.room(),
             QueueLimit::Bytes(_) => self.room() / u64::from(each.max(1)),
-        };
+        }
+    }
+
+    /// Cuts a train down to what fits, beside what is `gone`; the rest is dropped.
+    pub(super) fn trim(&self, packet: &mut Packet, gone: u64) {
+        let each = packet.size / packet.segments().max(1);
+        let mut room = self.room_for(each) + gone;
+        if room >= u64::from(packet.segments()) {
+            return;
+        }
         let mut keep = 0;
         for i in (0..packet.count).filter(|i| packet.extra >> i & 1 == 1) {
             if room > 0 {
