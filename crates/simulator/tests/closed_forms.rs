@@ -145,7 +145,8 @@ fn one_long_flow_fills_its_link() {
 }
 
 /// Two subflows of one connection and one TCP through the same bottleneck: coupled, they take half of it at most; uncoupled,
-/// more, up to two thirds (RFC 6356, second goal). As in Linux they fall short of both: see tests/bursts.rs.
+/// more, up to two thirds (RFC 6356, second goal). As in Linux they fall short of both, by about a quarter: see
+/// tests/bursts.rs.
 #[test]
 fn coupling_is_fair_at_a_shared_bottleneck() {
     let s = bottleneck(30, ms(20), 150, ms(5));
@@ -157,9 +158,9 @@ fn coupling_is_fair_at_a_shared_bottleneck() {
         })
     };
     let (coupled, uncoupled) = (share("lia"), share("reno"));
-    assert!((0.38..0.55).contains(&coupled), "LIA takes {coupled:.3}");
+    assert!((0.33..0.50).contains(&coupled), "LIA takes {coupled:.3}");
     assert!(
-        (0.54..0.70).contains(&uncoupled),
+        (0.46..0.67).contains(&uncoupled) && uncoupled > coupled + 0.08,
         "Reno on both takes {uncoupled:.3}"
     );
 }

@@ -4,6 +4,7 @@ use mp_policy::path_manager::{self, PathManager};
 use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
+use super::buffer::Buffer;
 use super::reassembly::Reassembly;
 use super::window::Window;
 use crate::agenda::NEVER;
@@ -71,8 +72,7 @@ pub struct Connection {
     pub pending: u64,
     /// First segment outside the receive window.
     pub edge: u64,
-    /// Segments the send buffer takes.
-    pub send_limit: u64,
+    pub buffer: Buffer,
     pub reinjected: u64,
     /// Since when the receive window alone holds the sender back, and for how long it did before, ns.
     pub held_since: u64,
@@ -106,7 +106,7 @@ impl Connection {
             }
             None => (ENDLESS, plan.mss),
         };
-        let window = Window::new(plan.receive_buffer.0, plan.receive_buffer.1, plan.mss);
+        let window = Window::new(plan.receive_buffer, plan.multipath, plan.mss);
         let mut connection = Connection {
             plan: index,
             id,
@@ -138,7 +138,11 @@ impl Connection {
             next: 0,
             pending: 0,
             edge: 0,
-            send_limit: (plan.send_buffer.0 / mss).max(2),
+            buffer: if plan.multipath {
+                Buffer::new(plan.send_buffer.0, plan.send_buffer.1, plan.mss)
+            } else {
+                Buffer::unlimited(plan.mss)
+            },
             reinjected: 0,
             held_since: NEVER,
             held: 0,
@@ -162,7 +166,7 @@ impl Connection {
     /// First segment that may not go to a subflow now: end of the data, of the receive window, or of the send buffer.
     #[inline]
     pub fn limit(&self) -> u64 {
-        self.total.min(self.edge).min(self.una + self.send_limit)
+        self.total.min(self.edge).min(self.buffer.written)
     }
 
     /// A segment that is in order on its subflow (`__mptcp_move_skb`). Ahead of the stream and of the announced window it
@@ -194,7 +198,7 @@ impl Connection {
         let mss = u64::from(self.mss);
         ConnectionView {
             now_us: now / 1000,
-            unsent: (self.total.min(self.una + self.send_limit)).saturating_sub(self.pending) * mss,
+            unsent: (self.total.min(self.buffer.written)).saturating_sub(self.pending) * mss,
             in_flight: (self.next - self.una) * mss,
             window_left: self.edge.saturating_sub(self.pending) * mss,
             reinjected: self.reinjected,

@@ -7,8 +7,6 @@ pub struct Reassembly {
     pub next: u64,
     /// Segments above `next` that wait for it (head-of-line blocking).
     pub held: u64,
-    /// End of the furthest segment that has arrived.
-    furthest: u64,
     words: Vec<u64>,
     mask: u64,
 }
@@ -18,7 +16,6 @@ impl Default for Reassembly {
         Reassembly {
             next: 0,
             held: 0,
-            furthest: 0,
             words: vec![0; 4],
             mask: 4 * 64 - 1,
         }
@@ -45,21 +42,10 @@ impl Reassembly {
         }
         self.words[word] |= bit;
         self.held += 1;
-        self.furthest = self.furthest.max(dseq + 1);
         if dseq == self.next {
             self.advance();
         }
         true
-    }
-
-    /// How far above `next` segments are held; 0 where there are none.
-    #[inline]
-    pub fn ahead(&self) -> u64 {
-        if self.held == 0 {
-            0
-        } else {
-            self.furthest - self.next
-        }
     }
 
     #[inline]

@@ -3,6 +3,8 @@
 /// Payload in a byte of receive buffer: the share of an Ethernet frame in the memory that holds it, in 1/256
 /// (`tcp_scaling_ratio` once it has been measured).
 const SCALING: u64 = 160;
+/// net.ipv4.tcp_rmem\[1\]
+const FIRST_BUFFER: u64 = 131_072;
 /// Segments of the first measurement (`TCP_INIT_CWND`).
 const FIRST_ROUND: u64 = 10;
 
@@ -21,14 +23,16 @@ pub struct Window {
 }
 
 impl Window {
-    pub fn new(buffer: u64, autotune: bool, mss: u32) -> Self {
-        let segment = u64::from(mss);
-        let segments = |bytes: u64| (bytes * SCALING / 256 / segment).max(2);
-        let limit = segments(buffer);
-        let size = if autotune {
-            limit.min(Window::first(mss))
-        } else {
-            limit
+    /// `buffer`: bytes, and whether it grows up to them.
+    pub fn new(buffer: (u64, bool), multipath: bool, mss: u32) -> Self {
+        let (bound, autotune) = buffer;
+        let segments = |bytes: u64| (bytes * SCALING / 256 / u64::from(mss)).max(2);
+        let limit = segments(bound);
+        let size = match (autotune, multipath) {
+            (false, _) => limit,
+            // It counts half of its memory as payload until every subflow has measured what it gets.
+            (true, true) => limit.min(Window::first(mss)),
+            (true, false) => limit.min(segments(FIRST_BUFFER)),
         };
         Window {
             size,
@@ -79,8 +83,8 @@ impl Window {
         self.autotune && rtt != 0 && now - self.round_start >= rtt
     }
 
-    /// Called as data arrive: once a round trip (ns) the size is held against what was read. `ahead`: how far above
-    /// `next` the furthest segment lies that has arrived.
+    /// Called as the application reads: once a round trip (ns) the size is held against what was read. `ahead`: as of
+    /// [`Window::make_room`], 0 for MPTCP.
     #[inline]
     pub fn adjust(&mut self, now: u64, rtt: u64, next: u64, ahead: u64) {
         if !self.due(now, rtt) {
@@ -88,13 +92,21 @@ impl Window {
         }
         let copied = next - self.round_from;
         if copied > self.space {
-            let mut wanted = 2 * copied + 16;
-            wanted += 2 * (wanted * (copied - self.space) / self.space);
-            self.size = self.size.max((wanted + ahead).min(self.limit));
+            let grown = 2 * (2 * copied * (copied - self.space) / self.space);
             self.space = copied;
+            self.make_room(grown + ahead);
         }
         self.round_start = now;
         self.round_from = next;
+    }
+
+    /// Two rounds and `more` segments shall fit: as those of a subflow arrive out of order, plain TCP makes room for what
+    /// lies between the next one expected and the furthest (`tcp_data_queue_ofo`). MPTCP does not.
+    #[inline]
+    pub fn make_room(&mut self, more: u64) {
+        if self.autotune {
+            self.size = self.size.max((2 * self.space + more).min(self.limit));
+        }
     }
 }
 
@@ -106,7 +118,7 @@ mod tests {
 
     #[test]
     fn grows_with_what_is_read_and_never_takes_back() {
-        let mut window = Window::new(6 << 20, true, 1428);
+        let mut window = Window::new((6 << 20, true), true, 1428);
         let first = window.announce(0, 0, MUCH);
         assert_eq!(window.announce(0, 20, MUCH), first);
         let mut next = 0;
@@ -122,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_fixed_buffer_stays() {
-        let mut window = Window::new(64 << 10, false, 1428);
+        let mut window = Window::new((64 << 10, false), true, 1428);
         let size = window.announce(0, 0, MUCH);
         window.adjust(1000, 10, 1000, 0);
         assert_eq!(window.announce(0, 0, MUCH), size);
@@ -130,11 +142,24 @@ mod tests {
 
     #[test]
     fn a_subflow_opens_by_two_segments_for_each_that_arrives() {
-        let mut window = Window::new(6 << 20, false, 1428);
+        let mut window = Window::new((6 << 20, false), true, 1428);
         let opened = Window::first(1428);
         assert_eq!(window.announce(0, 0, opened), 45);
         let opened = window.open(opened, 3);
         assert_eq!(window.announce(3, 0, opened), 51);
         assert_eq!(window.open(opened, 10_000), window.size);
+    }
+
+    #[test]
+    fn plain_tcp_makes_room_for_what_lies_ahead() {
+        let mut window = Window::new((6 << 20, true), false, 1448);
+        // 80 KiB: what gets through is measured with the first segment.
+        assert_eq!(window.announce(0, 0, MUCH), 56);
+        window.make_room(100);
+        assert_eq!(window.announce(0, 0, MUCH), 2 * FIRST_ROUND + 100);
+        let mut fixed = Window::new((64 << 10, false), false, 1448);
+        let size = fixed.announce(0, 0, MUCH);
+        fixed.make_room(1000);
+        assert_eq!(fixed.announce(0, 0, MUCH), size);
     }
 }

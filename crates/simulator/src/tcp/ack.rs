@@ -225,6 +225,7 @@ impl Sender {
             self.shorts.pop_front();
             count += 1;
         }
+        self.shorts_acked += count;
         count
     }
 

@@ -18,7 +18,7 @@
 //! - The metrics that Linux caches a destination (`tcp_metrics`) are not kept from one connection to the next.
 //! - Retransmissions are judged for loss in the order they were sent, apart from first transmissions; the timeout of
 //!   RACK's reordering timer is that of the last packet sent before the newest one delivered.
-//! - Rate samples are never application-limited: the writer of a transfer is always ahead of its sender, and MPTCP
+//! - Rate samples are never application-limited: the writer of a plain transfer is always ahead of its sender, and MPTCP
 //!   does not call `tcp_rate_check_app_limited`.
 //! - FIN costs nothing: a transfer is over when its last byte has been delivered.
 

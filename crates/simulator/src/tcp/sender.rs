@@ -55,11 +55,13 @@ pub struct Sender {
     pub(super) timer: Timer,
     /// End of what the connection has assigned (not for plain TCP).
     pub write_end: u64,
-    /// Short segments that the cumulative ACK has not reached, and how many were delivered.
+    /// Short segments that the cumulative ACK has not reached.
     pub(super) shorts: VecDeque<u64>,
     /// The first of them at or above `snd_nxt`, unless `snd_nxt` has passed it; [`NEVER`]: none.
     pub(super) next_short: u64,
+    /// How many of them were delivered, and how many the cumulative ACK has passed.
     pub(super) shorts_delivered: u64,
+    pub(super) shorts_acked: u64,
 
     // Loss recovery.
     pub(super) high_seq: u64,
@@ -140,6 +142,7 @@ impl Sender {
             shorts: VecDeque::new(),
             next_short: NEVER,
             shorts_delivered: 0,
+            shorts_acked: 0,
             high_seq: 0,
             highest_sacked: 0,
             reordering: 3,
@@ -246,6 +249,12 @@ impl Sender {
         self.flow.delivered * u64::from(self.profile.mss) - self.shorts_delivered * missing
     }
 
+    /// Payload bytes below the cumulative ACK (`tcpi_bytes_acked`).
+    pub fn acked_bytes(&self) -> u64 {
+        let missing = u64::from(self.profile.mss - self.profile.short);
+        self.flow.snd_una * u64::from(self.profile.mss) - self.shorts_acked * missing
+    }
+
     /// First segment that may not be sent yet.
     #[inline]
     fn sendable(&self, limit: u64) -> u64 {
@@ -346,14 +355,18 @@ impl Sender {
         }
     }
 
-    /// `tcp_new_space`: the send buffer grows to some windows where it ran empty below a full one.
-    pub fn expand_buffer(&mut self) {
-        if self.flow.in_flight() < self.flow.cwnd {
-            let segments = u64::from(self.flow.cwnd.max(INITIAL_WINDOW));
-            let wanted = self.congestion.buffer_windows() * segments * SEGMENT_MEMORY;
-            let wanted = wanted.min(self.buffer_limit);
-            self.buffer = self.buffer.max(wanted);
+    /// `tcp_new_space`: the send buffer grows to some windows where it ran empty below a full one. True where it did.
+    #[inline]
+    pub fn expand_buffer(&mut self) -> bool {
+        if self.flow.in_flight() >= self.flow.cwnd {
+            return false;
         }
+        let segments = u64::from(self.flow.cwnd.max(INITIAL_WINDOW));
+        let wanted = self.congestion.buffer_windows() * segments * SEGMENT_MEMORY;
+        let wanted = wanted.min(self.buffer_limit);
+        let grows = wanted > self.buffer;
+        self.buffer = self.buffer.max(wanted);
+        grows
     }
 
     pub(super) fn set_state(&mut self, state: State) {

@@ -158,3 +158,16 @@ fn a_paced_train_spans_an_eighth_of_a_round_trip() {
     let spread = (17 * 231_680 / crate::network::SPREAD) as u8;
     assert_eq!(leave(64), [(21, spread)]);
 }
+
+/// With room for less than a burst a sender waits for the next ACK only where that one is due within a millisecond.
+#[test]
+fn an_odd_segment_waits_for_an_ack_that_is_close() {
+    let mut bench = Bench::new();
+    // The head left at 1 ms and takes 100 ms to be acknowledged.
+    let mut defers = |at| {
+        bench.sender.last_sent = at;
+        bench.sender.defers(1, 5, 1000, at)
+    };
+    assert!(!defers(99 * MILLISECOND));
+    assert!(defers(100 * MILLISECOND));
+}

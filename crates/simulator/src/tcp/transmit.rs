@@ -43,8 +43,9 @@ impl Sender {
         if (whole <= quota && !tail) || f.packets_out() == 0 {
             return false;
         }
-        let age = now - self.board.at(f.snd_una).sent;
-        2 * age >= u64::from(f.srtt_us) * MICROSECOND
+        let srtt = u64::from(f.srtt_us) * MICROSECOND;
+        let expected = self.board.at(f.snd_una).sent + srtt;
+        expected <= now + (srtt / 2).min(MILLISECOND)
     }
 
     /// New segments that the host sends as one, which the last of them tells (PSH).

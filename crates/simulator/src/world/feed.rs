@@ -44,6 +44,23 @@ impl World<'_> {
         }
     }
 
+    /// The send buffers of the live subflows make up the connection's (`__mptcp_sync_sndbuf`).
+    pub(super) fn resize_buffer(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !connection.multipath {
+            return;
+        }
+        let live = connection
+            .slots
+            .iter()
+            .map(|&i| &self.subflows[i as usize].sender);
+        let sum = live
+            .filter(|s| s.established && !s.dead)
+            .map(|s| s.buffer)
+            .sum();
+        connection.buffer.resize(sum, connection.una);
+    }
+
     /// Hands out data while the scheduler finds somebody to take them.
     pub(super) fn feed(&mut self, index: u32) {
         let connection = &self.connections[index as usize];

@@ -5,7 +5,7 @@ use mp_policy::path_manager::Event;
 
 use super::{cx, World};
 use crate::agenda::NEVER;
-use crate::mptcp::{Phase, Subflow, Window, FRAGMENT, FRAGMENTS_A_BURST};
+use crate::mptcp::{Buffer, Phase, Subflow, Window, FRAGMENT, FRAGMENTS_A_BURST};
 use crate::network::{flag, Kind, Packet, NO_SACK};
 use crate::tcp::{Profile, Receiver, Sender};
 use crate::time::{MILLISECOND, SECOND};
@@ -321,6 +321,7 @@ impl World<'_> {
             let mut cx = cx(&mut self.net, connection);
             s.sender.establish(&mut cx, rtt);
         }
+        self.resize_buffer(owner);
         self.refresh(index);
         self.feed(owner);
         self.arm(index);
@@ -331,6 +332,7 @@ impl World<'_> {
         let connection = &mut self.connections[owner as usize];
         connection.multipath = false;
         connection.fallback = true;
+        connection.buffer = Buffer::unlimited(connection.mss);
         let s = &mut self.subflows[connection.slots[0] as usize];
         s.sender.profile.plain = true;
         s.sender.profile.header = super::transfer::ACK_HEADER;

@@ -219,6 +219,7 @@ impl World<'_> {
         }
         let (owner, slot, path) = (s.connection, s.slot, s.path);
         self.shut(index);
+        self.resize_buffer(owner);
         self.refresh(index);
         if self.connections[owner as usize].multipath {
             self.send_all_again(owner);

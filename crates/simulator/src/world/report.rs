@@ -35,7 +35,7 @@ impl World<'_> {
                     } else {
                         flow.min_rtt_us
                     },
-                    delivered_bytes: s.sender.delivered_bytes(),
+                    delivered_bytes: s.sender.acked_bytes(),
                     lost: flow.lost as u32,
                     pacing_rate: flow.pacing_rate,
                     backup: s.backup,

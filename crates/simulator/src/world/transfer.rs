@@ -61,6 +61,7 @@ impl World<'_> {
         let before = s.receiver.rcv_nxt;
         let mut reply = s.receiver.on_data(packet, packet.seq, end, now, rtt);
         let blocked = connection.reassembly.held > 0;
+        let read = connection.reassembly.next;
         let whole = packet.seq == before && s.receiver.rcv_nxt == end;
         if connection.multipath && whole {
             connection.receive_run(packet.dseq, u64::from(packet.count));
@@ -76,13 +77,17 @@ impl World<'_> {
             reply = s.receiver.drained();
         }
         let ahead = if connection.multipath {
-            connection.reassembly.ahead()
+            0
         } else {
             s.receiver.ahead()
         };
         let opened = s.receiver.opened;
         s.receiver.opened = connection.window.open(opened, u64::from(packet.segments()));
-        if connection.window.due(now, rtt) {
+        if connection.reassembly.next == read {
+            if !connection.multipath {
+                connection.window.make_room(ahead);
+            }
+        } else if connection.window.due(now, rtt) {
             let rtts = connection.slots.iter().map(|&i| {
                 let s = &self.subflows[i as usize];
                 u64::from(s.sender.flow.srtt_us) * MICROSECOND
@@ -191,7 +196,12 @@ impl World<'_> {
             s.sender.push(&mut cx);
         }
         if multipath {
-            s.sender.expand_buffer();
+            if s.sender.expand_buffer() {
+                self.resize_buffer(owner);
+            } else {
+                connection.buffer.refill(connection.una);
+            }
+            let s = &mut self.subflows[index as usize];
             s.stale = false;
             if s.sender.dead {
                 self.close_subflow(index, true);

@@ -30,7 +30,9 @@ impl World<'_> {
             return;
         };
         for (link, packet, sack) in sent.drain(..) {
-            if packet.kind == Kind::Data {
+            // A shared link behind the first one hands on what has left its sender before.
+            let sender = &self.subflows[packet.subflow as usize].sender;
+            if packet.kind == Kind::Data && link == sender.profile.link {
                 observer.sent(&packet);
             }
             // A first link in the client's direction is left by the client alone.
