@@ -22,9 +22,10 @@ A statically linked program asks the kernel for its sockets without libc and sta
 set-user-ID bit. A peer without MPTCP is talked to in TCP. The exit code is the program's own, or 128 plus its signal.
 
 The path manager bandit learns which interface connections should start on from how they go, and keeps what it has
-learnt in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot). It knows the round trips of connections before, the
-signal of Wi-Fi and modems, and the rate of wired links; for other interfaces a file that MULTIPILOT_SIGNALS names may
-tell the signal, INTERFACE DBM a line.";
+learnt in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), with what each connection lived through, of which
+multipilot experience makes Parquet. It knows the round trips of connections before, the signal of Wi-Fi and modems, and
+the rate of wired links; for other interfaces a file that MULTIPILOT_SIGNALS names may tell the signal, INTERFACE DBM a
+line.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
