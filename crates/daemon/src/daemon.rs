@@ -22,6 +22,7 @@ use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::news;
 use crate::pilot::{PathState, Pilot};
+use crate::probe::Prober;
 use crate::radio::{Radio, Radios};
 use crate::starts::Starts;
 use crate::status::{self, Status};
@@ -127,6 +128,7 @@ struct Daemon {
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
+    prober: Prober,
     pilot: Pilot,
     /// With the userspace path manager.
     connections: Option<Connections>,
@@ -218,6 +220,7 @@ impl Daemon {
             links,
             news,
             diag,
+            prober: Prober::default(),
             pilot,
             calls,
             sender,
@@ -311,6 +314,7 @@ impl Daemon {
                 if self.pilot.look(now, subflows, Some(radio)) {
                     self.busy_until = began + LINGER;
                 }
+                self.prober.serve(&mut self.pilot);
                 self.each_connection();
                 if let Some(starts) = &self.starts {
                     let since = Duration::from_micros(now);

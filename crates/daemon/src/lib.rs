@@ -10,6 +10,7 @@ pub mod control;
 pub mod endpoints;
 pub mod links;
 pub mod pilot;
+pub mod probe;
 pub mod radio;
 pub mod starts;
 pub mod status;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mp_kernel::diag::Subflow;
 use mp_policy::awareness::{Awareness, Reason};
 use mp_policy::path_manager::{
-    Action, Event, Federated, Manage, Path, Rule, State, Subflow as Slot, View,
+    Action, Event, Federated, Manage, Path, Probes, Rule, State, Subflow as Slot, View,
 };
 
 use mp_policy::super_arm::federation::merge;
@@ -17,7 +17,7 @@ use mp_policy::super_arm::Arm;
 use crate::config::{Config, Judge};
 use crate::links::Interface;
 use crate::radio::Radio;
-use crate::traffic::Traffic;
+use crate::traffic::{self, Traffic};
 
 /// A connection of this age has had the time to open its subflows.
 const GROWN_US: u64 = 3_000_000;
@@ -51,6 +51,7 @@ pub struct PathState {
     pub interface: Interface,
     pub rule: Rule,
     pub signal_dbm: Option<i32>,
+    pub probes: Probes,
     /// Usable, and allowed.
     pub up: bool,
     /// Endpoints are there.
@@ -122,6 +123,8 @@ pub struct Pilot {
     looked_us: u64,
     /// Paths whose endpoints are to be made anew, and whether for a subflow that is stuck.
     again: Vec<(usize, bool)>,
+    /// Probes that the policy asked for at the last look, by path.
+    asked: Vec<(usize, u32)>,
     started: bool,
 }
 
@@ -134,6 +137,7 @@ impl Pilot {
             traffic: Traffic::default(),
             looked_us: 0,
             again: Vec::new(),
+            asked: Vec::new(),
             started: false,
         }
     }
@@ -210,6 +214,7 @@ impl Pilot {
                     interface,
                     rule: Rule::None,
                     signal_dbm: None,
+                    probes: Probes::default(),
                     up: false,
                     open: false,
                     backup: false,
@@ -258,6 +263,7 @@ impl Pilot {
     ) -> bool {
         let elapsed = now_us - std::mem::replace(&mut self.looked_us, now_us);
         let before = self.traffic.bytes;
+        self.asked.clear();
         let paths = &self.paths;
         let path_of = |ip: IpAddr| {
             paths
@@ -331,6 +337,7 @@ impl Pilot {
                     state.switches += u64::from(state.backup != backup);
                     state.backup = backup;
                 }
+                Action::Probe { path, count } => self.asked.push((path, count)),
                 // The first is for servers; when to look again is the daemon's own affair.
                 Action::Announce { .. } | Action::Wake { .. } => {}
             }
@@ -345,6 +352,7 @@ impl Pilot {
             primary: false,
             rule: p.rule,
             signal_dbm: p.signal_dbm,
+            probes: p.probes,
         };
         self.paths.iter().enumerate().map(path).collect()
     }
@@ -403,6 +411,18 @@ impl Pilot {
                 })
         })
         .collect()
+    }
+
+    /// The probes that the policy wants, once.
+    pub fn asked(&mut self) -> Vec<(usize, u32)> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Both ends of a subflow on the path.
+    pub fn ends(&self, path: usize) -> Option<(IpAddr, IpAddr)> {
+        let on = |s: &&traffic::Seen| s.path == Some(path);
+        let subflow = &self.traffic.subflows.iter().find(on)?.subflow;
+        Some((subflow.local.ip(), subflow.remote.ip()))
     }
 
     /// Addresses whose endpoints are to be made anew, once.

@@ -4,7 +4,7 @@ mod common;
 use common::*;
 
 use mp_record::{Run, Sample};
-use mp_scenario::{Change, Event, Scenario, Variant};
+use mp_scenario::{Change, Event, Loss, Scenario, Variant};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
     Event {
@@ -198,4 +198,23 @@ fn a_weak_signal_parks_its_path_until_it_is_back() {
     assert!(before > 8.0 && after > 7.0, "{before} and {after}");
     assert!(during < 0.1, "{during} while the signal is weak");
     assert!(by("fullmesh")[1] > 8.0, "no packet is lost by it");
+}
+
+#[test]
+fn a_path_parked_for_its_loss_is_used_soon_after_it_ends_and_not_before() {
+    let mut s = two(0);
+    s.duration = ms(40_000);
+    s.events = vec![
+        event(5_000, "a", Change::Loss(Loss::Bernoulli(0.1))),
+        event(30_000, "a", Change::Loss(Loss::Bernoulli(0.0))),
+    ];
+    let v = Variant {
+        path_manager: "loss-aware".into(),
+        ..variant("reno")
+    };
+    let run = simulate(&s, &v, 1);
+    let [before, during, after] =
+        [(2.0, 5.0), (12.0, 30.0), (33.0, 40.0)].map(|(from, to)| rate(&run, "a", from, to));
+    assert!(before > 8.0 && after > 5.0, "{before} and {after}");
+    assert!(during < 0.1, "{during} while it loses");
 }

@@ -8,6 +8,7 @@ use mp_daemon::config::{Config, Judge};
 use mp_daemon::endpoints::Endpoints;
 use mp_daemon::links::Links;
 use mp_daemon::pilot::Pilot;
+use mp_daemon::probe::Prober;
 use mp_daemon::radio::Radio;
 use mp_kernel::diag::Diag;
 use mp_policy::awareness;
@@ -84,6 +85,7 @@ impl Aware {
             ..Config::default()
         };
         let (mut endpoints, mut diag) = (Endpoints::open()?, Diag::new()?);
+        let mut prober = Prober::default();
         let mut pilot = Pilot::new(&config);
         pilot.links(0, Links::new()?.list().await?, &config);
         for endpoint in endpoints.list()? {
@@ -102,6 +104,7 @@ impl Aware {
             let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
             let subflows = diag.subflows()?;
             pilot.look(now_us, subflows.clone(), Some(&mut self.signals));
+            prober.serve(&mut pilot);
             let (wanted, again) = (pilot.wanted(), pilot.again());
             if !again.is_empty() || endpoints.differ(&wanted) {
                 endpoints.apply(&wanted, &again, &subflows)?;

@@ -92,6 +92,31 @@ fn a_lossy_path_is_spared_by_the_client_alone() {
     assert!(spared("a") && !spared("b"));
 }
 
+/// Time alone would leave it parked for ten seconds.
+#[test]
+fn a_path_spared_for_its_loss_is_used_soon_after_that_has_ended() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "10s"
+        sample_interval = "50ms"
+        paths.a = { rate = "20Mbit", delay = "5ms", loss = 0.1 }
+        paths.b = { rate = "20Mbit", delay = "10ms" }
+        connections = [{ direction = "upload" }]
+        events = [{ at = "5s", path = "a", loss = 0.0 }]
+        variants = [{ controller = "lia", path_manager = "loss-aware" }]
+    "#;
+    let run = run(text);
+    let on_a = || run.samples.iter().filter(|s| s.path == "a");
+    let mut states: Vec<(f64, bool)> = on_a().map(|s| (s.time_s, s.backup)).collect();
+    states.dedup_by_key(|s| s.1);
+    let all = |from: f64, to: f64, backup: bool| {
+        let mut within = on_a().filter(|s| (from..to).contains(&s.time_s)).peekable();
+        within.peek().is_some() && within.all(|s| s.backup == backup)
+    };
+    assert!(all(4.0, 5.0, true), "{states:?}");
+    assert!(all(9.5, 10.0, false), "{states:?}");
+}
+
 #[test]
 fn the_path_that_a_connection_began_on_is_used_again_after_it_was_dead() {
     let Some(_turn) = turn() else { return };

@@ -23,8 +23,11 @@ pub struct Loss {
     pub long_rtt_us: u32,
     /// Bound from which loss alone is enough where the controller couples the windows.
     pub coupled: f64,
-    /// Bound from which a path that has come back is parked again without a rest.
+    /// Bound from which a path that has come back is parked again without a rest, and from which one is not waited for that
+    /// carries little …
     pub heavy: f64,
+    /// … which is less than this share of what another one would carry.
+    pub little: f64,
     /// A loss while the RTT is above this many times its minimum is put down to a full queue, not to the path.
     pub queue: f64,
 }
@@ -46,6 +49,18 @@ pub struct Contribution {
     pub parking: Backoff,
     /// A trial without the path lasts this long, after what is under way on it has arrived, µs.
     pub trial_us: u64,
+}
+
+/// Probes of a path that is parked for its loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probing {
+    /// At each look.
+    pub count: u32,
+    /// The path is taken back once a path that loses what it lost would have answered so many in a row with no more than
+    /// this probability.
+    pub chance: f64,
+    /// Nobody waits for it where the stream carries less, bytes/s.
+    pub goodput: f64,
 }
 
 /// Times that grow with each repetition.
@@ -77,6 +92,7 @@ pub struct Config {
     /// Smoothed RTT, µs.
     pub rtt: Option<Threshold<u32>>,
     pub contribution: Option<Contribution>,
+    pub probing: Option<Probing>,
     /// A path that delivers this share of the stream, or more, is not left out on trial.
     pub keep_share: f64,
     /// Goodput below this share of what the best path alone would carry makes the stream fall behind.
@@ -91,6 +107,8 @@ pub struct Config {
     pub stall_us: u64,
     /// How long a path is parked before it is tried again.
     pub parking: Backoff,
+    /// How long one that is parked for its loss rests, whatever its probes say.
+    pub resting: Backoff,
     /// Time after which a path that behaves begins at the first parking time again, µs.
     pub forget_us: u64,
     /// When a subflow that was refused or reset is opened again.
@@ -116,6 +134,7 @@ impl Config {
             signal: None,
             rtt: None,
             contribution: None,
+            probing: None,
             keep_share: 0.4,
             slower: 0.95,
             behind_s: 0.8,
@@ -124,6 +143,11 @@ impl Config {
             stall_us: 500_000,
             parking: Backoff {
                 first_us: 10_000_000,
+                factor: 2,
+                most_us: 160_000_000,
+            },
+            resting: Backoff {
+                first_us: 1_000_000,
                 factor: 2,
                 most_us: 160_000_000,
             },
@@ -159,6 +183,7 @@ impl Config {
                 long_rtt_us: 40_000,
                 coupled: 0.003,
                 heavy: 0.01,
+                little: 0.15,
                 queue: 1.5,
             }),
             contribution: Some(Contribution {
@@ -173,6 +198,11 @@ impl Config {
                     most_us: 240_000_000,
                 },
                 trial_us: 2_000_000,
+            }),
+            probing: Some(Probing {
+                count: 2,
+                chance: 0.01,
+                goodput: 10_000.0,
             }),
             ..Config::base()
         }

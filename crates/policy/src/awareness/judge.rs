@@ -1,6 +1,7 @@
 //! One path's record.
 
 use super::loss::Window;
+use super::probe::Evidence;
 use super::{Backoff, Config, Reason};
 use crate::path_manager::Stats;
 
@@ -29,6 +30,8 @@ pub(super) struct Parked {
     since_us: u64,
     /// When it is tried again.
     until_us: u64,
+    /// What it lost.
+    loss: f64,
     /// Its subflow is a new one, that never carried data.
     relieved: bool,
 }
@@ -36,6 +39,7 @@ pub(super) struct Parked {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judge {
     pub parked: Option<Parked>,
+    pub evidence: Evidence,
     /// Payload delivered, bytes/s.
     pub rate: f64,
     pub srtt_us: u32,
@@ -185,6 +189,12 @@ impl Judge {
                         .is_none_or(|s| signal_dbm.is_none_or(|dbm| dbm >= s.back));
                     rested && back
                 }
+                Reason::Loss => {
+                    let rest = config.resting.time(self.parkings.saturating_sub(1));
+                    let cleared = now_us >= parked.since_us + rest
+                        && self.evidence.clears(parked.loss, config);
+                    cleared || now_us >= parked.until_us && !self.evidence.condemns(now_us, config)
+                }
                 _ => now_us >= parked.until_us,
             };
             if !over {
@@ -290,8 +300,10 @@ impl Judge {
             reason,
             since_us: now_us,
             until_us,
+            loss: self.window.share(),
             relieved: false,
         });
+        self.evidence = Evidence::default();
         (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
         self.parkings += u32::from(timed);

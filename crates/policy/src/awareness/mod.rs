@@ -7,20 +7,22 @@
 //! behind what the best path alone would have delivered; a parked path that still holds up the stream gets a new
 //! subflow, so that what waits on the old one goes elsewhere.
 //!
-//! A path in backup is *parked*. One that carries no data cannot clear itself, so parking ends by time, longer at each
-//! repetition ([`Config::parking`]); a stalled one returns as soon as something gets through, one with a bad signal when
+//! A path in backup is *parked*. One that carries no data cannot clear itself: one parked for its loss is probed
+//! ([`Config::probing`]), and where nobody answers, or for another reason, parking ends by time, longer at each
+//! repetition ([`Config::parking`]). A stalled one returns as soon as something gets through, one with a bad signal when
 //! the signal is back. The last normal subflow is never parked. `docs/path-awareness.md` has the rules with what was
 //! measured.
 
 mod config;
 mod judge;
 mod loss;
+mod probe;
 mod revival;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use config::{Backoff, Config, Contribution, Loss, Threshold};
+pub use config::{Backoff, Config, Contribution, Loss, Probing, Threshold};
 pub use loss::lower_bound;
 
 use crate::path_manager::{Action, Event, Manage, Rule, State, View};
@@ -259,6 +261,7 @@ impl Manage for Awareness {
             self.judge(view);
             self.relieve(view, actions);
             self.revive(view, actions);
+            self.probe(view, actions);
             for path in 0..view.paths.len() {
                 if self.paths[path].reopen_due(view.now_us) {
                     self.open(path, view, actions);

@@ -1,7 +1,7 @@
 //! New subflows in place of those that do not do.
 
 use super::judge::Judge;
-use super::Awareness;
+use super::{Awareness, Reason};
 use crate::path_manager::{Action, Rule, State, View};
 
 impl Awareness {
@@ -23,6 +23,21 @@ impl Awareness {
                     backup,
                 });
                 self.paths[s.path].opening(view.now_us);
+            }
+        }
+    }
+
+    /// A path that rests for its loss is probed while there are data to send.
+    pub(super) fn probe(&self, view: &View<'_>, actions: &mut Vec<Action>) {
+        let Some(rule) = self.config.probing.filter(|p| self.goodput >= p.goodput) else {
+            return;
+        };
+        for (path, judge) in self.paths.iter().enumerate() {
+            let of = &view.paths[path];
+            let usable = of.up && !matches!(of.rule, Rule::Untrusted | Rule::Metered);
+            if usable && judge.parked.is_some_and(|p| p.reason == Reason::Loss) {
+                let count = rule.count;
+                actions.push(Action::Probe { path, count });
             }
         }
     }

@@ -8,6 +8,7 @@ impl Awareness {
     pub(super) fn judge(&mut self, view: &View<'_>) {
         let now = view.now_us;
         for (path, judge) in self.paths.iter_mut().enumerate() {
+            judge.evidence.hear(now, view.paths[path].probes);
             judge.settle(now, view.paths[path].signal_dbm, &self.config);
         }
         self.end_trial(now);
@@ -58,7 +59,8 @@ impl Awareness {
     /// Whether a lossy path is better left out: another one alone is better than it, and
     ///
     /// - the stream has fallen behind what the best path alone would have delivered, or
-    /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one.
+    /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one, or
+    /// - it is heavier yet, and what gets through is little.
     fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
         let others = normal
             .iter()
@@ -69,7 +71,11 @@ impl Awareness {
         let potential = self.paths[path].potential();
         let slower = self.behind >= self.config.behind_s;
         let coupled = view.coupled && self.config.loss.is_some_and(|rule| loss > rule.coupled);
-        potential < other && (slower || coupled)
+        let useless = self
+            .config
+            .loss
+            .is_some_and(|rule| loss > rule.heavy && potential < rule.little * other);
+        potential < other && (slower || coupled || useless)
     }
 
     /// Keeps the accounts of what the stream lacks of what the best path alone would have delivered, and of what of that

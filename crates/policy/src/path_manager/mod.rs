@@ -38,6 +38,14 @@ pub struct Path {
     pub rule: Rule,
     /// Received signal strength, dBm; `None` where the interface has none.
     pub signal_dbm: Option<i32>,
+    pub probes: Probes,
+}
+
+/// What came of what [`Action::Probe`] asked for, so far. One is lost where one that was sent later is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Probes {
+    pub answered: u64,
+    pub lost: u64,
 }
 
 /// What the user says of an interface.
@@ -148,6 +156,11 @@ pub enum Action {
     SetBackup {
         slot: usize,
         backup: bool,
+    },
+    /// Small packets over a path, which the other end answers (ICMP echo); a world that has none does nothing.
+    Probe {
+        path: usize,
+        count: u32,
     },
     /// ADD_ADDR of this local address.
     Announce {

@@ -57,7 +57,7 @@ impl World {
                 }
                 Action::Close { slot } => self.subflows[slot].state = State::Closed,
                 Action::SetBackup { slot, backup } => self.subflows[slot].backup = backup,
-                Action::Announce { .. } | Action::Wake { .. } => {}
+                Action::Probe { .. } | Action::Announce { .. } | Action::Wake { .. } => {}
             }
         }
         &self.actions

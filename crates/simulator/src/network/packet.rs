@@ -15,6 +15,9 @@ pub enum Kind {
     /// ADD_ADDR; `seq` is the index of the connection's path whose remote address it announces.
     AddAddr,
     AddAddrEcho,
+    /// An echo request, and its answer; `seq` numbers them.
+    Probe,
+    ProbeEcho,
 }
 
 pub mod flag {

@@ -263,7 +263,7 @@ impl Flow {
                 options.add_addr(keys, 1, address_id(passing.announced), address, echo);
             }
             Kind::Priority => options.mp_prio(packet.seq == 1),
-            Kind::Fourth | Kind::Ack | Kind::Data => {}
+            Kind::Fourth | Kind::Ack | Kind::Data | Kind::Probe | Kind::ProbeEcho => {}
         }
         if matches!(packet.kind, Kind::Fourth | Kind::Ack | Kind::Priority) {
             let ack = if from == self.sender {

@@ -24,6 +24,8 @@ const SYN_ACK_RETRIES: u32 = 5;
 /// Unanswered SYNs after which MP_CAPABLE is left out (net.mptcp.syn_retrans_before_tcp_fallback).
 const PLAIN_AFTER: u32 = 2;
 const THIRD_RETRIES: u32 = 15;
+/// An echo request with 32 bytes of data (RFC 792).
+pub(super) const PROBE: u32 = 20 + 8 + 32;
 
 impl World<'_> {
     /// The client opens a subflow in `slot`.
@@ -95,7 +97,7 @@ impl World<'_> {
         self.send_syn(index);
     }
 
-    fn send_control(
+    pub(super) fn send_control(
         &mut self,
         index: u32,
         to_server: bool,
@@ -167,6 +169,10 @@ impl World<'_> {
                 let owner = self.subflows[index as usize].connection;
                 self.connections[owner as usize].unannounced &= !(1 << packet.seq);
             }
+            Kind::Probe => {
+                self.send_control(index, false, Kind::ProbeEcho, 0, PROBE, packet.seq);
+            }
+            Kind::ProbeEcho => self.on_echo(index, packet.seq),
             Kind::Data | Kind::Ack => {}
         }
     }

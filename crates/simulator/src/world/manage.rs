@@ -6,6 +6,7 @@ use mp_policy::super_arm::federation::merge;
 use mp_policy::super_arm::Arm;
 use mp_policy::MAX_SUBFLOWS;
 
+use super::handshake::PROBE;
 use super::World;
 use crate::agenda::NEVER;
 use crate::mptcp::Phase;
@@ -78,11 +79,46 @@ impl World<'_> {
                 }
                 // The client's own further addresses: the server never joins to them.
                 Action::Announce { .. } => {}
+                Action::Probe { path, count } => self.probe(owner, path, count),
                 Action::Wake { at_us } => {
                     self.connections[owner as usize].wake_at = at_us * 1000;
                     self.arm_connection(owner);
                 }
             }
+        }
+    }
+
+    /// Over the path's subflow, which has its links.
+    fn probe(&mut self, owner: u32, path: usize, count: u32) {
+        let connection = &mut self.connections[owner as usize];
+        let on = |i: &&u32| {
+            let s = &self.subflows[**i as usize];
+            s.path == path && !s.closed()
+        };
+        let Some(&index) = connection.slots.iter().find(on) else {
+            return;
+        };
+        let from = connection.probes[path].sent;
+        connection.probes[path].sent += u64::from(count);
+        for seq in from..from + u64::from(count) {
+            self.send_control(index, true, Kind::Probe, 0, PROBE, seq);
+        }
+    }
+
+    /// A probe is answered; those before it that were not are lost.
+    pub(super) fn on_echo(&mut self, index: u32, seq: u64) {
+        let s = &self.subflows[index as usize];
+        let connection = &mut self.connections[s.connection as usize];
+        let (probing, told) = (
+            &mut connection.probes[s.path],
+            &mut connection.paths[s.path].probes,
+        );
+        told.answered += 1;
+        if seq >= probing.due {
+            told.lost += seq - probing.due;
+            probing.due = seq + 1;
+        } else {
+            told.lost = told.lost.saturating_sub(1);
         }
     }
 

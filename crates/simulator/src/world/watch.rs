@@ -7,12 +7,16 @@ use crate::observe::{Observer, Passing};
 impl World<'_> {
     /// A packet has reached a host; only the client is watched.
     pub(super) fn show_arrival(&self, packet: &Packet, observer: &mut dyn Observer) {
+        if matches!(packet.kind, Kind::Probe | Kind::ProbeEcho) {
+            return;
+        }
         let download = self.subflows[packet.subflow as usize].download;
         let to_client = match packet.kind {
             Kind::Data => download,
             Kind::Ack => !download,
-            Kind::SynAck | Kind::AddAddr => true,
-            Kind::Syn | Kind::Third | Kind::Fourth | Kind::Priority | Kind::AddAddrEcho => false,
+            Kind::SynAck | Kind::AddAddr | Kind::ProbeEcho => true,
+            Kind::Syn | Kind::Third | Kind::Fourth | Kind::Priority => false,
+            Kind::AddAddrEcho | Kind::Probe => false,
         };
         if to_client {
             self.show(
@@ -30,6 +34,9 @@ impl World<'_> {
             return;
         };
         for (link, packet, sack) in sent.drain(..) {
+            if matches!(packet.kind, Kind::Probe | Kind::ProbeEcho) {
+                continue;
+            }
             // A shared link behind the first one hands on what has left its sender before.
             let sender = &self.subflows[packet.subflow as usize].sender;
             if packet.kind == Kind::Data && link == sender.profile.link {

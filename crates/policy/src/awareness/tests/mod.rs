@@ -1,6 +1,7 @@
 mod contribution;
 mod loss;
 mod paths;
+mod probes;
 mod relief;
 
 use proptest::prelude::*;
@@ -42,6 +43,9 @@ struct World {
     changes: Vec<(u64, usize, bool)>,
     opened: Vec<(u64, usize, bool)>,
     refuse: bool,
+    /// Probes are answered as often as the path's loss allows.
+    answers: bool,
+    unanswered: Vec<f64>,
     coupled: bool,
     window_limit: u64,
 }
@@ -71,6 +75,8 @@ impl World {
             changes: Vec::new(),
             opened: Vec::new(),
             refuse: false,
+            answers: false,
+            unanswered: vec![0.0; models.len()],
             coupled: true,
             window_limit: u64::MAX,
         }
@@ -142,9 +148,28 @@ impl World {
                         self.subflows[slot].backup = backup;
                     }
                     Action::Wake { at_us } => self.wake = at_us,
+                    Action::Probe { path, count } => self.probe(path, count),
                     Action::Announce { .. } => {}
                 }
             }
+        }
+    }
+
+    fn probe(&mut self, path: usize, count: u32) {
+        let loss = self.models[path].loss;
+        if !self.answers {
+            return;
+        }
+        for _ in 0..count {
+            self.unanswered[path] += loss;
+            if loss >= 1.0 {
+                continue; // known once one is answered again
+            }
+            let lost = self.unanswered[path].floor();
+            self.unanswered[path] -= lost;
+            let probes = &mut self.paths[path].probes;
+            probes.lost += lost as u64;
+            probes.answered += u64::from(lost == 0.0);
         }
     }
 

@@ -1,0 +1,219 @@
+//! Echo requests (RFC 792, RFC 4443) over paths that the policy wants probed, from their own address to the other end of a
+//! subflow there. A host that does not answer, or a machine that lets this process send none, tells nothing: then the
+//! policy goes by time.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use mp_policy::path_manager::Probes;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::pilot::Pilot;
+
+const HEADER: usize = 8;
+/// With the header as much as `ping -s 32` sends.
+const SIZE: usize = HEADER + 32;
+
+#[derive(Default)]
+pub struct Prober {
+    /// By path.
+    lines: HashMap<usize, Line>,
+}
+
+/// `None` for the socket: this machine gives none.
+struct Line {
+    from: IpAddr,
+    to: IpAddr,
+    socket: Option<Echo>,
+    /// Sent so far, and the first whose fate is open.
+    sent: u64,
+    due: u64,
+    told: Probes,
+}
+
+impl Prober {
+    /// Hands the pilot what was answered, and sends what it asked for.
+    pub fn serve(&mut self, pilot: &mut Pilot) {
+        for (path, count) in pilot.asked() {
+            let Some((from, to)) = pilot.ends(path) else {
+                continue;
+            };
+            let line = self
+                .lines
+                .entry(path)
+                .or_insert_with(|| Line::new(from, to));
+            if (line.from, line.to) != (from, to) {
+                let told = line.told;
+                *line = Line::new(from, to);
+                line.told = told;
+            }
+            line.send(count);
+        }
+        for (&path, line) in &mut self.lines {
+            line.hear();
+            pilot.paths[path].probes = line.told;
+        }
+    }
+}
+
+impl Line {
+    fn new(from: IpAddr, to: IpAddr) -> Line {
+        Line {
+            from,
+            to,
+            socket: Echo::open(from).ok(),
+            sent: 0,
+            due: 0,
+            told: Probes::default(),
+        }
+    }
+
+    fn send(&mut self, count: u32) {
+        let Some(socket) = &self.socket else { return };
+        for _ in 0..count {
+            // One that could not be sent shows in the sequence, as one that was lost.
+            let _ = socket.send(self.to, self.sent as u16);
+            self.sent += 1;
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some(socket) = &mut self.socket else {
+            return;
+        };
+        while let Some(number) = socket.answer() {
+            self.told.answered += 1;
+            // Of 65,536 the one sent last.
+            let back = u64::from((self.sent as u16).wrapping_sub(1).wrapping_sub(number));
+            let Some(at) = (self.sent - 1).checked_sub(back) else {
+                continue;
+            };
+            if at >= self.due {
+                self.told.lost += at - self.due;
+                self.due = at + 1;
+            } else {
+                self.told.lost = self.told.lost.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// A socket for echo requests: the kernel's own for them (`net.ipv4.ping_group_range`), else a raw one (CAP_NET_RAW).
+struct Echo {
+    socket: Socket,
+    v4: bool,
+    raw: bool,
+    /// The kernel puts its own in place of it unless the socket is raw.
+    identifier: u16,
+}
+
+impl Echo {
+    fn open(from: IpAddr) -> io::Result<Echo> {
+        let (domain, protocol) = match from {
+            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
+            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),
+        };
+        let (socket, raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+            Ok(socket) => (socket, false),
+            Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
+        };
+        // A raw socket hears the answers to all of them.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        socket.bind(&SocketAddr::new(from, 0).into())?;
+        socket.set_nonblocking(true)?;
+        Ok(Echo {
+            socket,
+            v4: from.is_ipv4(),
+            raw,
+            identifier: (std::process::id() as u16)
+                .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)),
+        })
+    }
+
+    fn send(&self, to: IpAddr, number: u16) -> io::Result<usize> {
+        let mut packet = [0; SIZE];
+        packet[0] = if self.v4 { 8 } else { 128 };
+        packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());
+        packet[6..8].copy_from_slice(&number.to_be_bytes());
+        let sum = checksum(&packet);
+        packet[2..4].copy_from_slice(&sum.to_be_bytes());
+        self.socket.send_to(&packet, &SocketAddr::new(to, 0).into())
+    }
+
+    /// The number of the next request that was answered.
+    fn answer(&mut self) -> Option<u16> {
+        let mut buffer = [0; 256];
+        loop {
+            let length = self.socket.read(&mut buffer).ok()?;
+            // A raw IPv4 socket hands over the IP header too.
+            let skip = match self.raw && self.v4 {
+                true => usize::from(buffer[0] & 15) * 4,
+                false => 0,
+            };
+            let Some(packet) = buffer[..length].get(skip..).filter(|p| p.len() >= HEADER) else {
+                continue;
+            };
+            let of = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+            let reply = packet[0] == if self.v4 { 0 } else { 129 };
+            if reply && (!self.raw || of(4) == self.identifier) {
+                return Some(of(6));
+            }
+        }
+    }
+}
+
+/// The Internet checksum (RFC 1071) of an even number of bytes; for ICMPv6 the kernel sets its own.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2);
+    let sum: u32 = words
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded + (folded >> 16)) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loopback answers all of them; they need a socket for echoes, which an unprivileged user may not get.
+    #[test]
+    fn the_loopback_answers_every_request() {
+        for ip in ["127.0.0.1", "::1"] {
+            let ip: IpAddr = ip.parse().expect("an address");
+            let mut line = Line::new(ip, ip);
+            if line.socket.is_none() && ip.is_ipv6() {
+                continue; // a host without IPv6
+            }
+            if line.socket.is_none() {
+                mp_testing::skip("no ICMP socket (root, or net.ipv4.ping_group_range)");
+                return;
+            }
+            for round in 1..=3 {
+                line.send(5);
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                line.hear();
+                assert_eq!(line.told.answered, 5 * round, "{ip}");
+            }
+            // Numbers that were never sent on the wire are those of lost ones.
+            line.sent += 3;
+            line.send(1);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            line.hear();
+            assert_eq!((line.told.answered, line.told.lost), (16, 3), "{ip}");
+        }
+    }
+
+    #[test]
+    fn nobody_answers_from_an_address_that_no_host_has() {
+        // TEST-NET-1, RFC 5737.
+        let (from, to) = ("127.0.0.1", "192.0.2.1");
+        let mut line = Line::new(from.parse().expect("one"), to.parse().expect("one"));
+        line.send(5);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        line.hear();
+        assert_eq!(line.told, Probes::default());
+    }
+}

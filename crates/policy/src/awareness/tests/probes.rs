@@ -1,0 +1,90 @@
+//! The return of a path that was parked for its loss, where probes are answered.
+
+use super::*;
+
+fn answering(config: Config, models: &[Model]) -> World {
+    let mut w = World::new(config, models);
+    w.answers = true;
+    w.on(Event::Established);
+    w
+}
+
+#[test]
+fn a_path_that_is_well_again_is_in_use_within_three_seconds() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.run(20.0);
+    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
+    w.models[0].loss = 0.0;
+    w.run(3.0);
+    assert_eq!(w.normal(), [0, 1]);
+    w.run(120.0);
+    assert_eq!(w.changes.len(), 2, "and stays: {:?}", w.changes);
+}
+
+#[test]
+fn a_path_that_goes_on_losing_is_not_taken_back_however_long_it_is_parked() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.run(600.0);
+    assert_eq!(w.normal(), [1]);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+}
+
+#[test]
+fn an_outage_of_a_parked_path_is_no_reason_to_take_it_back() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.run(3.0);
+    w.models[0].loss = 1.0;
+    w.run(30.0);
+    w.models[0].loss = 0.05;
+    w.run(10.0);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+    w.models[0].loss = 0.0;
+    w.run(5.0);
+    assert_eq!(w.normal(), [0, 1]);
+}
+
+#[test]
+fn probes_are_few_and_only_sent_where_somebody_waits() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.run(20.0);
+    let probes = w.paths[0].probes;
+    let sent = probes.answered + probes.lost;
+    assert!((400..=800).contains(&sent), "40 a second: {sent}");
+    assert_eq!(w.paths[1].probes, Default::default(), "in use");
+    w.models[1].rate = 0;
+    w.run(20.0);
+    let last = w.paths[0].probes;
+    w.run(60.0);
+    assert_eq!(w.paths[0].probes, last, "nothing is being sent");
+}
+
+#[test]
+fn a_metered_path_is_not_probed() {
+    let mut w = World::new(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    w.answers = true;
+    w.on(Event::Established);
+    w.run(5.0);
+    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
+    w.paths[0].rule = Rule::Metered;
+    let last = w.paths[0].probes;
+    w.run(20.0);
+    assert_eq!(w.paths[0].probes, last);
+}
+
+#[test]
+fn a_path_that_loses_heavily_and_could_add_little_is_parked_before_the_stream_falls_behind() {
+    let until_parked = |rate: u64| {
+        let heavy = Model {
+            rate,
+            loss: 0.05,
+            ..CLEAN
+        };
+        let mut w = World::started(Config::loss_aware(), &[heavy, CLEAN]);
+        w.coupled = false;
+        w.run(30.0);
+        w.changes.first().map(|change| change.0)
+    };
+    let little = until_parked(100);
+    assert!(little.is_some_and(|at| at < 3 * SECOND), "{little:?}");
+    assert_eq!(until_parked(300), None, "it adds to the stream");
+}
