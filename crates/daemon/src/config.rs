@@ -164,7 +164,7 @@ impl Config {
             for (name, field) in interfaces.entries()? {
                 let rule = Section::open(&field, INTERFACE_KEYS)?
                     .get("rule")
-                    .map_or(Ok(Rule::None), |f| f.choice(RULES))?;
+                    .map_or(Ok(Rule::None), |f| f.choice(mp_scenario::RULES))?;
                 config.rules.push((name.to_owned(), rule));
             }
         }
@@ -228,13 +228,6 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("metrics", METRICS_KEYS),
     ]
 }
-
-const RULES: &[(&str, Rule)] = &[
-    ("none", Rule::None),
-    ("preferred", Rule::Preferred),
-    ("metered", Rule::Metered),
-    ("untrusted", Rule::Untrusted),
-];
 
 fn controller(field: Field<'_>) -> Result<String, Error> {
     let name = field.string()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Place};
+use crate::error::{did_you_mean, Error, Place};
 use crate::tree::{check_keys, join, Node, Table, Value};
 use crate::units::{self, Problem};
 
@@ -252,8 +252,9 @@ impl<'a> Field<'a> {
             _ => return Err(self.wrong_type(&words())),
         };
         let found = choices.iter().find(|(word, _)| word == text);
-        found
-            .map(|(_, value)| *value)
-            .ok_or_else(|| self.error(format!("\"{text}\" is unknown"), words()))
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let hint = did_you_mean(text, choices.iter().map(|(word, _)| *word));
+            self.error(format!("\"{text}\" is unknown{hint}"), words())
+        })
     }
 }

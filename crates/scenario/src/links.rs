@@ -9,14 +9,16 @@ use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::model::{
-    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, TraceKind, TransferDirection,
+    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Rule, TraceKind, TransferDirection,
+    RULES,
 };
 use crate::sources::Traces;
 use crate::trace;
 use crate::units::QueueSize;
 
 pub const PATH_KEYS: &[&str] = &[
-    "link", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+    "link", "rule", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue",
+    "down", "up",
 ];
 pub const LINK_KEYS: &[&str] = &[
     "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
@@ -77,6 +79,7 @@ struct Draft {
 /// A path whose queues are not sized yet.
 pub(crate) struct DraftPath {
     link: Option<String>,
+    rule: Rule,
     down: Draft,
     up: Draft,
 }
@@ -97,6 +100,7 @@ impl DraftPath {
     pub fn finish(self, round_trip: Duration) -> Path {
         Path {
             link: self.link,
+            rule: self.rule,
             down: self.down.finish(round_trip),
             up: self.up.finish(round_trip),
         }
@@ -165,6 +169,9 @@ pub(crate) fn path(
             ));
         }
     }
+    let rule = section
+        .get("rule")
+        .map_or(Ok(Rule::None), |f| f.choice(RULES))?;
     let side = |key: &str, carries_data: bool| -> Result<Draft, Error> {
         let own = section
             .get(key)
@@ -182,6 +189,7 @@ pub(crate) fn path(
     let (down, up) = (side("down", data.down)?, side("up", data.up)?);
     Ok(DraftPath {
         link: link.map(|(name, _)| name.to_owned()),
+        rule,
         down,
         up,
     })

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+pub use mp_policy::path_manager::Rule;
+
 pub use crate::radio::Air;
 
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
@@ -50,11 +52,21 @@ pub struct Buffers {
     pub autotune: bool,
 }
 
+/// What a user says of an interface, as he writes it.
+pub const RULES: &[(&str, Rule)] = &[
+    ("none", Rule::None),
+    ("preferred", Rule::Preferred),
+    ("metered", Rule::Metered),
+    ("untrusted", Rule::Untrusted),
+];
+
 /// A path (one pair of addresses), or a shared bottleneck.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Name of the shared bottleneck in [`Scenario::links`] that this path continues through. `None` for a link.
     pub link: Option<String>,
+    /// What the client says of its interface. `None` for a link.
+    pub rule: Rule,
     /// Server to client.
     pub down: Direction,
     /// Client to server.

@@ -74,6 +74,10 @@ impl Lines {
         if let Some(link) = &path.link {
             self.text("link", link);
         }
+        if path.rule != Rule::None {
+            let named = RULES.iter().find(|(_, rule)| *rule == path.rule);
+            named.iter().for_each(|(name, _)| self.text("rule", name));
+        }
         let (down, up) = (direction(&path.down), direction(&path.up));
         for (key, value) in down
             .iter()

@@ -104,7 +104,9 @@ fn paths() {
         "delay = '2h'",
         "1:9: paths.wifi.delay: is above an hour; expected less",
     );
-    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rate, trace, radio, delay, jitter, reorder, loss, queue, down, up");
+    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rule, rate, trace, radio, delay, jitter, reorder, loss, queue, down, up");
+    check("rule = 'meterd'", "1:8: paths.wifi.rule: \"meterd\" is unknown (did you mean \"metered\"?); expected \"none\" or \"preferred\" or \"metered\" or \"untrusted\"");
+    check("up = { rule = 'metered' }", "1:8: paths.wifi.up.rule: unknown key; expected one of rate, trace, radio, delay, jitter, reorder, loss, queue");
     check("up = { rate = '0Mbit' }", "1:15: paths.wifi.up.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("up = { rate = '5Mb' }", "1:15: paths.wifi.up.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check(

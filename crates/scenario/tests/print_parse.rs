@@ -108,9 +108,14 @@ fn direction() -> impl Strategy<Value = Direction> {
 fn path() -> impl Strategy<Value = Path> {
     (direction(), option::of(direction())).prop_map(|(down, up)| Path {
         link: None,
+        rule: Rule::None,
         up: up.unwrap_or_else(|| down.clone()),
         down,
     })
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    sample::select(RULES).prop_map(|(_, rule)| rule)
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -221,14 +226,15 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         (
             Just(names),
             Just(link),
-            collection::vec((path(), any::<bool>()), count),
+            collection::vec((path(), any::<bool>(), rule()), count),
         )
     });
     let network = network.prop_map(|(names, link, paths)| {
         let links: IndexMap<String, Path> =
             link.into_iter().map(|l| ("trunk".to_owned(), l)).collect();
-        let joins = |(path, through): (Path, bool)| Path {
+        let joins = |(path, through, rule): (Path, bool, Rule)| Path {
             link: (through && !links.is_empty()).then(|| "trunk".into()),
+            rule,
             ..path
         };
         let paths: IndexMap<String, Path> = names

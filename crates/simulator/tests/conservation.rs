@@ -150,7 +150,7 @@ prop_compose! {
         train in prop_oneof![3 => Just(1u32), 1 => 2u32..64], buffer in 8_000u64..2_000_000, autotune in any::<bool>(),
         shared in any::<bool>(), seed in any::<u64>(),
     ) -> (Scenario, Variant, u64) {
-        let paths = ways.into_iter().map(|(down, up)| Path { link: shared.then(|| "l".to_owned()), down, up }).collect();
+        let paths = ways.into_iter().map(|(down, up)| Path { link: shared.then(|| "l".to_owned()), rule: Default::default(), down, up }).collect();
         let mut s = scenario(paths, Duration::from_secs(20_000));
         if shared {
             s.links.insert("l".into(), path(mbit(20), ms(1), 100, 0.0));

@@ -4,7 +4,7 @@ mod common;
 use common::*;
 
 use mp_record::{Run, Sample};
-use mp_scenario::{Change, Event, Loss, Scenario, Variant};
+use mp_scenario::{Change, Event, Loss, Rule, Scenario, Variant};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
     Event {
@@ -217,4 +217,49 @@ fn a_path_parked_for_its_loss_is_used_soon_after_it_ends_and_not_before() {
         [(2.0, 5.0), (12.0, 30.0), (33.0, 40.0)].map(|(from, to)| rate(&run, "a", from, to));
     assert!(before > 8.0 && after > 5.0, "{before} and {after}");
     assert!(during < 0.1, "{during} while it loses");
+}
+
+#[test]
+fn a_metered_path_carries_data_only_while_no_other_does() {
+    let by = |manager: &str, metered: usize| {
+        let mut s = two(0);
+        s.duration = ms(30_000);
+        s.paths[metered].rule = Rule::Metered;
+        let fails = s.paths.get_index(1 - metered).unwrap().0.clone();
+        s.events = vec![
+            event(10_000, &fails, Change::Down),
+            event(16_000, &fails, Change::Up),
+        ];
+        let v = Variant {
+            path_manager: manager.into(),
+            ..variant("reno")
+        };
+        let run = simulate(&s, &v, 1);
+        let path = s.paths.get_index(metered).unwrap().0;
+        // It is a retransmission that finds the other one back.
+        [(3.0, 10.0), (13.0, 16.0), (25.0, 29.0)].map(|(from, to)| rate(&run, path, from, to))
+    };
+    for manager in ["loss-aware", "signal-aware"] {
+        for metered in [0, 1] {
+            let [before, alone, after] = by(manager, metered);
+            assert_eq!((before, after), (0.0, 0.0), "{manager}, {metered}");
+            assert!(alone > 8.0, "{manager}, {metered}: {alone}");
+        }
+    }
+    assert!(by("fullmesh", 1)[0] > 8.0, "it knows no rules");
+}
+
+#[test]
+fn no_subflow_is_opened_on_an_untrusted_path() {
+    for manager in ["loss-aware", "signal-aware"] {
+        let mut s = two(0);
+        s.duration = ms(30_000);
+        s.paths[1].rule = Rule::Untrusted;
+        s.events = vec![event(5_000, "a", Change::Down)];
+        let mut v = variant("reno");
+        v.path_manager = manager.into();
+        let run = simulate(&s, &v, 1);
+        assert!(on(&run, "a") > 1_000_000);
+        assert!(run.samples.iter().all(|s| s.path != "b"), "{manager}");
+    }
 }

@@ -12,7 +12,7 @@ use mp_daemon::probe::Prober;
 use mp_daemon::radio::Radio;
 use mp_kernel::diag::Diag;
 use mp_policy::awareness;
-use mp_scenario::{Change, Scenario};
+use mp_scenario::{Change, Rule, Scenario};
 use rattan_env::netns::NetNs;
 use tokio::sync::watch;
 
@@ -30,6 +30,8 @@ pub struct Aware {
     /// Of the group's connections under the variant: whether their windows are coupled is known from it.
     pub controller: String,
     pub signals: Signals,
+    /// By interface.
+    pub rules: Vec<(String, Rule)>,
     pub recorder: Arc<Recorder>,
 }
 
@@ -80,6 +82,7 @@ impl Aware {
         let config = Config {
             controller: Some(self.controller.clone()),
             ignore: Vec::new(),
+            rules: std::mem::take(&mut self.rules),
             judge,
             awareness,
             ..Config::default()

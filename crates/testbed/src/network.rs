@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
-use mp_scenario::Scenario;
+use mp_scenario::{Rule, Scenario};
 use rattan_env::netns::NetNs;
 use rattan_env::veth::{VethCell, VethPair, VethPairBuilder};
 use rtnetlink::packet_route::route::RouteScope;
@@ -137,7 +137,7 @@ impl Network {
             inside(&clients[g], || {
                 settings(scenario, group.management == PathManagement::Userspace)?;
                 block_on(configure_client(&ends, mtu))?;
-                endpoints(g, group)
+                endpoints(scenario, g, group)
             })?;
         }
         Ok((
@@ -306,7 +306,7 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
     Ok(())
 }
 
-fn endpoints(g: usize, group: &Group) -> Result<(), Error> {
+fn endpoints(scenario: &Scenario, g: usize, group: &Group) -> Result<(), Error> {
     let flags = match group.management {
         PathManagement::Fullmesh | PathManagement::Bandit(_) => Flags {
             fullmesh: true,
@@ -322,7 +322,16 @@ fn endpoints(g: usize, group: &Group) -> Result<(), Error> {
         add_addr_accepted: 0,
     })?;
     for (i, &path) in group.paths.iter().enumerate() {
-        let backup = group.management == PathManagement::Backup && i > 0;
+        // What the user says of it holds from the first packet on.
+        let rule = match group.management {
+            PathManagement::Aware(_) => scenario.paths[path].rule,
+            _ => Rule::None,
+        };
+        if rule == Rule::Untrusted {
+            continue;
+        }
+        let spare = group.management == PathManagement::Backup && i > 0;
+        let backup = spare || rule == Rule::Metered;
         manager.add_endpoint(&Endpoint::new(
             address(g, path).into(),
             Flags { backup, ..flags },

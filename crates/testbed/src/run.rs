@@ -129,6 +129,12 @@ pub fn run_with(
                 policy,
                 controller: flows.map_or_else(String::new, |f| f.controller.clone()),
                 signals: Signals::of(scenario, |path| interface(scenario, path)),
+                rules: scenario
+                    .paths
+                    .values()
+                    .enumerate()
+                    .map(|(path, said)| (interface(scenario, path), said.rule))
+                    .collect(),
                 recorder: recorder.clone(),
             };
             threads

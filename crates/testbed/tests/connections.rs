@@ -3,7 +3,7 @@
 mod common;
 
 use common::{bytes_on, goodput, only, run, run_over, turn};
-use mp_record::Transfer;
+use mp_record::{Sample, Transfer};
 use mp_testbed::{Error, Hardships};
 
 const TWO_PATHS: &str = r#"
@@ -168,6 +168,31 @@ fn a_weak_signal_spares_its_path_until_it_is_back() {
     assert!(!spared(0.3, 0.9).0);
     assert_eq!(spared(1.5, 2.9), (true, false));
     assert!(!spared(3.5, 4.9).0);
+}
+
+#[test]
+fn a_metered_path_carries_data_only_while_no_other_does() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "6s"
+        sample_interval = "50ms"
+        paths.a = { rate = "20Mbit", delay = "5ms" }
+        paths.b = { rate = "20Mbit", delay = "10ms", rule = "metered" }
+        paths.c = { rate = "20Mbit", delay = "10ms", rule = "untrusted" }
+        connections = [{}]
+        events = [{ at = "3s", path = "a", down = true }]
+        variants = [{ path_manager = "loss-aware" }]
+    "#;
+    let run = run(text);
+    let on = |path: &str, t: f64| {
+        let of = |s: &&Sample| s.path == path && s.time_s <= t;
+        let counts = run.samples.iter().filter(of).map(|s| s.delivered_bytes);
+        counts.max().unwrap_or(0)
+    };
+    let at = [1.0, 2.9, 6.0].map(|t| on("b", t));
+    assert!(at[1] - at[0] < 20_000, "{at:?}");
+    assert!(at[2] - at[1] > 1_000_000, "{at:?}");
+    assert_eq!(on("c", 6.0), 0, "untrusted");
 }
 
 #[test]

@@ -117,8 +117,9 @@ impl World<'_> {
         self.connections.push(connection);
         let paths = &self.plans[plan].paths;
         for (own, path) in paths.iter().enumerate() {
-            self.connections[index as usize].paths[own].signal_dbm =
-                self.signals.get(path).copied();
+            let known = &mut self.connections[index as usize].paths[own];
+            known.rule = self.scenario.paths[*path].rule;
+            known.signal_dbm = self.signals.get(path).copied();
         }
         self.live[plan] += 1;
         if let Some((low, high)) = self.scenario.connections[plan].lasting {

@@ -38,6 +38,7 @@ pub fn direction(rate: u64, delay: Duration, queue: u64) -> Direction {
 pub fn path(rate: u64, delay: Duration, queue: u64, loss: f64) -> Path {
     let mut path = Path {
         link: None,
+        rule: Rule::None,
         down: direction(rate, delay, queue),
         up: direction(rate, delay, queue),
     };
