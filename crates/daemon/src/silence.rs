@@ -98,7 +98,6 @@ mod tests {
             remote: ([10, 9, 9, 9], 80).into(),
             backup: false,
             tcp: Default::default(),
-            stream: None,
         }
     }
 
