@@ -216,9 +216,9 @@ def show_handover(results: Results) -> Section:
             _table(results, HANDOVER, tuple(MANAGERS)),
         ],
         [
-            "Each time that the fading path is tried and still found lossy, loss awareness doubles the time until "
-            "it tries again; so it comes back late when the Wi-Fi is well. A signal needs no trial. The daemon "
-            "can go by both.",
+            "Loss awareness sends probes over the fading path while it is spared, and uses it again once enough of "
+            "them were answered; each return doubles the rest before the next one. A signal needs no probe. The "
+            "daemon can go by both.",
         ],
     )
 
