@@ -55,6 +55,8 @@ struct Connection {
     applied: Vec<Wanted>,
     /// Of each address used here: the kernel wants one for all time.
     ids: HashMap<IpAddr, u8>,
+    /// Cookies of the subflows that were there when it was last brought in line.
+    known: HashSet<u64>,
 }
 
 /// What the host's pilot has heard of the radios.
@@ -215,6 +217,7 @@ impl Connection {
             remote: subflows[0].remote,
             applied,
             ids: HashMap::new(),
+            known: subflows.iter().map(|s| s.cookie).collect(),
         }
     }
 
@@ -227,13 +230,24 @@ impl Connection {
         changes: &mut Vec<Change>,
     ) {
         let (wanted, again) = (self.pilot.wanted(), self.pilot.again());
-        if again.is_empty() && wanted == self.applied {
+        let cookies = subflows.iter().map(|s| s.cookie).collect();
+        let known = std::mem::replace(&mut self.known, cookies);
+        let new = |s: &Subflow| !known.contains(&s.cookie);
+        if again.is_empty() && wanted == self.applied && !subflows.iter().any(new) {
             return;
         }
-        let at = |address: IpAddr| subflows.iter().filter(move |s| s.local.ip() == address);
+        let (doubles, subflows): (Vec<&Subflow>, Vec<&Subflow>) =
+            subflows.iter().partition(|s| is_double(s, subflows));
+        for s in doubles {
+            let _ = manager.destroy_subflow(token, s.local, s.remote);
+        }
+        let at = |address: IpAddr| {
+            let here = move |s: &&&Subflow| s.local.ip() == address;
+            subflows.iter().filter(here)
+        };
         let mut gone: Vec<IpAddr> = Vec::new();
         let mut close = |address: IpAddr| {
-            let elsewhere = |s: &Subflow| s.local.ip() != address && !gone.contains(&s.local.ip());
+            let elsewhere = |s: &&Subflow| s.local.ip() != address && !gone.contains(&s.local.ip());
             // The last one stays, dead or alive: with it the connection would go.
             if !subflows.iter().any(elsewhere) {
                 return false;
@@ -268,8 +282,11 @@ impl Connection {
                 continue;
             }
             let mut done = *w;
-            if let Some(before) = before.filter(|b| there && b.backup != w.backup) {
-                let set = |s: &Subflow| {
+            // One whose handshake took long has what was asked for when it began.
+            let late = |s: &&Subflow| new(s) && s.backup != w.backup;
+            let differs = |b: &&Wanted| b.backup != w.backup || at(w.address).any(late);
+            if let Some(before) = before.filter(|b| there && differs(b)) {
+                let set = |s: &&Subflow| {
                     manager
                         .set_subflow_backup(token, s.local, s.remote, w.backup)
                         .is_ok()
@@ -326,6 +343,15 @@ impl Connection {
         }
         !asked.is_err_and(|e| e.errno() == Some(nix::libc::ENOTCONN))
     }
+}
+
+/// Whether the connection has another subflow between the same addresses, which has carried more. A handshake that goes
+/// unanswered is out of sight and its path is tried again: once the path is back, all of them may come through.
+fn is_double(subflow: &Subflow, all: &[Subflow]) -> bool {
+    let ends = |s: &Subflow| (s.local.ip(), s.remote);
+    let carried = |s: &Subflow| (s.tcp.bytes_received + s.tcp.bytes_acked, s.cookie);
+    let mut others = all.iter().filter(|s| ends(s) == ends(subflow));
+    others.any(|s| carried(s) > carried(subflow))
 }
 
 fn interfaces(host: &Pilot) -> Vec<crate::links::Interface> {
