@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mp_policy::super_arm::federation::merge;
 use mp_policy::super_arm::Arm;
 
 use crate::config::Federation;
@@ -28,14 +27,6 @@ pub struct Shared {
     told_at: Option<Instant>,
     /// The last write failed: said once.
     failed: bool,
-}
-
-fn add(to: &mut Links, link: &str, (count, mean): (f64, f64)) {
-    let of = |(count, mean)| [Arm { count, mean }];
-    let had = to.entry(link.to_owned()).or_default();
-    let both = [of(*had), of((count, mean))];
-    let sum = merge(both.iter().map(<[Arm; 1]>::as_slice))[0];
-    *had = (sum.count, sum.mean);
 }
 
 /// Nothing where there is no file yet.
@@ -76,7 +67,13 @@ impl Shared {
     fn own(&self, seen: &Seen) -> Links {
         let mut own = self.before.clone();
         for (interface, arm) in seen.iter().filter(|(_, arm)| arm.count > 0.0) {
-            add(&mut own, self.link(interface), (arm.count, arm.mean));
+            let (count, mean) = own.entry(self.link(interface).to_owned()).or_default();
+            let mut sum = Arm {
+                count: *count,
+                mean: *mean,
+            };
+            sum.join(*arm);
+            (*count, *mean) = (sum.count, sum.mean);
         }
         own
     }

@@ -11,7 +11,6 @@ use mp_policy::path_manager::{
     Action, Event, Federated, Manage, Path, Probes, Rule, State, Subflow as Slot, View,
 };
 
-use mp_policy::super_arm::federation::merge;
 use mp_policy::super_arm::Arm;
 
 use crate::config::{Config, Judge};
@@ -106,11 +105,7 @@ pub type Seen = HashMap<String, Arm>;
 pub fn together(all: &[Seen]) -> Seen {
     let mut sum = Seen::new();
     for (interface, arm) in all.iter().flatten() {
-        let both = [sum.get(interface).copied().unwrap_or_default(), *arm];
-        sum.insert(
-            interface.clone(),
-            merge(both.iter().map(std::slice::from_ref))[0],
-        );
+        sum.entry(interface.clone()).or_default().join(*arm);
     }
     sum
 }

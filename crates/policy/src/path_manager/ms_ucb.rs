@@ -92,9 +92,7 @@ impl Chooser {
             rewards.push((path, reward(delay, REFERENCE_US)));
         }
         for &(path, reward) in &rewards {
-            let arm = &mut self.own[path];
-            arm.count += 1.0;
-            arm.mean += (reward - arm.mean) / arm.count;
+            self.own[path].add(reward);
         }
         if !rewards.is_empty() {
             self.bandit.update(&rewards);

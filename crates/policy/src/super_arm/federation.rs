@@ -8,14 +8,19 @@ pub fn merge<'a>(users: impl IntoIterator<Item = &'a [Arm]>) -> Vec<Arm> {
     for arms in users {
         sum.resize(sum.len().max(arms.len()), Arm::default());
         for (total, arm) in sum.iter_mut().zip(arms) {
-            if !sound(arm) {
-                continue;
-            }
-            total.count += arm.count;
-            total.mean += (arm.mean - total.mean) * arm.count / total.count;
+            total.join(*arm);
         }
     }
     sum
+}
+
+impl Arm {
+    /// As if one had seen what both did. A report that no link can have given is passed over.
+    pub fn join(&mut self, other: Arm) {
+        if sound(&other) {
+            self.weigh_in(other.mean, other.count);
+        }
+    }
 }
 
 /// The same against users that lie: a count weighs no more than twice the median count of the link, and of the means, ordered, the
@@ -38,9 +43,7 @@ pub fn merge_trimmed(users: &[&[Arm]], trim: f64) -> Vec<Arm> {
         let kept = &arms[out..arms.len() - out];
         let mut total = Arm::default();
         for arm in kept {
-            let weight = arm.count.min(2.0 * median);
-            total.count += weight;
-            total.mean += (arm.mean - total.mean) * weight / total.count;
+            total.weigh_in(arm.mean, arm.count.min(2.0 * median));
         }
         total
     };

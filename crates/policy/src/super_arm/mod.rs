@@ -35,9 +35,13 @@ pub struct Arm {
 }
 
 impl Arm {
-    fn add(&mut self, reward: f64) {
-        self.count += 1.0;
-        self.mean += (reward - self.mean) / self.count;
+    pub(crate) fn add(&mut self, reward: f64) {
+        self.weigh_in(reward, 1.0);
+    }
+
+    fn weigh_in(&mut self, mean: f64, weight: f64) {
+        self.count += weight;
+        self.mean += (mean - self.mean) * weight / self.count;
     }
 
     fn remove(&mut self, reward: f64) {
