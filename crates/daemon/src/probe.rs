@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use mp_policy::path_manager::Probes;
+use mp_policy::path_manager::{Probes, Probing};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::pilot::Pilot;
@@ -27,10 +27,7 @@ struct Line {
     from: IpAddr,
     to: IpAddr,
     socket: Option<Echo>,
-    /// Sent so far, and the first whose fate is open.
-    sent: u64,
-    due: u64,
-    told: Probes,
+    probing: Probing,
 }
 
 impl Prober {
@@ -43,39 +40,34 @@ impl Prober {
             let line = self
                 .lines
                 .entry(path)
-                .or_insert_with(|| Line::new(from, to));
+                .or_insert_with(|| Line::new(from, to, Probes::default()));
             if (line.from, line.to) != (from, to) {
-                let told = line.told;
-                *line = Line::new(from, to);
-                line.told = told;
+                *line = Line::new(from, to, line.probing.told);
             }
             line.send(count);
         }
         for (&path, line) in &mut self.lines {
             line.hear();
-            pilot.paths[path].probes = line.told;
+            pilot.paths[path].probes = line.probing.told;
         }
     }
 }
 
 impl Line {
-    fn new(from: IpAddr, to: IpAddr) -> Line {
+    fn new(from: IpAddr, to: IpAddr, told: Probes) -> Line {
         Line {
             from,
             to,
             socket: Echo::open(from).ok(),
-            sent: 0,
-            due: 0,
-            told: Probes::default(),
+            probing: Probing::after(told),
         }
     }
 
     fn send(&mut self, count: u32) {
         let Some(socket) = &self.socket else { return };
-        for _ in 0..count {
+        for number in self.probing.send(count) {
             // One that could not be sent shows in the sequence, as one that was lost.
-            let _ = socket.send(self.to, self.sent as u16);
-            self.sent += 1;
+            let _ = socket.send(self.to, number as u16);
         }
     }
 
@@ -84,17 +76,11 @@ impl Line {
             return;
         };
         while let Some(number) = socket.answer() {
-            self.told.answered += 1;
             // Of 65,536 the one sent last.
-            let back = u64::from((self.sent as u16).wrapping_sub(1).wrapping_sub(number));
-            let Some(at) = (self.sent - 1).checked_sub(back) else {
-                continue;
-            };
-            if at >= self.due {
-                self.told.lost += at - self.due;
-                self.due = at + 1;
-            } else {
-                self.told.lost = self.told.lost.saturating_sub(1);
+            let last = self.probing.sent().wrapping_sub(1);
+            let back = u64::from((last as u16).wrapping_sub(number));
+            if let Some(at) = last.checked_sub(back) {
+                self.probing.answer(at);
             }
         }
     }
@@ -183,7 +169,7 @@ mod tests {
     fn the_loopback_answers_every_request() {
         for ip in ["127.0.0.1", "::1"] {
             let ip: IpAddr = ip.parse().expect("an address");
-            let mut line = Line::new(ip, ip);
+            let mut line = Line::new(ip, ip, Probes::default());
             if line.socket.is_none() && ip.is_ipv6() {
                 continue; // a host without IPv6
             }
@@ -195,14 +181,15 @@ mod tests {
                 line.send(5);
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 line.hear();
-                assert_eq!(line.told.answered, 5 * round, "{ip}");
+                assert_eq!(line.probing.told.answered, 5 * round, "{ip}");
             }
             // Numbers that were never sent on the wire are those of lost ones.
-            line.sent += 3;
+            line.probing.send(3);
             line.send(1);
             std::thread::sleep(std::time::Duration::from_millis(50));
             line.hear();
-            assert_eq!((line.told.answered, line.told.lost), (16, 3), "{ip}");
+            let told = line.probing.told;
+            assert_eq!((told.answered, told.lost), (16, 3), "{ip}");
         }
     }
 
@@ -210,10 +197,11 @@ mod tests {
     fn nobody_answers_from_an_address_that_no_host_has() {
         // TEST-NET-1, RFC 5737.
         let (from, to) = ("127.0.0.1", "192.0.2.1");
-        let mut line = Line::new(from.parse().expect("one"), to.parse().expect("one"));
+        let [from, to] = [from, to].map(|ip| ip.parse().expect("an address"));
+        let mut line = Line::new(from, to, Probes::default());
         line.send(5);
         std::thread::sleep(std::time::Duration::from_millis(50));
         line.hear();
-        assert_eq!(line.told, Probes::default());
+        assert_eq!(line.probing.told, Probes::default());
     }
 }

@@ -9,6 +9,7 @@ mod backup;
 mod fullmesh;
 mod ms_ucb;
 mod ndiffports;
+mod probes;
 mod single;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use backup::Backup;
 pub use fullmesh::Fullmesh;
 pub use ms_ucb::{Alone, Federated};
 pub use ndiffports::Ndiffports;
+pub use probes::{Probes, Probing};
 pub use single::Single;
 
 use crate::bandit::Policy;
@@ -39,13 +41,6 @@ pub struct Path {
     /// Received signal strength, dBm; `None` where the interface has none.
     pub signal_dbm: Option<i32>,
     pub probes: Probes,
-}
-
-/// What came of what [`Action::Probe`] asked for, so far. One is lost where one that was sent later is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Probes {
-    pub answered: u64,
-    pub lost: u64,
 }
 
 /// What the user says of an interface.

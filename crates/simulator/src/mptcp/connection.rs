@@ -34,13 +34,6 @@ pub struct Plan {
 /// A stream without an end: more segments than a run can send.
 const ENDLESS: u64 = 1 << 50;
 
-/// Probes of a path: how many were sent, and which answer is due next.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Probing {
-    pub sent: u64,
-    pub due: u64,
-}
-
 #[derive(Debug)]
 pub struct Connection {
     pub plan: usize,
@@ -59,7 +52,8 @@ pub struct Connection {
     /// The path manager was told that the connection is up.
     pub managed: bool,
     pub paths: Vec<path_manager::Path>,
-    pub probes: Vec<Probing>,
+    /// Of each path.
+    pub probing: Vec<path_manager::Probing>,
     /// Subflow of each slot, and what the scheduler sees of it.
     pub slots: Vec<u32>,
     pub views: [SubflowView; MAX_SUBFLOWS],
@@ -136,7 +130,7 @@ impl Connection {
                     ..Default::default()
                 })
                 .collect(),
-            probes: vec![Probing::default(); plan.paths.len()],
+            probing: vec![Default::default(); plan.paths.len()],
             slots: Vec::new(),
             views: [SubflowView::default(); MAX_SUBFLOWS],
             subflows: Vec::new(),

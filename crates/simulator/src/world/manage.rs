@@ -98,28 +98,17 @@ impl World<'_> {
         let Some(&index) = connection.slots.iter().find(on) else {
             return;
         };
-        let from = connection.probes[path].sent;
-        connection.probes[path].sent += u64::from(count);
-        for seq in from..from + u64::from(count) {
+        for seq in connection.probing[path].send(count) {
             self.send_control(index, true, Kind::Probe, 0, PROBE, seq);
         }
     }
 
-    /// A probe is answered; those before it that were not are lost.
     pub(super) fn on_echo(&mut self, index: u32, seq: u64) {
         let s = &self.subflows[index as usize];
         let connection = &mut self.connections[s.connection as usize];
-        let (probing, told) = (
-            &mut connection.probes[s.path],
-            &mut connection.paths[s.path].probes,
-        );
-        told.answered += 1;
-        if seq >= probing.due {
-            told.lost += seq - probing.due;
-            probing.due = seq + 1;
-        } else {
-            told.lost = told.lost.saturating_sub(1);
-        }
+        let probing = &mut connection.probing[s.path];
+        probing.answer(seq);
+        connection.paths[s.path].probes = probing.told;
     }
 
     /// A new connection hears in its handshake what those of the same path manager have seen of its links.

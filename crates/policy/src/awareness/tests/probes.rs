@@ -60,9 +60,7 @@ fn probes_are_few_and_only_sent_where_somebody_waits() {
 
 #[test]
 fn a_metered_path_is_not_probed() {
-    let mut w = World::new(Config::loss_aware(), &[lossy(0.05), CLEAN]);
-    w.answers = true;
-    w.on(Event::Established);
+    let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.run(5.0);
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
     w.paths[0].rule = Rule::Metered;
