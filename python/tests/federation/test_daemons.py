@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from spaces import Spaces, check, ip
 
 from multipilot import console
 from multipilot.federation import files
@@ -53,27 +53,18 @@ def index(arm: tuple[float, float]) -> float:
     return mean + math.sqrt(3 * math.log(101) / count)
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Hosts:
+class Hosts(Spaces):
     """A hub with servers, and devices with a link of each kind to it. What runs there ends with the test."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.spaces: list[str] = []
+        super().__init__(folder)
         self.running: list[subprocess.Popen[bytes]] = []
         self.hub = self._space("hub")
         ip("-n", self.hub, "addr", "add", f"{ADDRESS}/32", "dev", "lo")
         ip("-n", self.hub, "mptcp", "limits", "set", "subflow", "8")
 
     def _space(self, name: str) -> str:
-        space = f"mpfd{os.getpid()}{name}"
-        ip("netns", "add", space)
-        self.spaces.append(space)
-        ip("-n", space, "link", "set", "lo", "up")
-        return space
+        return self.add(f"mpfd{os.getpid()}{name}")
 
     def run(self, space: str, *call: str) -> None:
         words = ["nsenter", f"--net=/run/netns/{space}", *call]
@@ -84,21 +75,13 @@ class Hosts:
         self.run(space, sys.executable, "-m", "multipilot.federation.cli", *call)
 
     def device(self, name: str, *interfaces: str) -> Device:
-        return Device(self, self._space(name), len(self.spaces), dict(zip(interfaces, LINKS, strict=True)))
-
-    def wait(self, what: str, there: Callable[[], bool], seconds: float = 90) -> None:
-        end = time.monotonic() + seconds
-        while not there():
-            logs = {f.name: f.read_text()[-800:] for f in self.folder.glob("*.log")}
-            assert time.monotonic() < end, f"{what} did not come: {logs}"
-            time.sleep(0.1)
+        return Device(self, self._space(name), len(self.names), dict(zip(interfaces, LINKS, strict=True)))
 
     def end(self) -> None:
         for process in self.running:
             process.kill()
             process.wait()
-        for space in self.spaces:
-            subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
+        super().end()
 
 
 class Device:
@@ -151,11 +134,7 @@ class Device:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    cannot = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-    if importlib.util.find_spec("flwr") is None:
-        cannot("federation across hosts needs Flower (multipilot[federation])")
-    if os.geteuid() != 0:
-        cannot("network namespaces need root")
+    check()
     found = Hosts(tmp_path)
     try:
         yield found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from spaces import Spaces, check, ip
 
 from multipilot.federation import files
 
@@ -20,29 +20,22 @@ BRIDGE, PORT = "mpfed-br", 8471
 HUB = "10.213.0.1"
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Hosts:
+class Hosts(Spaces):
     """Namespaces on one bridge; what runs in them ends with the test."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.names: list[str] = []
+        super().__init__(folder)
         self.running: dict[str, list[subprocess.Popen[str]]] = {}
         ip("link", "add", BRIDGE, "type", "bridge")
         ip("link", "set", BRIDGE, "up")
 
-    def add(self, name: str) -> None:
-        space, number = f"mpfed-{name}", len(self.names) + 1
-        ip("netns", "add", space)
-        self.names.append(space)
+    def host(self, name: str) -> None:
+        space = self.add(f"mpfed-{name}")
+        number = len(self.names)
         ip("link", "add", f"mpfed{number}", "type", "veth", "peer", "name", "eth0", "netns", space)
         ip("link", "set", f"mpfed{number}", "master", BRIDGE, "up")
         ip("-n", space, "addr", "add", f"10.213.0.{number}/24", "dev", "eth0")
         ip("-n", space, "link", "set", "eth0", "up")
-        ip("-n", space, "link", "set", "lo", "up")
 
     def run(self, name: str, *call: str) -> subprocess.Popen[str]:
         log = (self.folder / f"{name}.log").open("a")
@@ -59,12 +52,11 @@ class Hosts:
     def end(self) -> None:
         for name in list(self.running):
             self.kill(name)
-        for space in self.names:
-            subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
+        super().end()
         subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
 
     def device(self, name: str, seed: int, *how: str) -> None:
-        self.add(name)
+        self.host(name)
         own, known = self.folder / f"{name}.own", self.folder / f"{name}.known"
         self.run(name, str(HERE / "device.py"), str(own), str(known), str(seed), *how)
         self.run(
@@ -72,21 +64,10 @@ class Hosts:
             "--device", name, "--own", str(own), "--known", str(known),
         )  # fmt: skip
 
-    def wait(self, what: str, there: Callable[[], bool], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not there():
-            logs = {f.name: f.read_text()[-800:] for f in self.folder.glob("*.log")}
-            assert time.monotonic() < end, f"{what} did not come: {logs}"
-            time.sleep(0.1)
-
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    cannot = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-    if importlib.util.find_spec("flwr") is None:
-        cannot("federation across hosts needs Flower (multipilot[federation])")
-    if os.geteuid() != 0:
-        cannot("network namespaces need root")
+    check()
     found = Hosts(tmp_path)
     try:
         yield found
@@ -97,7 +78,7 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
 @pytest.mark.extras
 def test_hosts_share_what_they_see_whatever_becomes_of_one(hosts: Hosts) -> None:
     out = hosts.folder / "out.json"
-    hosts.add("hub")
+    hosts.host("hub")
     server = hosts.run(
         "hub", "-m", "multipilot.federation.cli", "serve", f"0.0.0.0:{PORT}",
         "--interval", "1s", "--trim", "0.25", "--out", str(out),
@@ -122,7 +103,7 @@ def test_hosts_share_what_they_see_whatever_becomes_of_one(hosts: Hosts) -> None
     assert " 5 devices" in (hosts.folder / "hub.log").read_text().splitlines()[-1]
     # One that comes late hears everything in its first round, and its first connection begins with the best links.
     late, own = hosts.folder / "late.known", hosts.folder / "late.own"
-    hosts.add("late")
+    hosts.host("late")
     hosts.run(
         "late", "-m", "multipilot.federation.cli", "join", f"{HUB}:{PORT}",
         "--device", "late", "--own", str(own), "--known", str(late),
