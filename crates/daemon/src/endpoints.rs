@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alone;
 use crate::pilot::{Again, Wanted};
+use crate::removed::Removed;
 use crate::Error;
 
 pub const FOLDER: &str = "/run/multipilot";
@@ -31,6 +32,9 @@ struct Before {
     added: Vec<IpAddr>,
     /// Endpoints of others, each with its backup flag.
     adopted: Vec<(IpAddr, bool)>,
+    /// Those of them that are deleted, to be added again.
+    #[serde(default)]
+    owed: Vec<Endpoint>,
     /// Default congestion controller, where we have set another one.
     controller: Option<String>,
     /// Kernel name of that other one.
@@ -44,6 +48,7 @@ pub struct Endpoints {
     controller: Option<Controller>,
     /// What was asked for last.
     applied: Vec<Wanted>,
+    removed: Removed,
     /// No daemon was at work here before.
     first: bool,
     lock: Flock<File>,
@@ -74,17 +79,36 @@ impl Endpoints {
                 }
             }
         };
-        let endpoints = Endpoints {
+        let mut endpoints = Endpoints {
             manager,
             before,
             file,
             controller: None,
             applied: Vec::new(),
+            removed: Removed::default(),
             first,
             lock,
         };
+        endpoints.pay()?;
         endpoints.save()?;
         Ok(endpoints)
+    }
+
+    /// What others are owed: theirs that rest, and `more`.
+    fn owe<'a>(&'a mut self, more: impl Iterator<Item = &'a Endpoint>) {
+        let of_others = |e: &&Endpoint| !self.before.added.contains(&e.address);
+        let deleted = self.removed.again().chain(more);
+        let owed = deleted.filter(of_others).cloned().collect();
+        self.before.owed = owed;
+    }
+
+    fn pay(&mut self) -> Result<(), Error> {
+        for endpoint in std::mem::take(&mut self.before.owed) {
+            if !self.list()?.iter().any(|e| e.address == endpoint.address) {
+                self.manager.add_endpoint(&endpoint)?;
+            }
+        }
+        Ok(())
     }
 
     /// Those that are there now.
@@ -102,7 +126,8 @@ impl Endpoints {
     }
 
     /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
-    /// if a subflow is there, which has died but does not know it yet. Returns what it did.
+    /// if a subflow is there, which has died but does not know it yet. What was deleted is added no sooner than the peer
+    /// knows ([`Removed`]): [`Endpoints::differ`] says when to call again. Returns what it did.
     /// Endpoints of others are changed in nothing but their backup flag, and never deleted for good.
     /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
     pub fn apply(
@@ -126,23 +151,30 @@ impl Endpoints {
             let unwanted = ours && !wanted.iter().any(|w| w.address == endpoint.address);
             if unwanted && !indispensable(endpoint.address, &gone, subflows) {
                 self.manager.delete_endpoint(endpoint)?;
+                self.removed.note(endpoint.clone(), false, subflows);
                 gone.push(endpoint.address);
                 self.before.added.retain(|a| *a != endpoint.address);
                 done.push(format!("{} no longer used", endpoint.address));
             }
         }
+        let rested: Vec<Endpoint> = self.removed.rested();
+        let away: Vec<&Endpoint> = self.removed.again().chain(&rested).collect();
         for w in wanted {
             let known = self.before.adopted.iter().any(|(a, _)| *a == w.address);
             match at(w.address) {
                 Some(e) if !known && !self.before.added.contains(&w.address) => {
                     self.before.adopted.push((w.address, e.flags.backup));
                 }
-                None if !self.before.added.contains(&w.address) => {
+                None if !self.before.added.contains(&w.address)
+                    && !away.iter().any(|e| e.address == w.address) =>
+                {
                     self.before.added.push(w.address);
                 }
                 _ => {}
             }
         }
+        let to_go = there.iter().filter(|e| again.contains(&e.address));
+        self.owe(to_go.chain(&rested));
         // First the way back, then the changes.
         self.save()?;
         for w in wanted {
@@ -158,18 +190,27 @@ impl Endpoints {
             };
             match at(w.address) {
                 Some(old) if again.contains(&w.address) => {
-                    let mut anew = old.clone();
-                    anew.flags.backup = w.backup;
                     self.manager.delete_endpoint(old)?;
-                    self.manager.add_endpoint(&anew)?;
-                    done.push(format!("{} opened again", w.address));
+                    self.removed.note(old.clone(), true, subflows);
                 }
                 Some(_) => {}
+                None if self.removed.rests(w.address) => {}
                 None => {
-                    self.manager.add_endpoint(&fresh)?;
-                    done.push(format!("{} used", w.address));
+                    let back = rested.iter().find(|e| e.address == w.address);
+                    let mut endpoint = back.cloned().unwrap_or(fresh);
+                    endpoint.flags.backup = w.backup;
+                    self.manager.add_endpoint(&endpoint)?;
+                    let how = back.map_or("used", |_| "opened again");
+                    done.push(format!("{} {how}", w.address));
                 }
             }
+        }
+        if !rested.is_empty() && !self.before.owed.is_empty() {
+            // Others get theirs back, wanted or not.
+            self.before.owed.retain(|e| rested.contains(e));
+            self.pay()?;
+            self.owe([].iter());
+            self.save()?;
         }
         // First the promotions: never a moment without a normal endpoint.
         for backup in [false, true] {
@@ -190,9 +231,9 @@ impl Endpoints {
         Ok(done)
     }
 
-    /// From what was asked for last.
+    /// From what was asked for last, or from what was put off then.
     pub fn differ(&self, wanted: &[Wanted]) -> bool {
-        self.applied != wanted
+        self.applied != wanted || self.removed.is_due()
     }
 
     /// The congestion controller of new sockets, with settings of its own; `None` goes back to the one from before.
@@ -255,6 +296,7 @@ impl Endpoints {
     /// connection has no other subflow that works; the next daemon knows them for its own.
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
         self.choose(None, &[])?;
+        self.pay()?;
         let stay = lifelines(&self.before.added, subflows);
         for endpoint in self.list()? {
             let address = endpoint.address;
@@ -386,6 +428,71 @@ mod tests {
             silent(8, 2, 10, false),
         ];
         assert_eq!(stay(&two), [address(1)], "as few as possible");
+    }
+
+    #[test]
+    fn one_that_is_made_anew_rests_until_the_peer_knows() {
+        if !nix::unistd::geteuid().is_root() {
+            mp_testing::skip("network namespaces need root");
+            return;
+        }
+        let elsewhere = std::thread::spawn(|| {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let wanted = [1, 2].map(|host| Wanted {
+                address: address(host),
+                interface: 1,
+                backup: false,
+            });
+            let mut endpoints = Endpoints::open().unwrap();
+            // Somebody else's.
+            let other = Endpoint {
+                id: 7,
+                ..Endpoint::new(address(1), Flags::SUBFLOW)
+            };
+            endpoints.manager.add_endpoint(&other).unwrap();
+            let mut subflows = [subflow(7, 1), subflow(7, 2)];
+            subflows[1].tcp.rto = 300_000;
+            let there = |endpoints: &Endpoints| -> Vec<(u8, IpAddr)> {
+                let list = endpoints.list().unwrap();
+                list.into_iter().map(|e| (e.id, e.address)).collect()
+            };
+            endpoints
+                .apply(&wanted, &Again::default(), &subflows)
+                .unwrap();
+            let all = there(&endpoints);
+            assert_eq!((all.len(), all[0]), (2, (7, address(1))));
+            let again = Again {
+                stuck: vec![address(1)],
+                ..Again::default()
+            };
+            endpoints.apply(&wanted, &again, &subflows).unwrap();
+            assert_eq!(there(&endpoints), all[1..]);
+            // Killed now, the next one finds what it owes.
+            let saved: Before =
+                serde_json::from_slice(&fs::read(&endpoints.file).unwrap()).unwrap();
+            assert_eq!(saved.owed, [other]);
+            while !endpoints.differ(&wanted) {
+                assert_eq!(there(&endpoints), all[1..]);
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            let done = endpoints
+                .apply(&wanted, &Again::default(), &subflows)
+                .unwrap();
+            assert_eq!(done, ["10.0.0.1 opened again"]);
+            assert_eq!(there(&endpoints), all);
+            assert!(!endpoints.differ(&wanted));
+            // The same, but its link goes meanwhile.
+            endpoints.apply(&wanted, &again, &subflows).unwrap();
+            while !endpoints.removed.is_due() {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            endpoints
+                .apply(&wanted[1..], &Again::default(), &subflows)
+                .unwrap();
+            assert_eq!(there(&endpoints), all);
+            endpoints.restore(&[]).unwrap();
+        });
+        elsewhere.join().unwrap();
     }
 
     #[test]

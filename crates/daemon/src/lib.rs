@@ -23,6 +23,7 @@ mod federation;
 mod log;
 mod metrics;
 mod news;
+mod removed;
 mod silence;
 
 pub use config::Config;

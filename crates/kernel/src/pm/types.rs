@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use serde::{Deserialize, Serialize};
+
 /// `MPTCP_PM_ADDR_FLAG_*`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags {
     /// Announce the address to the peer (ADD_ADDR).
     pub signal: bool,
@@ -54,7 +56,7 @@ impl Flags {
 }
 
 /// A local address that the in-kernel path manager works with, in all connections of the network namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// 0: the kernel chooses (1..=255).
     pub id: u8,

@@ -345,6 +345,13 @@ impl Judge {
         })
     }
 
+    /// A new subflow begins as a backup. Not where nothing got through: its handshake alone ends that, and the kernel's path
+    /// manager tells MP_PRIO to the first subflow of an address only, which may be the dead one
+    /// (`mptcp_pm_mp_prio_send_ack`, net/mptcp/pm.c).
+    pub fn comes_parked(&self) -> bool {
+        self.parked.is_some_and(|p| p.reason != Reason::Stalled)
+    }
+
     /// A subflow is being opened.
     pub fn opening(&mut self, now_us: u64) {
         self.opening_us = now_us;

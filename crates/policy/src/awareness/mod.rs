@@ -124,12 +124,9 @@ impl Awareness {
     fn open(&mut self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
         let p = &view.paths[path];
         if view.client && p.up && p.rule != Rule::Untrusted && view.subflows_on(path) == 0 {
-            let reserve =
-                p.rule == Rule::Metered || self.paths.get(path).is_some_and(|j| j.parked.is_some());
-            actions.push(Action::Open {
-                path,
-                backup: reserve,
-            });
+            let backup =
+                p.rule == Rule::Metered || self.paths.get(path).is_some_and(Judge::comes_parked);
+            actions.push(Action::Open { path, backup });
             self.paths[path].opening(view.now_us);
         }
     }

@@ -16,7 +16,7 @@ impl Awareness {
             };
             let path = &view.paths[s.path];
             if over && path.up && path.rule != Rule::Untrusted {
-                let backup = path.rule == Rule::Metered || judge.parked.is_some();
+                let backup = path.rule == Rule::Metered || judge.comes_parked();
                 actions.push(Action::Close { slot });
                 actions.push(Action::Open {
                     path: s.path,

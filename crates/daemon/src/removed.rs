@@ -1,0 +1,114 @@
+//! Endpoints that were deleted a moment ago.
+//!
+//! The kernel tells the peer of each by RM_ADDR (RFC 8684, section 3.4.2), over another path, and never again if that is
+//! lost. The peer closes what it then has from that address: a subflow opened before RM_ADDR has arrived would be closed
+//! with the old one. So whatever is deleted rests until it has.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use mp_kernel::diag::Subflow;
+use mp_kernel::pm::Endpoint;
+
+/// Time-outs of subflows that have died themselves double and double.
+const LONGEST: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub struct Removed(Vec<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    endpoint: Endpoint,
+    again: bool,
+    until: Instant,
+}
+
+impl Removed {
+    /// `again`: to be added once it has rested.
+    pub fn note(&mut self, endpoint: Endpoint, again: bool, subflows: &[Subflow]) {
+        let until = Instant::now() + rest(endpoint.address, subflows);
+        self.0.retain(|e| e.endpoint.address != endpoint.address);
+        self.0.push(Entry {
+            endpoint,
+            again,
+            until,
+        });
+    }
+
+    pub fn rests(&self, address: IpAddr) -> bool {
+        let now = Instant::now();
+        let resting = |e: &Entry| e.endpoint.address == address && e.until > now;
+        self.0.iter().any(resting)
+    }
+
+    /// One has rested.
+    pub fn is_due(&self) -> bool {
+        let now = Instant::now();
+        self.0.iter().any(|e| e.until <= now)
+    }
+
+    /// Those that have rested and are to be added again.
+    pub fn rested(&mut self) -> Vec<Endpoint> {
+        let now = Instant::now();
+        let rested = self.0.extract_if(.., |e| e.until <= now);
+        rested.filter(|e| e.again).map(|e| e.endpoint).collect()
+    }
+
+    pub fn again(&self) -> impl Iterator<Item = &Endpoint> {
+        self.0.iter().filter(|e| e.again).map(|e| &e.endpoint)
+    }
+}
+
+/// What is not there by the retransmission timeout of the slowest path that it may have taken is lost.
+fn rest(address: IpAddr, subflows: &[Subflow]) -> Duration {
+    let elsewhere = subflows.iter().filter(|s| s.local.ip() != address);
+    let slowest = elsewhere.map(|s| s.tcp.rto).max().unwrap_or(0);
+    Duration::from_micros(slowest.into()).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mp_kernel::mptcp_info::TcpInfo;
+    use mp_kernel::pm::Flags;
+
+    fn subflow(host: u8, rto_ms: u32) -> Subflow {
+        Subflow {
+            token: 7,
+            cookie: host.into(),
+            local: ([10, 0, 0, host], 1).into(),
+            remote: ([10, 9, 9, 9], 80).into(),
+            backup: false,
+            tcp: TcpInfo {
+                rto: rto_ms * 1000,
+                ..TcpInfo::default()
+            },
+        }
+    }
+
+    #[test]
+    fn it_rests_for_the_slowest_other_path_but_not_for_a_dead_one() {
+        let address = |host| IpAddr::from([10, 0, 0, host]);
+        let all = [subflow(1, 900), subflow(2, 250), subflow(3, 201)];
+        let ms = |host, all: &[Subflow]| rest(address(host), all).as_millis();
+        assert_eq!((ms(1, &all), ms(2, &all), ms(1, &[])), (250, 900, 0));
+        assert_eq!(ms(1, &[subflow(2, 120_000)]), 1000);
+    }
+
+    #[test]
+    fn what_has_rested_comes_once() {
+        let endpoint = |host| Endpoint::new(IpAddr::from([10, 0, 0, host]), Flags::SUBFLOW);
+        let mut removed = Removed::default();
+        removed.note(endpoint(1), true, &[]);
+        removed.note(endpoint(2), false, &[subflow(1, 60_000)]);
+        assert!(!removed.rests(endpoint(1).address) && removed.rests(endpoint(2).address));
+        assert!(removed.is_due());
+        assert_eq!(removed.rested(), [endpoint(1)]);
+        assert!(!removed.is_due() && removed.rested().is_empty());
+        assert_eq!(removed.again().count(), 0);
+        // Deleted once more: from now on.
+        removed.note(endpoint(2), true, &[]);
+        assert!(!removed.rests(endpoint(2).address));
+        assert_eq!(removed.again().collect::<Vec<_>>(), [&endpoint(2)]);
+    }
+}
