@@ -2,7 +2,8 @@
 //! subflows go on as before.
 //!
 //! A receiver sends nothing that could go unanswered, and what the sender finds out by its timeouts stays with the
-//! sender. An application that wants less looks different: then the others carry less, too.
+//! sender. An application that wants less looks different: then the others carry less, too. Where there are no others but
+//! in backup, the sender tells after all: those carry data once it has given up the normal ones.
 
 use std::collections::HashMap;
 
@@ -60,6 +61,8 @@ impl Silence {
             };
             let now: Vec<(Flow, f64)> = members.iter().map(current).collect();
             let total: f64 = now.iter().map(|(_, rate)| rate).sum();
+            let in_reserve = |&at: &usize| subflows[at].0.backup && subflows[at].1 > 0;
+            let given_up = members.iter().any(in_reserve);
             for (&at, (flow, rate)) in members.iter().zip(&now) {
                 let (subflow, bytes) = subflows[at];
                 let beside = total - rate;
@@ -74,10 +77,12 @@ impl Silence {
                 }
                 flows.insert(subflow.cookie, *flow);
                 let patience = LEAST_US.max(4 * u64::from(subflow.tcp.rcv_rtt));
+                let go_on = flow.beside > 0.0 && beside >= GO_ON * flow.beside;
+                // What is still under way on one that has just been set to backup becomes less.
+                let taken_over = given_up && beside > flow.beside;
                 dead[at] = !subflow.backup
                     && flow.rate > SHARE * (flow.rate + flow.beside)
-                    && flow.beside > 0.0
-                    && beside >= GO_ON * flow.beside
+                    && (go_on || taken_over)
                     && now_us >= flow.arrived_us + patience;
             }
         }
@@ -117,6 +122,24 @@ mod tests {
         assert_eq!(looks(&mut silence, 0, 60, [50_000, 50_000]), 0);
         assert_eq!(looks(&mut silence, 60, 20, [0, 50_000]), 16);
         assert_eq!(looks(&mut silence, 80, 20, [50_000, 50_000]), 0);
+    }
+
+    #[test]
+    fn a_path_is_dead_once_a_backup_brings_what_it_brought() {
+        let (normal, mut reserve) = (subflow(1), subflow(2));
+        reserve.backup = true;
+        let mut silence = Silence::default();
+        let mut looks = |from: u64, count: u64, bytes: [u64; 2]| {
+            let both = [(&normal, bytes[0]), (&reserve, bytes[1])];
+            let mut dead = |n| silence.look((from + n) * 50_000, 50_000, &both)[0];
+            (1..=count).map(|n| usize::from(dead(n))).sum::<usize>()
+        };
+        assert_eq!(looks(0, 60, [50_000, 0]), 0);
+        assert_eq!(looks(60, 20, [0, 0]), 0, "nobody wants more");
+        assert_eq!(looks(80, 20, [0, 20_000]), 20);
+        // One that was set to backup only now, with data under way.
+        assert_eq!(looks(100, 60, [50_000, 50_000]), 0);
+        assert_eq!(looks(160, 20, [0, 5_000]), 0);
     }
 
     #[test]

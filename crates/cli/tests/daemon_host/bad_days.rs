@@ -1,8 +1,10 @@
 //! What happens to a host, and a daemon that lives through it.
 
 use std::fs;
+use std::net::Shutdown;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::hosts::{sh, until, Hosts, LINKS};
 use crate::transfers::flood;
@@ -145,6 +147,65 @@ fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
     hosts.down();
     assert_eq!(endpoints(&hosts), "");
     assert_eq!(hosts.device("ip mptcp limits"), before);
+}
+
+#[test]
+fn a_metered_link_carries_while_nothing_gets_through_the_other() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    hosts.up("interfaces.lte.rule = \"metered\"\n", &[]);
+    let _services = [
+        hosts.listen(5001, flood),
+        hosts.listen(5002, |mut stream| {
+            std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+        }),
+    ];
+    let priorities = |hosts: &Hosts| LINKS.map(|l| priority(hosts, l));
+    let dies_and_returns = |hosts: &Hosts, what: &str, goes_on: &dyn Fn(&Hosts)| {
+        until("both links have a subflow", || {
+            LINKS.iter().all(|l| hosts.interface(l)["subflows"] == 1)
+        });
+        assert_eq!(priorities(hosts), ["normal", "backup"]);
+        goes_on(hosts);
+        hosts.lose(1);
+        let lost = Instant::now();
+        until("the metered link stands in", || {
+            priorities(hosts) == ["backup", "normal"]
+        });
+        assert_eq!(hosts.interface("wifi")["why"], "nothing gets through");
+        goes_on(hosts);
+        eprintln!("{what}: {:.1} s", lost.elapsed().as_secs_f64());
+        hosts.find(1);
+        let found = Instant::now();
+        until("the link is back, and the metered one rests", || {
+            priorities(hosts) == ["normal", "backup"]
+        });
+        goes_on(hosts);
+        eprintln!("{what}, back: {:.1} s", found.elapsed().as_secs_f64());
+    };
+
+    let upload = hosts.connect(5002, 1).remove(0);
+    let end = upload.try_clone().unwrap();
+    flood(upload);
+    let sent = |hosts: &Hosts| {
+        let all = || -> u64 {
+            let of = |l| hosts.interface(l)["sent_bytes"].as_u64().unwrap();
+            LINKS.map(of).iter().sum()
+        };
+        let before = all();
+        until("the upload goes on", || all() > before + 500_000);
+    };
+    dies_and_returns(&hosts, "upload", &sent);
+    end.shutdown(Shutdown::Both).unwrap();
+    until("the connection is gone", || {
+        hosts.status()["connections"] == 0
+    });
+
+    let download = hosts.download(5001);
+    dies_and_returns(&hosts, "download", &|_| download.goes_on());
+    download.end();
+    hosts.down();
 }
 
 #[test]

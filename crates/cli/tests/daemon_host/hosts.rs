@@ -118,6 +118,29 @@ impl Hosts {
         ));
     }
 
+    /// Up and with a carrier, but nothing gets through it: frames go to nobody.
+    pub fn lose(&self, number: u8) {
+        let nobody = "lladdr 02:00:00:00:00:99 nud permanent";
+        for (namespace, other) in [(&self.device, 2), (&self.server, 1)] {
+            sh(&format!(
+                "ip -n {} neigh replace 10.77.{number}.{other} dev {} {nobody}",
+                namespace.0,
+                LINKS[usize::from(number) - 1]
+            ));
+        }
+    }
+
+    /// It is found again.
+    pub fn find(&self, number: u8) {
+        for (namespace, other) in [(&self.device, 2), (&self.server, 1)] {
+            sh(&format!(
+                "ip -n {} neigh del 10.77.{number}.{other} dev {}",
+                namespace.0,
+                LINKS[usize::from(number) - 1]
+            ));
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

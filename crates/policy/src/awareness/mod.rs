@@ -10,8 +10,8 @@
 //! A path in backup is *parked*. One that carries no data cannot clear itself: one parked for its loss is probed
 //! ([`Config::probing`]), and where nobody answers, or for another reason, parking ends by time, longer at each
 //! repetition ([`Config::parking`]). A stalled one returns as soon as something gets through, one with a bad signal when
-//! the signal is back. The last normal subflow is never parked. `docs/path-awareness.md` has the rules with what was
-//! measured.
+//! the signal is back. The last normal subflow is never parked, but where another one can stand in for a dead one.
+//! `docs/path-awareness.md` has the rules with what was measured.
 
 mod config;
 mod judge;

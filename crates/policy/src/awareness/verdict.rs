@@ -2,7 +2,7 @@
 
 use super::judge::{Parked, REVISED};
 use super::{Awareness, Contribution, Reason, Trial};
-use crate::path_manager::{Rule, View};
+use crate::path_manager::{Rule, State, View};
 
 impl Awareness {
     pub(super) fn judge(&mut self, view: &View<'_>) {
@@ -15,6 +15,7 @@ impl Awareness {
         let normal = self.choose(view);
         if normal.len() < 2 {
             (self.behind, self.held_up) = (0.0, 0.0);
+            self.leave_the_dead(&normal, view);
             return;
         }
         let total: f64 = normal.iter().map(|&p| self.paths[p].rate).sum();
@@ -53,6 +54,22 @@ impl Awareness {
             (self.behind, self.held_up) = (0.0, 0.0);
         } else if self.trial.is_none() {
             self.judge_contribution(&normal, view, total);
+        }
+    }
+
+    /// The only normal path, once nothing gets through, where another one can stand in: metered, or parked for less.
+    fn leave_the_dead(&mut self, normal: &[usize], view: &View<'_>) {
+        let &[path] = normal else { return };
+        let (now, signal) = (view.now_us, view.paths[path].signal_dbm);
+        let stalled = Some(Reason::Stalled);
+        let stands_in = |p: usize| {
+            let why = self.paths[p].parked.map(|p| p.reason);
+            p != path && view.paths[p].up && why != stalled
+        };
+        let mut live = (view.subflows.iter()).filter(|s| s.state == State::Established);
+        let grounds = self.paths[path].grounds(now, signal, &self.config);
+        if grounds.map(|(reason, _)| reason) == stalled && live.any(|s| stands_in(s.path)) {
+            self.paths[path].park(Reason::Stalled, now, &self.config.parking);
         }
     }
 

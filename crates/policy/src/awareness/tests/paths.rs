@@ -61,6 +61,49 @@ fn a_metered_path_carries_data_only_while_no_other_does() {
 }
 
 #[test]
+fn a_metered_path_stands_in_for_one_that_has_died_until_it_is_back() {
+    let mut w = World::new(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.paths[1].rule = Rule::Metered;
+    w.on(Event::Established);
+    w.run(5.0);
+    let dead = w.now;
+    w.models[0].loss = 1.0;
+    w.run(1.0);
+    assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
+    let (at, _, _) = w.changes[0];
+    assert!(at - dead < 700_000, "{} us", at - dead);
+    assert_eq!(w.changes, [(at, 1, false), (at, 0, true)], "in that order");
+    w.run(60.0);
+    assert_eq!(w.normal(), [1]);
+    w.models[0].loss = 0.0;
+    w.run(2.0);
+    assert_eq!(w.reasons(), [None, Some(Reason::Metered)]);
+    assert_eq!(w.normal(), [0]);
+}
+
+#[test]
+fn a_path_that_loses_stands_in_for_one_that_has_died() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, lossy(0.05)]);
+    w.run(5.0);
+    assert_eq!(w.reasons(), [None, Some(Reason::Loss)]);
+    w.models[0].loss = 1.0;
+    w.run(1.0);
+    assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
+}
+
+#[test]
+fn a_path_that_has_died_stays_where_none_can_stand_in() {
+    let mut w = World::new(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.paths[1].rule = Rule::Metered;
+    w.models[1].loss = 1.0; // its handshake never gets through
+    w.on(Event::Established);
+    w.run(5.0);
+    w.models[0].loss = 1.0;
+    w.run(20.0);
+    assert_eq!((w.normal(), &w.changes[..]), (vec![0], &[][..]));
+}
+
+#[test]
 fn a_metered_path_rests_while_the_other_merely_loses() {
     let mut w = World::new(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.paths[1].rule = Rule::Metered;
