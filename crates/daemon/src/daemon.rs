@@ -349,7 +349,13 @@ impl Daemon {
             .diag
             .subflows()
             .map_err(Error::from)
-            .and_then(|subflows| self.endpoints.apply(&wanted, &again, &subflows));
+            .and_then(|mut subflows| {
+                let interfaces = self.pilot.paths.iter().map(|p| &p.interface);
+                let endpoints = &mut self.endpoints;
+                let mut done = endpoints.keep_off(&self.config, interfaces, &mut subflows)?;
+                done.extend(endpoints.apply(&wanted, &again, &subflows)?);
+                Ok(done)
+            });
         match applied {
             Ok(done) => {
                 if !done.is_empty() {

@@ -3,6 +3,8 @@
 //! What was changed stands in a file beside a lock that says who is at work; the next daemon goes on from there, however
 //! the last one ended, and `down` goes the way back.
 
+mod untrusted;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -14,6 +16,7 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
 use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
+use untrusted::Taken;
 
 use crate::alone;
 use crate::pilot::{Again, Wanted};
@@ -35,6 +38,9 @@ struct Before {
     /// Those of them that are deleted, to be added again.
     #[serde(default)]
     owed: Vec<Endpoint>,
+    /// Endpoints of others that were on interfaces that the user does not trust.
+    #[serde(default)]
+    taken: Vec<Taken>,
     /// Default congestion controller, where we have set another one.
     controller: Option<String>,
     /// Kernel name of that other one.
@@ -128,7 +134,8 @@ impl Endpoints {
     /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
     /// if a subflow is there, which has died but does not know it yet. What was deleted is added no sooner than the peer
     /// knows ([`Removed`]): [`Endpoints::differ`] says when to call again. Returns what it did.
-    /// Endpoints of others are changed in nothing but their backup flag, and never deleted for good.
+    /// Endpoints of others are changed in nothing but their backup flag, and deleted for good only by
+    /// [`Endpoints::keep_off`].
     /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
     pub fn apply(
         &mut self,
@@ -315,6 +322,7 @@ impl Endpoints {
             }
         }
         self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
+        self.give_back(|_| true)?;
         if stay.is_empty() {
             let _ = fs::remove_file(&self.file);
             let _ = fs::remove_file(self.file.with_extension("lock"));

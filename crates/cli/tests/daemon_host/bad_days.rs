@@ -209,6 +209,50 @@ fn a_metered_link_carries_while_nothing_gets_through_the_other() {
 }
 
 #[test]
+fn what_others_set_on_an_untrusted_link_is_taken_away_and_given_back() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let set = "ip mptcp limits set subflow 4
+        ip mptcp endpoint add 10.77.1.1 dev wifi id 7 subflow
+        ip mptcp endpoint add 10.77.2.1 dev lte id 9 subflow backup fullmesh";
+    hosts.device(set);
+    let before = endpoints(&hosts);
+    let _service = hosts.listen(5001, flood);
+    let download = hosts.download(5001);
+    let on_lte = |hosts: &Hosts| hosts.interface("lte")["subflows"].as_u64();
+    hosts.up("", &[]);
+    until("both links have a subflow", || on_lte(&hosts) == Some(1));
+
+    let untrusted = "interfaces.lte.rule = \"untrusted\"\n";
+    let reload = |hosts: &Hosts, config: &str| {
+        fs::write(hosts.path("daemon.toml"), config).unwrap();
+        hosts.signal("HUP");
+    };
+    reload(&hosts, untrusted);
+    until("nothing goes over it", || on_lte(&hosts) == Some(0));
+    assert!(!endpoints(&hosts).contains("lte"), "{}", endpoints(&hosts));
+    // Others may insist.
+    hosts.device("ip mptcp endpoint add 10.77.2.1 dev lte id 9 subflow backup fullmesh");
+    until("it is taken away again", || {
+        !endpoints(&hosts).contains("lte")
+    });
+    download.goes_on();
+
+    // The next daemon knows what is to be given back.
+    hosts.kill();
+    hosts.up(untrusted, &[]);
+    reload(&hosts, "");
+    until("it is trusted again", || on_lte(&hosts) == Some(1));
+    reload(&hosts, untrusted);
+    until("and no more", || on_lte(&hosts) == Some(0));
+    download.goes_on();
+    download.end();
+    hosts.down();
+    assert_eq!(endpoints(&hosts), before);
+}
+
+#[test]
 fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
     let Some(mut hosts) = Hosts::new("20mbit") else {
         return;
