@@ -374,7 +374,7 @@ impl Pilot {
             now_us,
             paths,
             subflows,
-            bytes: self.traffic.bytes,
+            bytes: self.traffic.in_order,
             held_us: self.traffic.held_us,
             window_limit: u64::MAX,
             // Ours; of the peer's controller nothing is known.

@@ -103,6 +103,7 @@ mod tests {
             remote: ([10, 9, 9, 9], 80).into(),
             backup: false,
             tcp: Default::default(),
+            stream: None,
         }
     }
 

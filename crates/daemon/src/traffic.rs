@@ -4,7 +4,7 @@
 //! receives, the sender's counters are out of sight: out-of-order arrivals tell of holes. All that follow a hole arrive
 //! so until it is filled, hence an interval with any counts as one loss.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use mp_kernel::diag::Subflow;
@@ -35,6 +35,8 @@ pub struct Traffic {
     pub paths: Vec<PathTraffic>,
     /// Payload of all paths, bytes.
     pub bytes: u64,
+    /// Of that, what the streams got in order.
+    pub in_order: u64,
     /// See `View::held_us`: the mean over the connections that moved data.
     pub held_us: u64,
     /// Tokens of live connections, with the time at which each was first seen, µs.
@@ -43,6 +45,8 @@ pub struct Traffic {
     /// Bytes sent less bytes received, fading.
     balance: f64,
     last: HashMap<u64, TcpInfo>,
+    /// By token: see `Subflow::stream`.
+    streams: HashMap<u32, u64>,
     silence: Silence,
 }
 
@@ -56,6 +60,8 @@ pub struct Seen {
     pub rate: f64,
 }
 
+/// No stream gets so many bytes between two looks.
+const LEAP: u64 = 1 << 40;
 /// For display, µs.
 const SMOOTHING_US: f64 = 2e6;
 
@@ -72,7 +78,7 @@ impl Traffic {
         self.paths.resize_with(paths, PathTraffic::default);
         let elapsed = elapsed_us.max(1) as f64;
         let mut sums = vec![Sum::default(); paths];
-        let mut held: HashMap<u32, (u64, bool)> = HashMap::new();
+        let mut of: HashMap<u32, Connection> = HashMap::new();
         let mut last = HashMap::with_capacity(subflows.len());
         let changes: Vec<Change> = subflows
             .iter()
@@ -93,9 +99,10 @@ impl Traffic {
             let path = path_of(subflow.local.ip());
             let known = self.last.contains_key(&subflow.cookie);
             last.insert(subflow.cookie, subflow.tcp);
-            let (most, moved) = held.entry(subflow.token).or_default();
-            *most = (*most).max(new.held_us);
-            *moved |= new.bytes() > 0;
+            let connection = of.entry(subflow.token).or_default();
+            connection.held_us = connection.held_us.max(new.held_us);
+            connection.bytes += new.bytes();
+            connection.stream = subflow.stream;
             self.bytes += new.bytes();
             if let Some(path) = path {
                 sums[path].add(&new, &subflow.tcp);
@@ -109,13 +116,24 @@ impl Traffic {
             });
         }
         self.last = last;
-        let moving: Vec<u64> = held.values().filter(|h| h.1).map(|h| h.0).collect();
+        let streams = of
+            .iter()
+            .filter_map(|(&token, c)| Some((token, c.stream?)))
+            .collect();
+        let before = std::mem::replace(&mut self.streams, streams);
+        for (token, connection) in &of {
+            self.in_order += connection.in_order(before.get(token).copied());
+        }
+        let moving: Vec<u64> = of
+            .values()
+            .filter(|c| c.bytes > 0)
+            .map(|c| c.held_us)
+            .collect();
         if !moving.is_empty() {
             self.held_us += moving.iter().sum::<u64>() / moving.len() as u64;
         }
-        let live: HashSet<u32> = self.subflows.iter().map(|s| s.subflow.token).collect();
-        self.connections.retain(|token, _| live.contains(token));
-        for token in live {
+        self.connections.retain(|token, _| of.contains_key(token));
+        for token in of.into_keys() {
             self.connections.entry(token).or_insert(now_us);
         }
         self.balance *= SMOOTHING_US / (SMOOTHING_US + elapsed);
@@ -170,6 +188,28 @@ impl PathTraffic {
         self.recent.0 = self.recent.0 * keep + (sum.packets + sum.lost) as f64;
         self.recent.1 = self.recent.1 * keep + sum.lost as f64;
         self.loss = self.recent.1 / self.recent.0.max(1.0);
+    }
+}
+
+/// One connection between two looks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Connection {
+    held_us: u64,
+    /// Of all subflows.
+    bytes: u64,
+    stream: Option<u64>,
+}
+
+impl Connection {
+    /// What the stream got; where that is not known, what its subflows brought.
+    fn in_order(&self, before: Option<u64>) -> u64 {
+        match (self.stream, before) {
+            // A sequence number that was set only now leaps anywhere.
+            (Some(now), Some(before)) => Some(now.wrapping_sub(before))
+                .filter(|&new| new < LEAP)
+                .unwrap_or(self.bytes),
+            _ => self.bytes,
+        }
     }
 }
 
@@ -260,6 +300,7 @@ mod tests {
             remote: ([10, 9, 9, 9], 80).into(),
             backup: false,
             tcp,
+            stream: None,
         }
     }
 
@@ -330,6 +371,26 @@ mod tests {
             (stats.lost, stats.delivered, stats.srtt_us),
             (5, 100_000, 30_000)
         );
+    }
+
+    #[test]
+    fn data_that_wait_for_others_have_not_got_to_the_stream() {
+        let mut traffic = Traffic::default();
+        let mut look = |n: u32, stream: Option<u64>| {
+            let both = [0, 1].map(|host| Subflow {
+                stream,
+                ..subflow(1, host, received(u64::from(n) * 1000, n, 0))
+            });
+            look(&mut traffic, u64::from(n), both.into());
+            (traffic.bytes, traffic.in_order)
+        };
+        // The sequence number wraps, as it may.
+        look(0, Some(u64::MAX - 99));
+        assert_eq!(look(10, Some(u64::MAX - 99)), (20_000, 0));
+        assert_eq!(look(20, Some(39_900)), (40_000, 40_000), "the hole is full");
+        assert_eq!(look(30, None), (60_000, 60_000), "nobody tells");
+        assert_eq!(look(40, Some(7)), (80_000, 80_000), "not since when");
+        assert_eq!(look(50, Some(1 << 60)), (100_000, 100_000), "set anew");
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Every MPTCP subflow of a network namespace as `ss -ti` has it (sock_diag, `include/uapi/linux/inet_diag.h`): also those
 //! of connections older than this process, and with what the receiving end counts.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::{Context, Error};
-use crate::mptcp_info::TcpInfo;
+use crate::mptcp_info::{MptcpInfo, TcpInfo};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const TCP_ESTABLISHED: u32 = 1;
+const TCP_LISTEN: u32 = 10;
 const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `struct nlmsghdr`, `struct inet_diag_req_v2`, `struct inet_diag_msg`, `struct nlattr`
@@ -31,12 +34,18 @@ pub struct Subflow {
     /// Either end asked that it carry nothing while another subflow can.
     pub backup: bool,
     pub tcp: TcpInfo,
+    /// Of its connection: bytes of the stream that came in order, and those of ours that the peer has in order. Only
+    /// differences say something. Known where a connection has several subflows (what one alone brings is in order) and
+    /// the kernel tells (`CONFIG_INET_MPTCP_DIAG`).
+    pub stream: Option<u64>,
 }
 
 /// Asks for the subflows of the namespace that the calling thread was in at [`Diag::new`]. Needs CAP_NET_ADMIN.
 pub struct Diag {
     socket: OwnedFd,
     buffer: Vec<u8>,
+    /// The kernel tells of connections, as far as is known.
+    tells_streams: bool,
 }
 
 impl Diag {
@@ -56,27 +65,49 @@ impl Diag {
             // SAFETY: just opened.
             socket: unsafe { OwnedFd::from_raw_fd(fd) },
             buffer: vec![0; 1 << 17],
+            tells_streams: true,
         })
     }
 
     pub fn subflows(&mut self) -> Result<Vec<Subflow>, Error> {
         let mut found = Vec::new();
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            self.dump(family as u8, &mut found).context("sock_diag")?;
-        }
+        let subflows = request(libc::IPPROTO_TCP, 1 << TCP_ESTABLISHED);
+        self.ask(subflows, &mut |body| found.extend(parse(body)))
+            .context("sock_diag")?;
+        self.add_streams(&mut found).context("sock_diag")?;
         Ok(found)
     }
 
-    fn dump(&mut self, family: u8, found: &mut Vec<Subflow>) -> io::Result<()> {
-        let mut request = [0u8; HEADER + REQUEST];
-        request[..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
-        request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-        request[6..8].copy_from_slice(&flags.to_ne_bytes());
-        request[HEADER] = family;
-        request[HEADER + 1] = libc::IPPROTO_TCP as u8;
-        request[HEADER + 2] = 1 << (INET_DIAG_INFO - 1);
-        request[HEADER + 4..HEADER + 8].copy_from_slice(&(1u32 << TCP_ESTABLISHED).to_ne_bytes());
+    fn add_streams(&mut self, found: &mut [Subflow]) -> io::Result<()> {
+        let mut tokens = HashSet::new();
+        let shared = found.iter().any(|s| !tokens.insert(s.token));
+        if !shared || !self.tells_streams {
+            return Ok(());
+        }
+        let mut streams = HashMap::new();
+        // Subflows outlive the states in which their connection is established.
+        let connections = request(libc::IPPROTO_MPTCP, !(1 << TCP_LISTEN));
+        match self.ask(connections, &mut |body| streams.extend(parse_stream(body))) {
+            Ok(()) => {}
+            // Each question would have the kernel look for a module again.
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => self.tells_streams = false,
+            Err(e) => return Err(e),
+        }
+        for subflow in found {
+            subflow.stream = streams.get(&subflow.token).copied();
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, mut request: Vec<u8>, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            request[HEADER] = family as u8;
+            self.dump(&request, take)?;
+        }
+        Ok(())
+    }
+
+    fn dump(&mut self, request: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         // SAFETY: pointer and length of the request.
         let sent = unsafe {
             libc::send(
@@ -105,29 +136,67 @@ impl Diag {
                     e => return Err(e),
                 }
             }
-            if read(&self.buffer[..length as usize], found)? {
+            if read(&self.buffer[..length as usize], take)? {
                 return Ok(());
             }
         }
     }
 }
 
+/// What sockets of the protocol in these states are asked; the family is to be filled in.
+fn request(protocol: libc::c_int, states: u32) -> Vec<u8> {
+    let mut request = vec![0u8; HEADER + REQUEST];
+    request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    request[6..8].copy_from_slice(&flags.to_ne_bytes());
+    request[HEADER + 1] = u8::try_from(protocol).unwrap_or(libc::IPPROTO_RAW as u8);
+    request[HEADER + 2] = 1 << (INET_DIAG_INFO - 1);
+    request[HEADER + 4..HEADER + 8].copy_from_slice(&states.to_ne_bytes());
+    if u8::try_from(protocol).is_err() {
+        // The number has outgrown its field.
+        request.extend_from_slice(&(ATTRIBUTE as u16 + 4).to_ne_bytes());
+        request.extend_from_slice(&INET_DIAG_REQ_PROTOCOL.to_ne_bytes());
+        request.extend_from_slice(&(protocol as u32).to_ne_bytes());
+    }
+    let length = request.len() as u32;
+    request[..4].copy_from_slice(&length.to_ne_bytes());
+    request
+}
+
 /// One datagram of the answer; whether it was the last.
-fn read(mut datagram: &[u8], found: &mut Vec<Subflow>) -> io::Result<bool> {
+fn read(mut datagram: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
     while datagram.len() >= HEADER {
         let length = (u32_at(datagram, 0) as usize).clamp(HEADER, datagram.len());
         let kind = i32::from(u16_at(datagram, 4));
         let body = &datagram[HEADER..length];
+        let error = || match body.len() {
+            4.. => -(u32_at(body, 0) as i32),
+            _ => 0,
+        };
         match kind {
-            libc::NLMSG_DONE => return Ok(true),
-            libc::NLMSG_ERROR if body.len() >= 4 => {
-                return Err(io::Error::from_raw_os_error(-(u32_at(body, 0) as i32)))
+            // A dump that fails ends so as well.
+            libc::NLMSG_DONE | libc::NLMSG_ERROR if error() > 0 => {
+                return Err(io::Error::from_raw_os_error(error()))
             }
-            _ => found.extend(parse(body)),
+            libc::NLMSG_DONE => return Ok(true),
+            _ => take(body),
         }
         datagram = &datagram[length.next_multiple_of(4).min(datagram.len())..];
     }
     Ok(false)
+}
+
+/// `struct inet_diag_msg` of a connection: its token, and what [`Subflow::stream`] says.
+fn parse_stream(body: &[u8]) -> Option<(u32, u64)> {
+    let (_, attributes) = body.split_at_checked(MESSAGE)?;
+    let bytes = attribute(attributes, INET_DIAG_INFO)?;
+    let mut info = MptcpInfo::default();
+    let length = bytes.len().min(size_of::<MptcpInfo>());
+    // SAFETY: plain data, of which the first `length` bytes are written, for which any bits are a value.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
+    }
+    Some((info.token, info.rcv_nxt.wrapping_add(info.snd_una)))
 }
 
 /// `struct inet_diag_msg` with its attributes; `None` where the socket is no MPTCP subflow.
@@ -148,6 +217,7 @@ fn parse(body: &[u8]) -> Option<Subflow> {
         remote: address(message, 24, 6)?,
         backup: flags & BACKUP != 0,
         tcp: tcp_info(attribute(attributes, INET_DIAG_INFO)?),
+        stream: None,
     })
 }
 

@@ -17,6 +17,7 @@ fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
         local: ([10, 0, 0, host], 1000).into(),
         remote: ([10, 9, 9, 9], 80).into(),
         backup: false,
+        stream: None,
         tcp: TcpInfo {
             bytes_acked: u64::from(packets) * 1448,
             data_segs_out: packets,
@@ -235,4 +236,20 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
     let told = together(&[pilot.told(), pilot.told()]);
     assert!((told["eth1"].count - 2.0 * pilot.told()["eth1"].count).abs() < 1e-6);
     assert_eq!(used(&five(&config, &told)), [1, 2, 4]);
+}
+
+#[test]
+fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
+    let spared = |in_order: u64| {
+        let mut pilot = started(&Config::default());
+        for step in 1..=160 {
+            let stream = Some(u64::from(step) * in_order * 1448);
+            let both = [subflow(1, 50 * step, step / 2), subflow(2, 100 * step, 0)];
+            let both = both.map(|s| Subflow { stream, ..s });
+            pilot.look(u64::from(step) * 50_000, both.into(), None);
+        }
+        backups(&pilot)
+    };
+    assert_eq!(spared(150), [(1, false), (2, false)]);
+    assert_eq!(spared(60), [(1, true), (2, false)]);
 }

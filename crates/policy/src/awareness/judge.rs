@@ -65,6 +65,8 @@ pub(super) struct Judge {
     unanswered: u64,
     progress_us: u64,
     progressed: bool,
+    /// When something was last delivered.
+    heard_us: u64,
     /// Latest change between parked and not, after which it stays as it is for a while; `None` where nothing is waited
     /// for.
     changed_us: Option<u64>,
@@ -95,7 +97,7 @@ impl Judge {
             .replace(stats)
             .filter(|l| l.sent <= stats.sent && l.delivered <= stats.delivered);
         let Some(last) = last else {
-            self.progress_us = now_us;
+            (self.progress_us, self.heard_us) = (now_us, now_us);
             self.unanswered = 0;
             return;
         };
@@ -116,6 +118,9 @@ impl Judge {
         let arrived = stats.sent.saturating_sub(stats.lost);
         if arrived > 0 {
             self.packet = stats.delivered as f64 / arrived as f64;
+        }
+        if delivered > 0 {
+            self.heard_us = now_us;
         }
         self.unanswered += sent;
         if delivered > 0 || self.unanswered == 0 {
@@ -270,13 +275,15 @@ impl Judge {
         let loss = self.loss();
         // One that came back and loses heavily again has had its chance. While nothing at all gets through, silence will tell: a stall ends sooner than a parking for loss.
         let heavy = self.was_parked() && loss > rule.heavy;
-        let judged = (heavy || self.rested(now_us, config)) && self.unanswered == 0;
+        let judged = (heavy || self.rested(now_us, config)) && self.answers(now_us, config);
         (judged && self.window.lost() >= events && loss > threshold).then_some(loss)
     }
 
-    /// Nothing that it sent is unheard of: while something is, only the silence can be judged.
-    pub fn answers(&self) -> bool {
-        self.unanswered == 0
+    /// Something gets through: while nothing does, only the silence can be judged. A receiver does not know what is on the
+    /// way to it, but what a path delivers follows on what it delivered a round trip ago.
+    pub fn answers(&self, now_us: u64, config: &Config) -> bool {
+        let recent = u64::from(self.srtt_us).max(2 * config.interval_us);
+        self.unanswered == 0 && now_us <= self.heard_us + recent
     }
 
     /// It loses, and how little it carries with that is not known yet.

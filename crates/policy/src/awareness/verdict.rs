@@ -145,7 +145,7 @@ impl Awareness {
             && rtt(slowest) >= rule.rtt_ratio * fastest
             && self.paths[slowest].rate < self.config.keep_share * total
             && self.held_up >= rule.held_up_s
-            && self.paths[slowest].answers()
+            && self.paths[slowest].answers(now, &self.config)
             && self.paths[slowest].potential() < best
             && !others().any(|p| self.paths[p].sinks(now, &self.config))
             && self.paths[slowest].may_be_tried(now, &self.config);

@@ -98,7 +98,7 @@ pub struct View<'a> {
     pub now_us: u64,
     pub paths: &'a [Path],
     pub subflows: &'a [Subflow],
-    /// Payload bytes delivered so far, either way.
+    /// Payload bytes delivered in order so far, either way.
     pub bytes: u64,
     /// Time so far in which the peer's receive window alone kept the sender from sending (head-of-line blocking), µs.
     pub held_us: u64,

@@ -111,3 +111,20 @@ fn a_path_that_has_died_is_stalled_and_not_slow() {
     assert_eq!(w.reasons(), [None, Some(Reason::Stalled)]);
     assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
 }
+
+/// A receiver does not know that something is on the way to it until it has waited for long enough.
+#[test]
+fn a_path_that_has_fallen_silent_is_not_judged_by_what_it_contributes() {
+    let slow = Model {
+        rtt_us: 60_000,
+        ..SLOW
+    };
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, slow]);
+    w.run(3.0);
+    w.models[1].rate = 0;
+    obstructive(&mut w, 1.5, 500, 1_000);
+    assert_eq!(w.changes, []);
+    w.subflows[1].stats.sent += 1; // now it takes the path for dead
+    obstructive(&mut w, 0.6, 500, 1_000);
+    assert_eq!(w.reasons(), [None, Some(Reason::Stalled)]);
+}

@@ -46,7 +46,7 @@ fn a_path_that_could_add_little_is_not_waited_for_while_the_stream_is_held_up() 
     let until_parked = |rate: u64| {
         let model = Model {
             rate,
-            loss: 0.02,
+            loss: 0.005,
             rtt_us: 100_000,
         };
         let mut w = World::started(Config::loss_aware(), &[CLEAN, model]);
@@ -62,7 +62,7 @@ fn a_path_that_could_add_little_is_not_waited_for_while_the_stream_is_held_up() 
             .first()
             .map_or(u64::MAX, |change| change.0 - onset)
     };
-    let (little, much) = (until_parked(60), until_parked(400));
+    let (little, much) = (until_parked(100), until_parked(400));
     assert!(little < 1_000_000, "{little} us");
     assert!(much > little, "{much} us, {little} us");
 }
