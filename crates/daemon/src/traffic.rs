@@ -37,7 +37,7 @@ pub struct Traffic {
     pub bytes: u64,
     /// Of that, what the streams got in order.
     pub in_order: u64,
-    /// See `View::held_us`: the mean over the connections that moved data.
+    /// See `View::held_us`, which also says how little of it the kernel tells: the mean over the connections that moved data.
     pub held_us: u64,
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,

@@ -101,6 +101,9 @@ pub struct View<'a> {
     /// Payload bytes delivered in order so far, either way.
     pub bytes: u64,
     /// Time so far in which the peer's receive window alone kept the sender from sending (head-of-line blocking), µs.
+    /// Exact in the simulator. Linux does not count it for MPTCP: `tcpi_rwnd_limited` of a subflow is about the subflow's own
+    /// window, which has room while the connection's has none (`mptcp_check_allowed_size`, net/mptcp/protocol.c), so that it
+    /// stays at 0 where head-of-line blocking costs most of the goodput.
     pub held_us: u64,
     /// Most payload that the receive buffer can hold when grown to its bound, bytes; `u64::MAX` where unknown.
     pub window_limit: u64,
