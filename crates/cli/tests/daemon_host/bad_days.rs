@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::hosts::{sh, until, Hosts, LINKS};
+use crate::hosts::{until, Hosts, LINKS};
+use crate::namespace::sh;
 use crate::transfers::flood;
 
 /// Wall-clock time is a year ago from the moment at which a file is there.

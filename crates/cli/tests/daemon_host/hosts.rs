@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use mp_testing::Turns;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::namespace::{sh, Namespace};
 use crate::transfers::{mptcp_connect, mptcp_listener, Download, Service};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_multipilot");
@@ -22,51 +22,12 @@ pub const LINKS: [&str; 2] = ["wifi", "lte"];
 /// For what this machine, however busy, is to get done.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Runs a shell command that has to succeed.
-#[track_caller]
-pub fn sh(command: &str) -> String {
-    let output = Command::new("sh").args(["-ec", command]).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command}: {complaint}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[track_caller]
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < PATIENCE, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Removed also after a panic.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(what: &str) -> Namespace {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("mpd{}{what}{number}", std::process::id());
-        sh(&format!("ip netns add {name}; ip -n {name} link set lo up"));
-        Namespace(name)
-    }
-
-    fn enter(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{}", self.0));
-        command.arg(program);
-        command
-    }
-
-    fn file(&self) -> File {
-        File::open(format!("/run/netns/{}", self.0)).unwrap()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
 
@@ -264,6 +225,9 @@ impl Hosts {
     }
 
     fn furnish(&self, rate: &str) {
+        for host in [&self.device, &self.server] {
+            sh(&format!("ip -n {} link set lo up", host.0));
+        }
         sh(&format!(
             "ip -n {0} address add {SERVER}/32 dev lo; ip -n {0} mptcp limits set subflow 8",
             self.server.0

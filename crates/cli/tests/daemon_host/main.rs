@@ -5,6 +5,8 @@ mod bad_days;
 #[path = "../common/foreign.rs"]
 mod foreign;
 mod hosts;
+#[path = "../common/namespace.rs"]
+mod namespace;
 mod starts;
 mod taken;
 mod transfers;

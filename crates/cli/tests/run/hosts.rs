@@ -1,38 +1,15 @@
-//! Hosts of their own.
+//! A host with two paths.
 
-use std::fs::File;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::{multipilot, sh};
-
-/// A host of its own; removed also after a panic.
-pub struct Namespace(pub String);
-
-impl Namespace {
-    pub fn new() -> Namespace {
-        Namespace::named("")
-    }
-
-    pub fn named(what: &str) -> Namespace {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("mpr{}{what}{number}", std::process::id());
-        sh(&format!("ip netns add {name}"));
-        Namespace(name)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
+use crate::multipilot;
+use crate::namespace::{sh, Namespace};
 
 /// Two paths to a server that answers each connection with some bytes; routes prefer the first.
 pub struct TwoPaths {
@@ -44,7 +21,7 @@ const ANSWER: usize = 60_000;
 
 impl TwoPaths {
     pub fn new(first_rate: &str) -> TwoPaths {
-        let (host, server) = (Namespace::named("h"), Namespace::named("s"));
+        let (host, server) = (Namespace::new("h"), Namespace::new("s"));
         let (h, s) = (&host.0, &server.0);
         sh(&format!(
             "ip -n {s} addr add 10.99.0.1/32 dev lo && ip -n {s} link set lo up"
@@ -69,7 +46,7 @@ impl TwoPaths {
 
     /// Runs the command on the host; returns its output, and from which path each of its connections started.
     pub fn run(&self, arguments: &[&str], state: &Path) -> (Output, Vec<u8>) {
-        let namespace = File::open(format!("/run/netns/{}", self.server.0)).unwrap();
+        let namespace = self.server.file();
         // A child that another test is starting may still hold the listener of the run before, until it becomes its program.
         let bind = || loop {
             match TcpListener::bind("10.99.0.1:5001") {
@@ -100,9 +77,8 @@ impl TwoPaths {
                 paths
             });
             let run = multipilot(arguments);
-            let output = Command::new("nsenter")
-                .arg(format!("--net=/run/netns/{}", self.host.0))
-                .arg(run.get_program())
+            let mut command = self.host.enter(run.get_program());
+            let output = command
                 .args(run.get_args())
                 .env("XDG_STATE_HOME", state)
                 .env("MULTIPILOT_SIGNALS", state.join("signals"))

@@ -1,11 +1,15 @@
 //! `multipilot run` as a user calls it. The last tests need root and MPTCP; with CI=true they fail where there is neither.
 
 mod hosts;
+#[path = "../common/namespace.rs"]
+mod namespace;
 mod off;
 mod paths;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
+
+use namespace::sh;
 
 fn multipilot(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_multipilot"));
@@ -23,13 +27,6 @@ fn code(output: &Output) -> Option<i32> {
 
 fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Runs a shell command that has to succeed.
-fn sh(command: &str) -> String {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    assert!(output.status.success(), "{command}: {}", complaint(&output));
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[track_caller]

@@ -1,16 +1,15 @@
 //! MPTCP switched off, before and in the middle.
 
-use std::process::Command;
-
-use crate::hosts::{downloads, Namespace, TwoPaths};
-use crate::{code, complaint, kernel, multipilot, sh};
+use crate::hosts::{downloads, TwoPaths};
+use crate::namespace::{sh, Namespace};
+use crate::{code, complaint, kernel, multipilot};
 
 #[test]
 fn without_mptcp_it_is_said_how_to_mend_it_and_nothing_is_touched() {
     if !kernel() {
         return;
     }
-    let host = Namespace::new();
+    let host = Namespace::new("");
     let inside = |words: &str| {
         let script = format!("nsenter --net=/run/netns/{} {words}", host.0);
         sh(&script)
@@ -25,9 +24,8 @@ fn without_mptcp_it_is_said_how_to_mend_it_and_nothing_is_touched() {
         &["--primary", "lo", "--", "true"],
     ] {
         let run = multipilot(arguments);
-        let output = Command::new("nsenter")
-            .arg(format!("--net=/run/netns/{}", host.0))
-            .arg(run.get_program())
+        let output = host
+            .enter(run.get_program())
             .args(run.get_args())
             .output()
             .unwrap();

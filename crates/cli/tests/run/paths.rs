@@ -1,16 +1,15 @@
 //! Which paths its connections use, and which they start on.
 
-use std::process::Command;
-
-use crate::hosts::{downloads, Namespace, TwoPaths};
-use crate::{code, complaint, kernel, line, multipilot, sh, start};
+use crate::hosts::{downloads, TwoPaths};
+use crate::namespace::{sh, Namespace};
+use crate::{code, complaint, kernel, line, multipilot, start};
 
 #[test]
 fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
     if !kernel() {
         return;
     }
-    let host = Namespace::new();
+    let host = Namespace::new("");
     sh(&format!(
         "ip -n {} link add d1 type veth peer name d2",
         host.0
@@ -26,22 +25,18 @@ fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
 
     let inside = |arguments: &[&str]| {
         let run = multipilot(arguments);
-        let mut command = Command::new("nsenter");
-        command
-            .arg(format!("--net=/run/netns/{}", host.0))
-            .arg(run.get_program())
-            .args(run.get_args());
+        let mut command = host.enter(run.get_program());
+        command.args(run.get_args());
         command
     };
-    let (mut child, mut lines) = start(inside(&[
-        "--path-manager",
-        "fullmesh",
-        "--",
-        "sh",
-        "-c",
-        "echo ready; read line",
-    ]));
-    line(&mut lines);
+    let waiting = || {
+        let script = "echo ready; read line";
+        let words = ["--path-manager", "fullmesh", "--", "sh", "-c", script];
+        let (child, mut lines) = start(inside(&words));
+        assert_eq!(line(&mut lines), "ready");
+        (child, lines)
+    };
+    let (mut child, _lines) = waiting();
     assert!(
         endpoints().contains("10.78.1.1") && endpoints().contains("fullmesh"),
         "{}",
@@ -57,15 +52,7 @@ fn paths_are_chosen_for_the_time_of_the_run_even_if_it_is_killed() {
     child.wait().unwrap();
     assert_eq!((endpoints(), limits()), (String::new(), before.clone()));
 
-    let (mut child, mut lines) = start(inside(&[
-        "--path-manager",
-        "fullmesh",
-        "--",
-        "sh",
-        "-c",
-        "echo ready; read line",
-    ]));
-    line(&mut lines);
+    let (mut child, _lines) = waiting();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(endpoints().contains("10.78.1.1"), "nobody has looked yet");
