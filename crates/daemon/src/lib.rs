@@ -23,7 +23,6 @@ mod federation;
 mod log;
 mod metrics;
 mod news;
-mod removed;
 mod silence;
 
 pub use config::Config;

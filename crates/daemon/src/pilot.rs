@@ -355,6 +355,7 @@ impl Pilot {
     fn slots(&self) -> Vec<Slot> {
         let slot = |(i, p): (usize, &PathState)| Slot {
             state: match p.open {
+                true if p.stuck => State::Opening,
                 true => State::Established,
                 false => State::Closed,
             },

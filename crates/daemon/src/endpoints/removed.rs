@@ -69,26 +69,18 @@ fn rest(address: IpAddr, subflows: &[Subflow]) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mp_kernel::mptcp_info::TcpInfo;
     use mp_kernel::pm::Flags;
 
+    use super::super::tests::address;
+
     fn subflow(host: u8, rto_ms: u32) -> Subflow {
-        Subflow {
-            token: 7,
-            cookie: host.into(),
-            local: ([10, 0, 0, host], 1).into(),
-            remote: ([10, 9, 9, 9], 80).into(),
-            backup: false,
-            tcp: TcpInfo {
-                rto: rto_ms * 1000,
-                ..TcpInfo::default()
-            },
-        }
+        let mut subflow = super::super::tests::subflow(7, host);
+        subflow.tcp.rto = rto_ms * 1000;
+        subflow
     }
 
     #[test]
     fn it_rests_for_the_slowest_other_path_but_not_for_a_dead_one() {
-        let address = |host| IpAddr::from([10, 0, 0, host]);
         let all = [subflow(1, 900), subflow(2, 250), subflow(3, 201)];
         let ms = |host, all: &[Subflow]| rest(address(host), all).as_millis();
         assert_eq!((ms(1, &all), ms(2, &all), ms(1, &[])), (250, 900, 0));
@@ -97,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_has_rested_comes_once() {
-        let endpoint = |host| Endpoint::new(IpAddr::from([10, 0, 0, host]), Flags::SUBFLOW);
+        let endpoint = |host| Endpoint::new(address(host), Flags::SUBFLOW);
         let mut removed = Removed::default();
         removed.note(endpoint(1), true, &[]);
         removed.note(endpoint(2), false, &[subflow(1, 60_000)]);
