@@ -47,8 +47,6 @@ pub struct Contribution {
     pub rtt_ratio: f64,
     /// How long such a path is parked.
     pub parking: Backoff,
-    /// A trial without the path lasts this long, after what is under way on it has arrived, µs.
-    pub trial_us: u64,
 }
 
 /// Probes of a path that is parked for its loss.
@@ -59,6 +57,8 @@ pub struct Probing {
     /// The path is taken back once a path that loses what it lost would have answered so many in a row with no more than
     /// this probability.
     pub chance: f64,
+    /// What loses less is taken for a path that loses this share: it would take minutes to tell it from a clean one.
+    pub light: f64,
     /// Nobody waits for it where the stream carries less, bytes/s.
     pub goodput: f64,
 }
@@ -100,6 +100,15 @@ pub struct Config {
     /// The stream has to fall behind what the best path alone would have delivered by so much before a lossy path is
     /// parked, s.
     pub behind_s: f64,
+    /// So much of what it was ahead counts for it first, s: one that long did better than its best path may have a hitch.
+    pub ahead_s: f64,
+    /// A parked path comes back where the stream falls behind what it carried with it, or what that path alone would
+    /// carry, by so much, s …
+    pub missed_s: f64,
+    /// … not counting the first of the time after it was parked, in which the others are to find their rate, µs.
+    pub missed_after_us: u64,
+    /// What the stream carried with a path is its mean over so much, s.
+    pub together_s: f64,
     /// A path stays as it is for at least this long after a change, µs.
     pub dwell_us: u64,
     /// A subflow that sends and has nothing delivered for this many RTTs, and at least `stall_us`, is stalled.
@@ -138,6 +147,10 @@ impl Config {
             keep_share: 0.4,
             slower: 0.95,
             behind_s: 0.8,
+            ahead_s: 1.0,
+            missed_s: 0.8,
+            missed_after_us: 500_000,
+            together_s: 10.0,
             dwell_us: 1_000_000,
             stall_rtts: 4,
             stall_us: 500_000,
@@ -188,7 +201,7 @@ impl Config {
             }),
             contribution: Some(Contribution {
                 held: 0.1,
-                held_up_s: 0.3,
+                held_up_s: 0.5,
                 trial_s: 0.8,
                 little: 0.15,
                 rtt_ratio: 2.0,
@@ -197,11 +210,11 @@ impl Config {
                     factor: 2,
                     most_us: 240_000_000,
                 },
-                trial_us: 2_000_000,
             }),
             probing: Some(Probing {
                 count: 2,
                 chance: 0.01,
+                light: 0.02,
                 goodput: 10_000.0,
             }),
             ..Config::base()

@@ -1,6 +1,7 @@
 //! One path's record.
 
 use super::loss::Window;
+use super::missed::{Missed, Together};
 use super::probe::Evidence;
 use super::{Backoff, Config, Reason};
 use crate::path_manager::Stats;
@@ -34,6 +35,7 @@ pub(super) struct Parked {
     loss: f64,
     /// Its subflow is a new one, that never carried data.
     relieved: bool,
+    pub missed: Missed,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -72,10 +74,13 @@ pub(super) struct Judge {
     changed_us: Option<u64>,
     /// When it was parked or came back last; `None` once that is forgotten.
     suspect_us: Option<u64>,
-    /// Parkings in a row that ended by time, and acquittals.
+    /// Parkings in a row that ended by time.
     parkings: u32,
-    acquittals: u32,
-    acquitted_us: u64,
+    /// When it was last found to be missed.
+    acquitted_us: Option<u64>,
+    /// What the stream carries with this path, since it last began to lose.
+    together: Together,
+    sank: bool,
     /// Failures to open in a row, and when to try again.
     failures: u32,
     reopen_us: Option<u64>,
@@ -296,12 +301,16 @@ impl Judge {
         self.suspect_us.is_some()
     }
 
-    fn rested(&self, now_us: u64, config: &Config) -> bool {
+    pub fn rested(&self, now_us: u64, config: &Config) -> bool {
         self.changed_us
             .is_none_or(|t| now_us >= t + config.dwell_us)
     }
 
     pub fn park(&mut self, reason: Reason, now_us: u64, parking: &Backoff) {
+        let alone = match reason {
+            Reason::Loss => self.potential(),
+            _ => 0.0,
+        };
         let until_us = now_us + parking.time(self.parkings);
         self.parked = Some(Parked {
             reason,
@@ -309,19 +318,12 @@ impl Judge {
             until_us,
             loss: self.window.share(),
             relieved: false,
+            missed: Missed::new(now_us, self.together.mean().max(alone)),
         });
         self.evidence = Evidence::default();
         (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
         self.parkings += u32::from(timed);
-    }
-
-    /// Whether a trial without this path is due: not right after a change, nor soon after an acquittal.
-    pub fn may_be_tried(&self, now_us: u64, config: &Config) -> bool {
-        let rested = self.rested(now_us, config);
-        let pardoned = self.acquittals > 0
-            && now_us < self.acquitted_us + config.parking.time(self.acquittals);
-        rested && !pardoned
     }
 
     pub fn acquit(&mut self, now_us: u64) {
@@ -330,8 +332,33 @@ impl Judge {
         if self.parkings == 0 {
             self.suspect_us = None;
         }
-        self.acquittals += 1;
-        self.acquitted_us = now_us;
+        self.acquitted_us = Some(now_us);
+    }
+
+    /// Of late it was missed while it was parked.
+    pub fn acquitted(&self, now_us: u64, config: &Config) -> bool {
+        self.acquitted_us
+            .is_some_and(|t| now_us < t + config.forget_us)
+    }
+
+    /// The stream moved on with this path at work.
+    pub fn worked(&mut self, now_us: u64, step: (f64, f64), config: &Config) {
+        let sinks = self.lossy(now_us, config).is_some();
+        if sinks && !self.sank {
+            self.together = Together::default();
+        }
+        self.sank = sinks;
+        self.together.add(step, config.together_s);
+    }
+
+    /// Other paths are at work from now on.
+    pub fn begin_anew(&mut self) {
+        self.together = Together::default();
+    }
+
+    /// What it carried before no longer counts.
+    pub fn forget_peaks(&mut self) {
+        self.peaks = [self.rate, 0.0];
     }
 
     /// Once, when what waits on a parked path has had time to arrive.

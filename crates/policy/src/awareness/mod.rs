@@ -2,8 +2,8 @@
 //! it again.
 //!
 //! MPTCP-LA judges loss, MPTCP-MA signal strength. Both also see a subflow that has stalled and an interface's rule;
-//! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out on trial, and stays out
-//! if the goodput without it is no lower. How long it looks on is no matter of time, but of how far the stream has fallen
+//! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out. Whatever a path was parked
+//! for, it comes back where the stream carries less without it than it did with it. How long it looks on is no matter of time, but of how far the stream has fallen
 //! behind what the best path alone would have delivered; a parked path that still holds up the stream gets a new
 //! subflow, so that what waits on the old one goes elsewhere.
 //!
@@ -16,6 +16,7 @@
 mod config;
 mod judge;
 mod loss;
+mod missed;
 mod probe;
 mod revival;
 #[cfg(test)]
@@ -55,7 +56,6 @@ pub struct Awareness {
     goodput_recent: f64,
     held_recent: f64,
     last: Option<Last>,
-    trial: Option<Trial>,
     /// Since the look before: seconds, bytes/s.
     step: Option<(f64, f64)>,
     /// Seconds' worth of the best path that the stream lacks of what that one alone would have delivered; and of that,
@@ -64,6 +64,11 @@ pub struct Awareness {
     held_up: f64,
     /// What the best path alone would carry, at the look before, bytes/s.
     best: f64,
+    /// Paths that were normal at the look before.
+    normal: Vec<usize>,
+    /// No path is judged by the stream until then; paths that were missed in a row.
+    peace_us: u64,
+    acquittals: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,14 +76,6 @@ struct Last {
     now_us: u64,
     bytes: u64,
     held_us: u64,
-}
-
-/// A path left out to see whether the connection does better without it.
-#[derive(Debug, Clone, Copy)]
-struct Trial {
-    path: usize,
-    goodput_before: f64,
-    ends_us: u64,
 }
 
 impl Awareness {
@@ -91,11 +88,13 @@ impl Awareness {
             goodput_recent: 0.0,
             held_recent: 0.0,
             last: None,
-            trial: None,
             step: None,
             behind: 0.0,
             held_up: 0.0,
             best: 0.0,
+            normal: Vec::new(),
+            peace_us: 0,
+            acquittals: 0,
         }
     }
 

@@ -49,7 +49,8 @@ impl Evidence {
             true => self.lost as f64 / sent as f64,
             false => loss,
         };
-        let chance = config.probing.map_or(0.0, |p| p.chance);
+        let (chance, light) = config.probing.map_or((0.0, 0.0), |p| (p.chance, p.light));
+        let loss = loss.max(light);
         // (1 − loss)^run < chance
         self.run > 0 && self.run as f64 * (1.0 - loss.min(0.99)).ln() < chance.ln()
     }

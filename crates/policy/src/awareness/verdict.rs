@@ -1,7 +1,7 @@
 //! Whether a path does more harm than good.
 
-use super::judge::{Parked, REVISED};
-use super::{Awareness, Contribution, Reason, Trial};
+use super::judge::REVISED;
+use super::{Awareness, Contribution, Reason};
 use crate::path_manager::{Rule, State, View};
 
 impl Awareness {
@@ -11,8 +11,9 @@ impl Awareness {
             judge.evidence.hear(now, view.paths[path].probes);
             judge.settle(now, view.paths[path].signal_dbm, &self.config);
         }
-        self.end_trial(now);
+        self.take_back_missed(now);
         let normal = self.choose(view);
+        self.remember_together(now, &normal);
         if normal.len() < 2 {
             (self.behind, self.held_up) = (0.0, 0.0);
             self.leave_the_dead(&normal, view);
@@ -30,12 +31,16 @@ impl Awareness {
         }
         self.best = best;
         self.fall_behind(best, arriving);
+        let peace = now < self.peace_us;
+        if peace {
+            (self.behind, self.held_up) = (0.0, 0.0);
+        }
         let grounds = |p: usize| {
             let judge = &self.paths[p];
             judge
                 .grounds(now, view.paths[p].signal_dbm, &self.config)
                 .or_else(|| {
-                    let loss = judge.lossy(now, &self.config)?;
+                    let loss = judge.lossy(now, &self.config).filter(|_| !peace)?;
                     self.harms(p, loss, &normal, view)
                         .then_some((Reason::Loss, 1.0 + loss))
                 })
@@ -52,7 +57,7 @@ impl Awareness {
         if let Some((_, _, path, reason)) = worst {
             self.paths[path].park(reason, now, &self.config.parking);
             (self.behind, self.held_up) = (0.0, 0.0);
-        } else if self.trial.is_none() {
+        } else {
             self.judge_contribution(&normal, view, total);
         }
     }
@@ -77,7 +82,9 @@ impl Awareness {
     ///
     /// - the stream has fallen behind what the best path alone would have delivered, or
     /// - the loss is heavy and the controller couples the paths, so that losses here also slow down the other one, or
-    /// - it is heavier yet, and what gets through is little.
+    /// - it is heavier yet, and what gets through is little;
+    ///
+    /// the latter two not where the stream has missed it of late.
     fn harms(&self, path: usize, loss: f64, normal: &[usize], view: &View<'_>) -> bool {
         let others = normal
             .iter()
@@ -92,7 +99,8 @@ impl Awareness {
             .config
             .loss
             .is_some_and(|rule| loss > rule.heavy && potential < rule.little * other);
-        potential < other && (slower || coupled || useless)
+        let missed = self.paths[path].acquitted(view.now_us, &self.config);
+        potential < other && (slower || !missed && (coupled || useless))
     }
 
     /// Keeps the accounts of what the stream lacks of what the best path alone would have delivered, and of what of that
@@ -110,9 +118,9 @@ impl Awareness {
             true => best,
             false => best.min(arriving),
         };
-        let most = 2.0 * self.config.behind_s;
-        self.behind = (self.behind + lack(best)).clamp(0.0, most);
-        self.held_up = (self.held_up + lack(due)).clamp(0.0, most);
+        let (least, most) = (-self.config.ahead_s, 2.0 * self.config.behind_s);
+        self.behind = (self.behind + lack(best)).clamp(least, most);
+        self.held_up = (self.held_up + lack(due)).clamp(least, most);
     }
 
     /// A slow path that holds up the stream. While its packets are under way the others fill the receive buffer with what
@@ -123,7 +131,7 @@ impl Awareness {
     /// ```
     ///
     /// Where that is below what the others carry alone, however far the buffer grows, the path is parked; so is one that
-    /// could add little. Any other is left out on trial, once the stream has fallen further behind.
+    /// could add little. Any other is, once the stream has fallen further behind.
     fn judge_contribution(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
         let Some(rule) = self.config.contribution else {
             return;
@@ -148,39 +156,16 @@ impl Awareness {
             && self.paths[slowest].answers(now, &self.config)
             && self.paths[slowest].potential() < best
             && !others().any(|p| self.paths[p].sinks(now, &self.config))
-            && self.paths[slowest].may_be_tried(now, &self.config);
+            && self.paths[slowest].rested(now, &self.config);
         if !suspect {
             return;
         }
         let blocked = best * rtt(slowest) / 1e6 > view.window_limit as f64;
         let little = self.paths[slowest].potential() < rule.little * best;
-        if !blocked && !little {
-            if self.held_up < rule.trial_s {
-                return;
-            }
-            self.trial = Some(Trial {
-                path: slowest,
-                goodput_before: self.goodput,
-                // What is under way on the path holds up the stream until it has arrived.
-                ends_us: now + rtt(slowest) as u64 * 3 / 2 + rule.trial_us,
-            });
+        if !blocked && !little && self.held_up < rule.trial_s {
+            return;
         }
         self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
         (self.behind, self.held_up) = (0.0, 0.0);
-    }
-
-    /// Without the path the stream was slower: it comes back, and is left in peace for longer each time.
-    fn end_trial(&mut self, now: u64) {
-        let Some(trial) = self.trial.filter(|t| now >= t.ends_us) else {
-            return;
-        };
-        self.trial = None;
-        let judge = &mut self.paths[trial.path];
-        let still = judge
-            .parked
-            .is_some_and(|Parked { reason, .. }| reason == Reason::Contribution);
-        if still && self.goodput < trial.goodput_before {
-            judge.acquit(now);
-        }
     }
 }

@@ -23,8 +23,8 @@ fn a_path_that_the_receive_buffer_cannot_afford_is_parked() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
     w.window_limit = 1_000_000; // 1,000 packets/s · 0.9 s are 1.3 MB
     w.run(3.0);
-    obstructive(&mut w, 4.0, 700, 1_000);
-    assert_eq!(w.normal(), [0]);
+    obstructive(&mut w, 8.0, 650, 1_000);
+    assert_eq!(w.normal(), [0], "{:?}", w.changes);
     assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
     obstructive(&mut w, 55.0, 700, 1_000);
     assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
@@ -127,4 +127,29 @@ fn a_path_that_has_fallen_silent_is_not_judged_by_what_it_contributes() {
     w.subflows[1].stats.sent += 1; // now it takes the path for dead
     obstructive(&mut w, 0.6, 500, 1_000);
     assert_eq!(w.reasons(), [None, Some(Reason::Stalled)]);
+}
+
+/// It was parked for what the fast path had carried in its best moment, and that is over.
+#[test]
+fn a_path_that_the_stream_misses_comes_back_and_is_left_in_peace() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
+    w.run(3.0);
+    obstructive(&mut w, 30.0, 600, 300);
+    assert_eq!(w.normal(), [0, 1], "{:?}", w.changes);
+    let [(out, 1, true), (back, 1, false)] = w.changes[..] else {
+        panic!("{:?}", w.changes);
+    };
+    assert!(back - out < 3 * SECOND, "{} us", back - out);
+}
+
+/// What it was ahead before stands against it.
+#[test]
+fn a_stream_that_did_well_may_have_a_hitch() {
+    for (seconds, kept) in [(1.0, false), (10.0, true)] {
+        let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+        w.window_limit = 1_000_000;
+        w.run(seconds); // 1,000 + 100 against the 1,000 of the fast path alone
+        obstructive(&mut w, 2.7, 300, 1_000);
+        assert_eq!(w.normal() == [0, 1], kept, "{:?}", w.changes);
+    }
 }

@@ -158,7 +158,7 @@ fn moderate_loss_matters_where_the_other_path_alone_would_do_better() {
     w.coupled = false;
     w.run(5.0);
     w.models[1].rate = 400; // 300 + 400 against the 1,000 that it was seen to carry
-    w.run(5.0);
+    w.run(7.5);
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
 }
 

@@ -21,6 +21,17 @@ fn a_path_that_is_well_again_is_in_use_within_three_seconds() {
     assert_eq!(w.changes.len(), 2, "and stays: {:?}", w.changes);
 }
 
+/// To tell 1 % from none would take twice as long.
+#[test]
+fn light_loss_is_not_waited_out() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.01), CLEAN]);
+    w.run(20.0);
+    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
+    w.models[0].loss = 0.0;
+    w.run(7.0);
+    assert_eq!(w.normal(), [0, 1]);
+}
+
 #[test]
 fn a_path_that_goes_on_losing_is_not_taken_back_however_long_it_is_parked() {
     let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);

@@ -63,6 +63,6 @@ fn a_path_that_could_add_little_is_not_waited_for_while_the_stream_is_held_up() 
             .map_or(u64::MAX, |change| change.0 - onset)
     };
     let (little, much) = (until_parked(100), until_parked(400));
-    assert!(little < 1_000_000, "{little} us");
+    assert!(little < 2_500_000, "{little} us");
     assert!(much > little, "{much} us, {little} us");
 }
