@@ -143,9 +143,8 @@ def show_rates(results: Results) -> Section:
         ],
         _drawn(results, DYNAMIC, "balia", ("fullmesh", LA), "Rate of each path over time, stock and loss-aware"),
         [
-            "Payload acknowledged in each second. A spared path comes back by time, 10 s after it was spared, "
-            "then 20 s: it carries nothing by which its state could be told, and there are no probes in these "
-            "runs.",
+            "Payload acknowledged in each second. A spared path carries nothing by which its state could be told: "
+            "it is probed by echo requests, and comes back once enough of them were answered.",
             "Unlike the paper's, the stock connection here does use the Wi-Fi again: its subflow there never stopped "
             "trying.",
         ],
