@@ -111,11 +111,18 @@ impl Endpoints {
 
     fn pay(&mut self) -> Result<(), Error> {
         for endpoint in std::mem::take(&mut self.before.owed) {
-            if !self.list()?.iter().any(|e| e.address == endpoint.address) {
-                self.manager.add_endpoint(&endpoint)?;
-            }
+            self.add_back(&endpoint)?;
         }
         Ok(())
+    }
+
+    /// Whether it was still away: somebody may have set it anew.
+    fn add_back(&self, endpoint: &Endpoint) -> Result<bool, Error> {
+        if self.list()?.iter().any(|e| e.address == endpoint.address) {
+            return Ok(false);
+        }
+        self.manager.add_endpoint(endpoint)?;
+        Ok(true)
     }
 
     /// Those that are there now.

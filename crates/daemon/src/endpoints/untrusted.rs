@@ -65,11 +65,8 @@ impl Endpoints {
         let mut done = Vec::new();
         while let Some(at) = self.before.taken.iter().position(&which) {
             let endpoint = &self.before.taken[at].endpoint;
-            match self.manager.add_endpoint(endpoint) {
-                Ok(()) => done.push(format!("{} given back", endpoint.address)),
-                // Somebody has set it anew.
-                Err(e) if e.errno() == Some(nix::libc::EEXIST) => {}
-                Err(e) => return Err(e.into()),
+            if self.add_back(endpoint)? {
+                done.push(format!("{} given back", endpoint.address));
             }
             self.before.taken.remove(at);
             self.save()?;
