@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Asked as it runs: a build folder may have been moved with its checkout.
+    let root = folder("CARGO_MANIFEST_DIR")?
         .join("../../scenarios")
         .canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
@@ -23,10 +24,13 @@ fn main() -> io::Result<()> {
         );
     }
     code += "];\n";
-    let out = PathBuf::from(
-        env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?,
-    );
-    fs::write(out.join("bundled.rs"), code)
+    fs::write(folder("OUT_DIR")?.join("bundled.rs"), code)
+}
+
+/// A folder that cargo names in the environment.
+fn folder(variable: &str) -> io::Result<PathBuf> {
+    let missing = || io::Error::other(format!("{variable} is not set"));
+    env::var_os(variable).map(PathBuf::from).ok_or_else(missing)
 }
 
 /// Scenarios and the traces that they may name.

@@ -19,6 +19,8 @@ unset_preload() { env -u LD_PRELOAD \"$@\"; }
 mp() { unset_preload $BINARY \"$@\" --socket $PWD/control.sock; }
 daemon() { unset_preload $BINARY daemon --config $PWD/daemon.toml --socket $PWD/$1.sock; }
 calm() { while mp status --json | grep -q '\"connections\": [1-9]'; do sleep 0.2; done; }
+path() { mp status --json > now; grep -A 20 \"\\\"interface\\\": \\\"$1\\\"\" now | grep -q \"$2\"; }
+until_path() { n=0; until path \"$1\" \"$2\" || [ $n = 150 ]; do sleep 0.2; n=$((n + 1)); done; cp now $3; }
 ip mptcp endpoint flush
 ip mptcp limits set subflow 2 add_addr_accepted 0
 ";
@@ -81,13 +83,11 @@ fn a_lossy_path_goes_to_backup_and_comes_back() {
 daemon control 2> log & sleep 0.5; started=$(date +%s)
 head -c 90000000 /dev/zero > body
 curl -s -T body ${MULTIPILOT_URL}0 & upload=$!
-wifi() { mp status --json > now; grep -A 20 '\"interface\": \"wifi\"' now | grep -q \"$1\"; }
-until_wifi() { n=0; until wifi \"$1\" || [ $n = 150 ]; do sleep 0.2; n=$((n + 1)); done; cp now $2; }
-until_wifi 'loses packets' lossy
+until_path wifi 'loses packets' lossy
 while [ $(date +%s) -lt $((started + 9)) ]; do
-    wifi '\"priority\": \"backup\"' && echo backup >> looks || echo normal >> looks; sleep 0.2
+    path wifi '\"priority\": \"backup\"' && echo backup >> looks || echo normal >> looks; sleep 0.2
 done
-sleep 2; until_wifi '\"priority\": \"normal\"' clean
+sleep 2; until_path wifi '\"priority\": \"normal\"' clean
 kill $upload; calm; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
 ";
     let scenario = "duration = \"70s\"
@@ -131,17 +131,16 @@ daemon control 2> log & sleep 0.5
 daemon second 2> second; echo $? >> second
 curl -s $MULTIPILOT_URL | sha256sum > first-hash & download=$!
 sleep 1.5; echo wifi -85 > signals
-sleep 1; mp status --json > weak
+until_path wifi '\"priority\": \"backup\"' weak
 kill -9 $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
 sleep 0.3; ip mptcp endpoint show > killed
-daemon control 2> log2 & sleep 0.8
-mp status --json > restarted
+daemon control 2> log2 & sleep 0.5; until_path lte '\"received_bytes\": [0-9]\\{7\\}' restarted
 chmod 755 .
 unset_preload setpriv --reuid 65534 --regid 65534 --clear-groups $BINARY status --socket $PWD/control.sock 2> stranger; echo $? >> stranger
 cp daemon.toml good; echo 'awareness.parkin = \"3s\"' > daemon.toml
 kill -HUP $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
 sleep 0.3; cp good daemon.toml
-echo wifi -50 > signals; sleep 1.5; mp status --json > strong
+echo wifi -50 > signals; until_path wifi '\"priority\": \"normal\"' strong
 wait $download
 curl -s $MULTIPILOT_URL | sha256sum > second-hash & download=$!
 sleep 1.5; mp down 2> down; ip mptcp endpoint show > used; wait $download

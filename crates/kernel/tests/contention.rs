@@ -42,8 +42,9 @@ fn without_compare_and_swap_the_same_test_fails() {
     if !kernel_ready() || !two_cpus() {
         return;
     }
-    let outcome = contend(UNPROTECTED);
-    assert!(!outcome.is_right(), "the race was not hit: {outcome:?}");
+    // Two threads that others' work keeps from running at the same time cannot race: on a busy machine it takes more than one.
+    let mut outcomes = (0..10).map(|_| contend(UNPROTECTED));
+    assert!(outcomes.any(|o| !o.is_right()), "the race was not hit");
 }
 
 fn contend(bytes: &[u8]) -> Outcome {
