@@ -1,6 +1,6 @@
 //! A contextual bandit, trained and asked from Python: the one that chooses paths.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mp_policy::bandit::reward::{Judge as Rule, Thresholds};
 use mp_policy::bandit::{context, file, Bandit as Learner, Policy, Settings};
@@ -9,6 +9,10 @@ use pyo3::prelude::*;
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+fn unusable(path: &Path, error: std::io::Error) -> PyErr {
+    PyOSError::new_err(format!("{}: {error}", path.display()))
 }
 
 /// Settings from JSON, laid over the named policy's defaults.
@@ -94,15 +98,14 @@ impl Bandit {
 
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Bandit> {
-        match file::load(&path) {
-            Ok(inner) => Ok(Bandit { inner }),
-            Err(error @ file::Error::Io(..)) => Err(PyOSError::new_err(error.to_string())),
-            Err(error) => Err(invalid(error)),
-        }
+        let name = path.display().to_string();
+        let bytes = std::fs::read(&path).map_err(|e| unusable(&path, e))?;
+        let inner = file::decode(&name, &bytes).map_err(invalid)?;
+        Ok(Bandit { inner })
     }
 
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        file::save(&self.inner, &path).map_err(|e| PyOSError::new_err(e.to_string()))
+        mp_files::replace_durably(&path, &file::encode(&self.inner)).map_err(|e| unusable(&path, e))
     }
 
     fn child(&self, seed: u64) -> Bandit {

@@ -353,9 +353,7 @@ impl Endpoints {
     /// As a whole or not at all.
     fn save(&self) -> Result<(), Error> {
         let text = serde_json::to_string(&self.before).expect("plain data");
-        let fresh = self.file.with_extension("new");
-        fs::write(&fresh, text)
-            .and_then(|()| fs::rename(&fresh, &self.file))
+        mp_files::replace(&self.file, text.as_bytes())
             .map_err(|e| Error::Failed(format!("{}: {e}", self.file.display())))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mp_policy::super_arm::Arm;
@@ -94,12 +94,9 @@ impl Shared {
     }
 
     fn write(&mut self) {
-        let (file, text) = (
-            self.settings.folder.join("own.json"),
-            serde_json::to_string(&self.told).expect("plain data"),
-        );
-        let fresh: PathBuf = file.with_extension("new");
-        let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &file));
+        let file = self.settings.folder.join("own.json");
+        let text = serde_json::to_string(&self.told).expect("plain data");
+        let written = mp_files::replace(&file, text.as_bytes());
         let failed = std::mem::replace(&mut self.failed, written.is_err());
         if let (Err(e), false) = (written, failed) {
             let what = format!("{}: {e}: others do not hear of this", file.display());

@@ -94,8 +94,6 @@ fn shim() -> Result<PathBuf, Error> {
     if fs::read(&path).is_ok_and(|there| there == SHIM) {
         return Ok(path);
     }
-    let fresh = folder.join(format!("preload-{}.new", std::process::id()));
-    fs::write(&fresh, SHIM).context(fresh.display())?;
-    fs::rename(&fresh, &path).context(path.display())?;
+    mp_files::replace(&path, SHIM).context(path.display())?;
     Ok(path)
 }

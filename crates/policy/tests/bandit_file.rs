@@ -1,14 +1,6 @@
-//! A bandit on disk survives what happens to processes and files.
-
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+//! A bandit survives its way through a file, and what may happen to the file is seen.
 
 use mp_policy::bandit::{file, Bandit, Settings};
-
-/// Where the child process below saves, again and again.
-const SAVER: &str = "MP_POLICY_TEST_SAVER";
 
 fn taught(rounds: u32) -> Bandit {
     let mut bandit = Bandit::new(Settings::default(), ["wifi", "lte"], ["x"], 1).unwrap();
@@ -22,13 +14,9 @@ fn taught(rounds: u32) -> Bandit {
 
 #[test]
 fn a_saved_bandit_comes_back_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("wifi.bandit");
     let bandit = taught(300);
-    file::save(&bandit, &path).unwrap();
-    assert_eq!(file::load(&path).unwrap(), bandit);
-    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
+    let bytes = file::encode(&bandit);
+    assert_eq!(file::decode("wifi.bandit", &bytes).unwrap(), bandit);
 }
 
 #[test]
@@ -50,39 +38,4 @@ fn a_damaged_file_is_said_and_not_believed() {
     );
     assert!(error("multipilot bandit", "something else").contains("is no saved bandit"));
     assert!(error("[\"wifi\",\"lte\"]", "[\"wifi\"]").contains("its parts do not fit"));
-    let missing = file::load(Path::new("/nonexistent/wifi.bandit")).unwrap_err();
-    assert!(missing.to_string().starts_with("/nonexistent/wifi.bandit:"));
-}
-
-/// Not a test of its own: the process that the next one kills.
-#[test]
-fn saver() {
-    let Ok(path) = std::env::var(SAVER) else {
-        return;
-    };
-    let mut bandit = taught(500);
-    for t in 0.. {
-        bandit.update(&[f64::from(t % 5)], 0, t % 2 == 0);
-        file::save(&bandit, Path::new(&path)).unwrap();
-    }
-}
-
-#[test]
-fn a_kill_in_mid_save_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.bandit");
-    file::save(&taught(500), &path).unwrap();
-    for round in 0..12 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["saver", "--exact"])
-            .env(SAVER, &path)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(80 + 7 * round));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let (rewards, failures) = file::load(&path).unwrap().counts(0);
-        assert!(rewards + failures > 0);
-    }
 }

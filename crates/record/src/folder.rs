@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -216,19 +216,7 @@ impl Folder {
     }
 
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-            file.write_all(content)?;
-            file.as_file().sync_data()?;
-            fs::set_permissions(
-                file.path(),
-                std::os::unix::fs::PermissionsExt::from_mode(0o644),
-            )?;
-            file.persist(self.path.join(name))
-                .map(|_| ())
-                .map_err(|e| e.error)
-        };
-        write().map_err(|e| self.io(e))
+        mp_files::replace_durably(&self.path.join(name), content).map_err(|e| self.io(e))
     }
 
     fn io(&self, error: io::Error) -> Error {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -85,9 +86,13 @@ impl Learner {
         fs::create_dir_all(folder)
             .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
         let place = folder.join(format!("bandit-{}.json", names.join("+")));
-        let known = match place.exists() {
-            true => Some(file::load(&place).map_err(|e| Error::Usage(e.to_string()))?),
-            false => None,
+        let name = place.display().to_string();
+        let known = match fs::read(&place) {
+            Ok(bytes) => {
+                Some(file::decode(&name, &bytes).map_err(|e| Error::Usage(e.to_string()))?)
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::Usage(format!("{name}: {e}"))),
         };
         // One that was written by a version that knew other features is of no use.
         let starter = match known.filter(|bandit| bandit.features() == features) {
@@ -356,12 +361,12 @@ impl Learner {
     fn save(&mut self) {
         (self.saved, self.changed) = (Instant::now(), false);
         let judge = serde_json::to_vec(&self.starter.judge).unwrap_or_default();
-        let saved = file::save(&self.starter.bandit, &self.place)
-            .map_err(|e| e.to_string())
-            .and_then(|()| fs::write(judgements(&self.place), judge).map_err(|e| e.to_string()));
+        let saved = mp_files::replace_durably(&self.place, &file::encode(&self.starter.bandit))
+            .and_then(|()| mp_files::replace(&judgements(&self.place), &judge));
         if let Err(why) = saved {
+            let place = self.place.display();
             self.host
-                .complains(&format!("what was learnt is not kept: {why}"));
+                .complains(&format!("what was learnt is not kept: {place}: {why}"));
         }
         let lived = std::mem::take(&mut self.lived);
         if let Err(why) = self.log.append(&lived) {

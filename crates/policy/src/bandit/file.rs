@@ -1,9 +1,4 @@
-//! A bandit on disk: JSON with a version, replaced as a whole, so that a crash at any point leaves the old one or the new.
-
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+//! A bandit as a file: JSON with a version.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +10,6 @@ pub const VERSION: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}: {1}")]
-    Io(String, io::Error),
     #[error("{0}: is no saved bandit ({1}); remove it to begin anew")]
     Format(String, String),
     #[error("{0}: version {1}, this multipilot reads {VERSION}; update it, or remove the file to begin anew")]
@@ -68,44 +61,6 @@ pub fn decode(name: &str, bytes: &[u8]) -> Result<Bandit, Error> {
     } else {
         Err(Error::Format(name.into(), "its parts do not fit".into()))
     }
-}
-
-/// Replaces the file as a whole.
-pub fn save(bandit: &Bandit, path: &Path) -> Result<(), Error> {
-    replace(path, &encode(bandit)).map_err(|e| Error::Io(path.display().to_string(), e))
-}
-
-pub fn load(path: &Path) -> Result<Bandit, Error> {
-    let name = path.display().to_string();
-    match fs::read(path) {
-        Ok(bytes) => decode(&name, &bytes),
-        Err(e) => Err(Error::Io(name, e)),
-    }
-}
-
-/// Written beside its place, forced to the disk, and only then renamed into it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let beside = beside(path);
-    let written = File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-        return written;
-    }
-    // The rename itself lasts once the folder is on the disk.
-    File::open(folder)?.sync_all()
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.new", std::process::id()));
-    path.with_file_name(name)
 }
 
 /// Contexts in JSON: what is no number (a missing value) is null.

@@ -53,10 +53,9 @@ impl Own {
             .iter()
             .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
             .collect();
-        let fresh = path.with_extension("new");
         let text = serde_json::to_vec(&models).unwrap_or_default();
         // Without a place to keep them the device asks the server again.
-        let _ = std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
+        let _ = mp_files::replace(path, &text);
     }
 
     fn place(&mut self, location: &str) -> &mut Place {
