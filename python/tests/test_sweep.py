@@ -94,7 +94,7 @@ def test_all_files_of_the_data_set_read_as_one_table(scenario: Path, tmp_path: P
     table = arrow.dataset(tmp_path / "simulation").to_table()
     assert table.num_rows == 4
     assert set(table["controller"].to_pylist()) == {"lia", "bbr"}
-    assert not list(tmp_path.rglob("*.half"))
+    assert not list(tmp_path.rglob(".*"))
     assert [row["seed"] for row in dataset.rows(tmp_path, cells)] == [1, 2, 1, 2]
     assert dataset.rows(tmp_path, cells)[0]["settings"] == {"controller": "lia"}
 
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(scenario: Path, tmp_pat
     while running.pid in _groups():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert not list(out.rglob("*.half"))
+    assert not list(out.rglob(".*"))
 
 
 def _groups() -> set[int]:

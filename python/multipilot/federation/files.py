@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 from multipilot.federation.bandit import Known
+from multipilot.files import replacing
 
 MOST_LINKS = 64
 LONGEST_NAME = 64
@@ -44,6 +44,5 @@ def load(path: Path) -> Known:
 
 
 def save(path: Path, known: Known) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(show(known), encoding="utf-8")
-    fresh.replace(path)
+    with replacing(path) as fresh:
+        fresh.write_text(show(known), encoding="utf-8")

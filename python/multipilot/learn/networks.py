@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from multipilot.files import replacing
+
 #: Layers of (weights, one row an input; bias).
 Network = list[tuple[jax.Array, jax.Array]]
 
@@ -83,6 +85,5 @@ def export(actor: Network, path: Path, made_by: str) -> None:
         "history": actor[0][0].shape[0] // FEATURES,
         "layers": layers,
     }
-    half = path.with_name(path.name + ".half")
-    half.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
-    half.replace(path)
+    with replacing(path) as fresh:
+        fresh.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")

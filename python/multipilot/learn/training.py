@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from multipilot.env.lanes import Asked, Floats, Lanes
 from multipilot.env.task import BASE, Task
+from multipilot.files import replacing
 from multipilot.learn import ddpg, td3, twin_average
 from multipilot.learn.evaluate import Played, Policy, hold, play
 from multipilot.learn.networks import Network, act
@@ -133,10 +134,8 @@ class Trainer:
             "curve": self.curve,
             "best": jax.tree.map(np.asarray, self.best),
         }
-        half = folder / (CHECKPOINT + ".half")
-        with half.open("wb") as stream:
+        with replacing(folder / CHECKPOINT) as fresh, fresh.open("wb") as stream:
             pickle.dump(saved, stream, protocol=5)
-        half.replace(folder / CHECKPOINT)
         (folder / CURVE).write_text(json.dumps(self.curve, indent=1), encoding="utf-8")
 
     def actor(self) -> Policy:

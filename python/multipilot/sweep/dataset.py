@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from multipilot.files import replacing
 from multipilot.sweep.cells import SIMULATION, Cell
 from multipilot.sweep.work import Done
 
@@ -80,12 +81,8 @@ def append(out: Path, cell: Cell, done: Done) -> None:
     schema = SIMULATIONS if cell.kind == SIMULATION else TRAININGS
     rows = [{**row, **common} for row in done.rows]
     table = pa.table({name: [_plain(row.get(name)) for row in rows] for name in schema.names}, schema=schema)
-    half = target.with_name(f".{target.name}.half")
-    try:
-        parquet.write_table(table, half)
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
+    with replacing(target) as fresh:
+        parquet.write_table(table, fresh)
 
 
 def _keep(out: Path, cell: Cell, files: dict[str, bytes]) -> Path:

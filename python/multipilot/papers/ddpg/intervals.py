@@ -17,6 +17,7 @@ import numpy as np
 
 from multipilot._core import __version__
 from multipilot.env.task import Task
+from multipilot.files import replacing
 from multipilot.learn.evaluate import Played, hold, of_file, play
 from multipilot.papers.results import Results
 from multipilot.papers.runs import Runner
@@ -174,9 +175,8 @@ def _recalled(actor: Actor, seeds: int, folder: Path, recall: bool) -> dict[str,
         "alone": {name: _alone(actor, scenario, seeds) for name, scenario in CONDITIONS.items()},
     }
     folder.mkdir(parents=True, exist_ok=True)
-    half = file.with_suffix(".half")
-    half.write_text(json.dumps(document), encoding="utf-8")
-    half.replace(file)
+    with replacing(file) as fresh:
+        fresh.write_text(json.dumps(document), encoding="utf-8")
     return document
 
 
