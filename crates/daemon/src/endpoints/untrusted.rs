@@ -39,10 +39,7 @@ impl Endpoints {
             let Some(on) = on.filter(|_| !ours && !indispensable(address, &[], subflows)) else {
                 continue;
             };
-            let mut as_before = endpoint.clone();
-            if let Some((_, backup)) = self.before.adopted.iter().find(|a| a.0 == address) {
-                as_before.flags.backup = *backup;
-            }
+            let as_before = self.as_before(&endpoint);
             self.before.adopted.retain(|a| a.0 != address);
             self.before.taken.retain(|t| t.endpoint.address != address);
             self.before.taken.push(Taken {
