@@ -18,6 +18,7 @@ use std::time::Duration;
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 use mp_policy::actor::{self, Pilot};
 
+use crate::bytes::u64_at;
 use crate::controller::Controller;
 use crate::error::{Context, Error};
 use crate::primary::now_ns;
@@ -286,7 +287,7 @@ fn accept(rate: f64, now: u64) -> Option<u32> {
 /// struct mp_record, controllers/bpf/settings.h: its time, and what it says.
 fn parse(bytes: &[u8]) -> Option<(u64, Record)> {
     let bytes: &[u8; 80] = bytes.try_into().ok()?;
-    let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
+    let word = |i: usize| u64_at(bytes, 8 * i);
     let record = Record {
         owner: word(1),
         serial: word(2),

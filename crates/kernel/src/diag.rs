@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::bytes::{address_at, u16_at, u32_at};
 use crate::error::{Context, Error};
 use crate::mptcp_info::{MptcpInfo, TcpInfo};
 
@@ -213,25 +214,17 @@ fn parse(body: &[u8]) -> Option<Subflow> {
     Some(Subflow {
         token: u32_at(token, 0),
         cookie: u64::from(u32_at(message, 44)) | u64::from(u32_at(message, 48)) << 32,
-        local: address(message, 8, 4)?,
-        remote: address(message, 24, 6)?,
+        local: address(message, 8, 4),
+        remote: address(message, 24, 6),
         backup: flags & BACKUP != 0,
         tcp: tcp_info(attribute(attributes, INET_DIAG_INFO)?),
         stream: None,
     })
 }
 
-fn address(message: &[u8], at: usize, port_at: usize) -> Option<SocketAddr> {
-    let octets: [u8; 16] = message[at..at + 16].try_into().ok()?;
-    let ip = match i32::from(message[0]) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3])),
-        _ => {
-            let v6 = Ipv6Addr::from(octets);
-            v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4)
-        }
-    };
-    let port = u16::from_be_bytes(message[port_at..port_at + 2].try_into().ok()?);
-    Some(SocketAddr::new(ip, port))
+fn address(message: &[u8], at: usize, port_at: usize) -> SocketAddr {
+    let ip = address_at(message, at, i32::from(message[0]));
+    SocketAddr::new(ip, u16::from_be(u16_at(message, port_at)))
 }
 
 fn tcp_info(bytes: &[u8]) -> TcpInfo {
@@ -254,12 +247,4 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
         attributes = &attributes[length.next_multiple_of(4).min(attributes.len())..];
     }
     None
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }

@@ -18,6 +18,7 @@ pub mod preload;
 pub mod primary;
 pub mod telemetry;
 
+mod bytes;
 mod error;
 mod mounts;
 mod object;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 const SOL_MPTCP: i32 = 284;
@@ -290,9 +290,8 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
         libc::AF_INET6 => {
             // SAFETY: as above.
             let v6 = unsafe { *at.cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             // A dual-stack listener shows IPv4 peers as mapped.
-            let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
+            let ip = IpAddr::from(v6.sin6_addr.s6_addr).to_canonical();
             Some(SocketAddr::new(ip, u16::from_be(v6.sin6_port)))
         }
         _ => None,

@@ -10,6 +10,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject,
 use mp_controllers::{Ack, Connection, Subflow, MAX_SUBFLOWS, PARAMETERS};
 use sha2::{Digest, Sha256};
 
+use crate::bytes::u64_at;
 use crate::error::{Context, Error};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -247,7 +248,7 @@ pub(crate) fn slots(pin: &Path) -> Result<Vec<usize>, Error> {
     let map = MapHandle::from_pinned_path(pin).context(pin.display())?;
     let mut taken = Vec::new();
     for key in map.keys() {
-        let token = u64::from_ne_bytes(key[8..16].try_into().unwrap());
+        let token = u64_at(&key, 8);
         // Gone since: the connection has closed.
         let Some(value) = map.lookup(&key, MapFlags::ANY).context(pin.display())? else {
             continue;

@@ -4,7 +4,7 @@
 //! retransmission timeout, and when the socket closes. Only sockets established after [`Telemetry::start`] are seen.
 
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, Object, RingBufferBuilder};
 
 use crate::error::{Context, Error};
-use crate::{check, mounts, object};
+use crate::{bytes, check, mounts, object};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/telemetry.o"));
 
@@ -175,7 +175,7 @@ fn watch(
         let last = stop.load(Ordering::Relaxed);
         ring.consume().context("mp_samples")?;
         if let Ok(Some(value)) = dropped.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) {
-            shared.lock().unwrap().dropped = u64::from_ne_bytes(value[..8].try_into().unwrap());
+            shared.lock().unwrap().dropped = bytes::u64_at(&value, 0);
         }
         if last {
             return Ok(());
@@ -220,19 +220,10 @@ impl Sample {
         if record.len() != 96 {
             return None;
         }
-        let u64_at = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().unwrap());
-        let u32_at = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().unwrap());
-        let u16_at = |at: usize| u16::from_ne_bytes(record[at..at + 2].try_into().unwrap());
-        let address = |at: usize| -> IpAddr {
-            let octets: [u8; 16] = record[at..at + 16].try_into().unwrap();
-            if i32::from(u16_at(56)) == libc::AF_INET {
-                return Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]).into();
-            }
-            let address = Ipv6Addr::from(octets);
-            address
-                .to_ipv4_mapped()
-                .map_or(address.into(), IpAddr::from)
-        };
+        let u64_at = |at| bytes::u64_at(record, at);
+        let u32_at = |at| bytes::u32_at(record, at);
+        let u16_at = |at| bytes::u16_at(record, at);
+        let address = |at| bytes::address_at(record, at, u16_at(56).into());
         Some(Sample {
             time_ns: u64_at(0),
             netns_cookie: u64_at(8),

@@ -1,6 +1,8 @@
 //! What the program reports.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
+
+use crate::bytes;
 
 /// Size of struct mp_event, controllers/bpf/primary.bpf.c
 const SIZE: usize = 104;
@@ -55,16 +57,10 @@ impl Event {
         if record.len() != SIZE {
             return None;
         }
-        let u64_at = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().unwrap());
-        let u32_at = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().unwrap());
-        let u16_at = |at: usize| u16::from_ne_bytes(record[at..at + 2].try_into().unwrap());
-        let address = |at: usize| -> IpAddr {
-            let octets: [u8; 16] = record[at..at + 16].try_into().unwrap();
-            let address = Ipv6Addr::from(octets);
-            address
-                .to_ipv4_mapped()
-                .map_or(address.into(), IpAddr::from)
-        };
+        let u64_at = |at| bytes::u64_at(record, at);
+        let u32_at = |at| bytes::u32_at(record, at);
+        let u16_at = |at| bytes::u16_at(record, at);
+        let address = |at| bytes::address_at(record, at, libc::AF_INET6);
         let what = match (record[64], record[65]) {
             (0, start) => What::Started(
                 match start {
