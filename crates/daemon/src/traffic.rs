@@ -28,6 +28,8 @@ pub struct PathTraffic {
     pub rate: f64,
     pub loss: f64,
     recent: (f64, f64),
+    /// A round trip after something last arrived.
+    follows_us: u64,
 }
 
 #[derive(Debug, Default)]
@@ -139,7 +141,7 @@ impl Traffic {
         self.balance *= SMOOTHING_US / (SMOOTHING_US + elapsed);
         for (path, sum) in self.paths.iter_mut().zip(sums) {
             self.balance += sum.sent_bytes as f64 - sum.received_bytes as f64;
-            path.take_in(&sum, elapsed);
+            path.take_in(&sum, now_us, elapsed);
         }
     }
 
@@ -165,13 +167,14 @@ impl Traffic {
 }
 
 impl PathTraffic {
-    fn take_in(&mut self, sum: &Sum, elapsed: f64) {
+    fn take_in(&mut self, sum: &Sum, now_us: u64, elapsed: f64) {
         (self.subflows, self.fresh) = (sum.subflows, sum.fresh);
         let stats = &mut self.stats;
         stats.sent += sum.packets + sum.lost;
         stats.lost += sum.lost;
         stats.delivered += sum.sent_bytes + sum.arrived_bytes;
-        // What the sender has on the way is out of sight, but there is something: a packet stands for it.
+        // What the sender has on the way is out of sight. Where there is something a packet stands for it: on a path that
+        // has died, and on one that delivers, for that follows on what it delivered a round trip ago.
         stats.sent += u64::from(sum.dead && sum.arrived_bytes == 0);
         self.sent_bytes += sum.sent_bytes;
         self.received_bytes += sum.received_bytes;
@@ -181,6 +184,10 @@ impl PathTraffic {
         if let Some(min_rtt) = sum.min_rtt_us {
             stats.min_rtt_us = min_rtt;
         }
+        if sum.arrived_bytes > 0 {
+            self.follows_us = now_us + u64::from(stats.srtt_us);
+        }
+        stats.unacked = sum.unacked + u64::from(sum.dead || now_us < self.follows_us);
         let weight = elapsed / (elapsed + SMOOTHING_US);
         let rate = (sum.sent_bytes + sum.received_bytes) as f64 * 1e6 / elapsed;
         self.rate += weight * (rate - self.rate);
@@ -220,6 +227,7 @@ struct Sum {
     fresh: bool,
     dead: bool,
     packets: u64,
+    unacked: u64,
     lost: u64,
     sent_bytes: u64,
     received_bytes: u64,
@@ -234,6 +242,7 @@ impl Sum {
     fn add(&mut self, new: &Change, tcp: &TcpInfo) {
         self.subflows += 1;
         self.packets += new.packets;
+        self.unacked += u64::from(tcp.unacked);
         self.lost += new.lost;
         self.sent_bytes += new.sent_bytes;
         self.received_bytes += new.received_bytes;
@@ -359,6 +368,7 @@ mod tests {
         let sent = |n: u32, retransmitted, needless| TcpInfo {
             bytes_acked: u64::from(n) * 1000,
             data_segs_out: n,
+            unacked: n / 10,
             total_retrans: retransmitted,
             dsack_dups: needless,
             rtt: 30_000,
@@ -371,6 +381,21 @@ mod tests {
             (stats.lost, stats.delivered, stats.srtt_us),
             (5, 100_000, 30_000)
         );
+        assert_eq!(stats.unacked, 10);
+    }
+
+    #[test]
+    fn a_receiver_has_more_on_the_way_for_a_round_trip_after_what_came() {
+        let mut traffic = Traffic::default();
+        let mut on_the_way = |now_us: u64, segments: u32| {
+            let tcp = received(u64::from(segments) * 1000, segments, 0);
+            look(&mut traffic, now_us, vec![subflow(1, 0, tcp)]);
+            traffic.paths[0].stats.unacked
+        };
+        assert_eq!(on_the_way(50_000, 0), 0);
+        assert_eq!(on_the_way(100_000, 9), 1);
+        assert_eq!(on_the_way(115_000, 9), 1);
+        assert_eq!(on_the_way(150_000, 9), 0);
     }
 
     #[test]

@@ -21,6 +21,7 @@ fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
         tcp: TcpInfo {
             bytes_acked: u64::from(packets) * 1448,
             data_segs_out: packets,
+            unacked: 10,
             total_retrans: losses,
             rtt: 10_000,
             min_rtt: 10_000,

@@ -118,7 +118,10 @@ impl Judge {
                 .add(sent, if congested { 0 } else { events }, rule.window);
         }
         let rate = delivered as f64 * 1e6 / elapsed;
-        self.rate += weight(elapsed) * (rate - self.rate);
+        // A path that has nothing to carry does not show what it can.
+        if delivered > 0 || stats.unacked > 0 {
+            self.rate += weight(elapsed) * (rate - self.rate);
+        }
         self.remember_peak(now_us, elapsed, rate, congested);
         let arrived = stats.sent.saturating_sub(stats.lost);
         if arrived > 0 {
@@ -347,7 +350,10 @@ impl Judge {
         if sinks && !self.sank {
             self.together = Together::default();
         }
-        self.sank = sinks;
+        // While nothing is heard of it, it has not ceased to lose.
+        if self.answers(now_us, config) {
+            self.sank = sinks;
+        }
         self.together.add(step, config.together_s);
     }
 

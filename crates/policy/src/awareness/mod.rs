@@ -26,7 +26,7 @@ mod verdict;
 pub use config::{Backoff, Config, Contribution, Loss, Probing, Threshold};
 pub use loss::lower_bound;
 
-use crate::path_manager::{Action, Event, Manage, Rule, State, View};
+use crate::path_manager::{Action, Event, Manage, Rule, State, Subflow, View};
 use judge::Judge;
 
 /// Why a path is in backup.
@@ -56,7 +56,7 @@ pub struct Awareness {
     goodput_recent: f64,
     held_recent: f64,
     last: Option<Last>,
-    /// Since the look before: seconds, bytes/s.
+    /// Since the look before: seconds, bytes/s; `None` where it says nothing of the paths.
     step: Option<(f64, f64)>,
     /// Seconds' worth of the best path that the stream lacks of what that one alone would have delivered; and of that,
     /// what it lacks because it is held up.
@@ -150,7 +150,14 @@ impl Awareness {
         let brief = judge::brief_weight(elapsed);
         self.goodput_recent += brief * (rate - self.goodput_recent);
         self.held_recent += brief * (held - self.held_recent);
-        self.step = Some((elapsed / 1e6, rate));
+        // While nothing is on the way on any path, none of them holds up the stream: the application has nothing to send, or
+        // the connection's window is closed, as where it was overrun (docs/drones.md).
+        let on_the_way = |s: &Subflow| s.state == State::Established && s.stats.unacked > 0;
+        self.step = view
+            .subflows
+            .iter()
+            .any(on_the_way)
+            .then_some((elapsed / 1e6, rate));
         for (path, judge) in self.paths.iter_mut().enumerate() {
             let slot = view
                 .subflows
@@ -234,8 +241,7 @@ impl Manage for Awareness {
             }
             Event::PathDown(path) => {
                 // Its data go elsewhere at once, rather than after timeouts.
-                let on =
-                    |s: &crate::path_manager::Subflow| s.state != State::Closed && s.path == path;
+                let on = |s: &Subflow| s.state != State::Closed && s.path == path;
                 actions.extend(
                     (0..view.subflows.len())
                         .filter(|&i| on(&view.subflows[i]))

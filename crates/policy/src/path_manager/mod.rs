@@ -86,6 +86,8 @@ pub struct Stats {
     pub lost: u64,
     /// Payload bytes.
     pub delivered: u64,
+    /// Packets that are on the way now: sent, and not acknowledged.
+    pub unacked: u64,
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub srtt_us: u32,
     /// Lowest round-trip time, µs; 0 before the first sample.

@@ -42,6 +42,7 @@ impl World<'_> {
                         sent: s.sender.sent,
                         lost: flow.lost,
                         delivered: s.sender.delivered_bytes(),
+                        unacked: u64::from(flow.packets_out()),
                         srtt_us: flow.srtt_us,
                         min_rtt_us: if flow.min_rtt_us == u32::MAX {
                             0

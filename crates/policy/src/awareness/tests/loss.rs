@@ -197,3 +197,54 @@ fn an_outage_is_not_taken_for_loss() {
     assert_eq!(w.normal(), [0, 1]);
     assert_eq!(w.changes.len(), 2, "{:?}", w.changes);
 }
+
+/// As where a receive window was overrun: a little gets through now and then, and nothing else is on the way.
+fn stand_still(w: &mut World, seconds: u64) {
+    const FRAGMENT: u64 = 22;
+    let rates: Vec<u64> = w.models.iter().map(|m| m.rate).collect();
+    let all = |w: &mut World, rate: u64| w.models.iter_mut().for_each(|m| m.rate = rate);
+    for _ in 0..4 * seconds {
+        all(w, 0);
+        w.run(0.2);
+        all(w, 1); // on the way, and not there yet
+        w.run(0.05);
+        w.subflows[0].stats.sent += FRAGMENT;
+        w.subflows[0].stats.delivered += FRAGMENT * PACKET;
+        w.bytes += FRAGMENT * PACKET;
+    }
+    let models = w.models.iter_mut().zip(rates);
+    models.for_each(|(model, rate)| model.rate = rate);
+}
+
+/// A controller that does not mind the loss: the path carries nearly as much as the clean one.
+fn worth_it(rtt_us: u32) -> Model {
+    Model {
+        rate: 900,
+        loss: 0.1,
+        rtt_us,
+    }
+}
+
+#[test]
+fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
+    // At 40 ms a Reno-like controller would be left with less than a sixth of what the clean path carries.
+    let mut w = World::started(Config::loss_aware(), &[worth_it(40_000), CLEAN]);
+    w.coupled = false;
+    w.run(5.0);
+    stand_still(&mut w, 4);
+    w.run(10.0);
+    assert_eq!(w.changes, []);
+}
+
+#[test]
+fn what_the_stream_carried_before_a_standstill_shows_that_it_misses_a_path() {
+    let mut w = World::started(Config::loss_aware(), &[worth_it(10_000), CLEAN]);
+    w.coupled = false;
+    w.run(5.0);
+    stand_still(&mut w, 4);
+    w.coupled = true;
+    w.run(1.0);
+    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
+    w.run(3.5);
+    assert_eq!(w.normal(), [0, 1], "{:?}", w.changes);
+}

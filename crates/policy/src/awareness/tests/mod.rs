@@ -191,6 +191,7 @@ impl World {
                 s.stats.sent += sent;
                 s.stats.lost += lost;
                 s.stats.delivered += (sent - lost.min(sent)) * PACKET;
+                s.stats.unacked = u64::from(model.rate > 0);
                 s.stats.srtt_us = model.rtt_us;
                 let lowest = s.stats.min_rtt_us;
                 s.stats.min_rtt_us = if lowest == 0 {

@@ -62,7 +62,7 @@ fn probes_are_few_and_only_sent_where_somebody_waits() {
     let sent = probes.answered + probes.lost;
     assert!((400..=800).contains(&sent), "40 a second: {sent}");
     assert_eq!(w.paths[1].probes, Default::default(), "in use");
-    w.models[1].rate = 0;
+    (w.models[0].rate, w.models[1].rate) = (0, 0);
     w.run(20.0);
     let last = w.paths[0].probes;
     w.run(60.0);
