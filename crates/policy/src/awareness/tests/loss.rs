@@ -216,20 +216,18 @@ fn stand_still(w: &mut World, seconds: u64) {
     models.for_each(|(model, rate)| model.rate = rate);
 }
 
-/// A controller that does not mind the loss: the path carries nearly as much as the clean one.
-fn worth_it(rtt_us: u32) -> Model {
-    Model {
-        rate: 900,
-        loss: 0.1,
-        rtt_us,
-    }
-}
-
+/// A controller that does not mind the loss. At 50 ms a Reno-like one would be left with less than a sixth of what the clean path
+/// carries.
 #[test]
 fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
-    // At 40 ms a Reno-like controller would be left with less than a sixth of what the clean path carries.
-    let mut w = World::started(Config::loss_aware(), &[worth_it(40_000), CLEAN]);
+    let model = Model {
+        rtt_us: 50_000,
+        ..lossy(0.0)
+    };
+    let mut w = World::started(Config::loss_aware(), &[model, CLEAN]);
     w.coupled = false;
+    w.run(3.0);
+    w.models[0].loss = 0.1;
     w.run(5.0);
     stand_still(&mut w, 4);
     w.run(10.0);
@@ -238,7 +236,11 @@ fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
 
 #[test]
 fn what_the_stream_carried_before_a_standstill_shows_that_it_misses_a_path() {
-    let mut w = World::started(Config::loss_aware(), &[worth_it(10_000), CLEAN]);
+    let model = Model {
+        rate: 900,
+        ..lossy(0.1)
+    };
+    let mut w = World::started(Config::loss_aware(), &[model, CLEAN]);
     w.coupled = false;
     w.run(5.0);
     stand_still(&mut w, 4);
