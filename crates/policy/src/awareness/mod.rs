@@ -58,6 +58,8 @@ pub struct Awareness {
     last: Option<Last>,
     /// Since the look before: seconds, bytes/s; `None` where it says nothing of the paths.
     step: Option<(f64, f64)>,
+    /// Something was on the way at the look before.
+    busy: bool,
     /// Seconds' worth of the best path that the stream lacks of what that one alone would have delivered; and of that,
     /// what it lacks because it is held up.
     behind: f64,
@@ -89,6 +91,7 @@ impl Awareness {
             held_recent: 0.0,
             last: None,
             step: None,
+            busy: false,
             behind: 0.0,
             held_up: 0.0,
             best: 0.0,
@@ -151,13 +154,12 @@ impl Awareness {
         self.goodput_recent += brief * (rate - self.goodput_recent);
         self.held_recent += brief * (held - self.held_recent);
         // While nothing is on the way on any path, none of them holds up the stream: the application has nothing to send, or
-        // the connection's window is closed, as where it was overrun (docs/drones.md).
+        // the connection's window is closed, as where it was overrun (docs/drones.md) and a fragment comes and goes now and
+        // then.
         let on_the_way = |s: &Subflow| s.state == State::Established && s.stats.unacked > 0;
-        self.step = view
-            .subflows
-            .iter()
-            .any(on_the_way)
-            .then_some((elapsed / 1e6, rate));
+        let busy = view.subflows.iter().any(on_the_way);
+        let all_the_while = std::mem::replace(&mut self.busy, busy) && busy;
+        self.step = all_the_while.then_some((elapsed / 1e6, rate));
         for (path, judge) in self.paths.iter_mut().enumerate() {
             let slot = view
                 .subflows

@@ -229,7 +229,7 @@ fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
     w.run(3.0);
     w.models[0].loss = 0.1;
     w.run(5.0);
-    stand_still(&mut w, 4);
+    stand_still(&mut w, 10);
     w.run(10.0);
     assert_eq!(w.changes, []);
 }
