@@ -218,10 +218,13 @@ fn indispensable(address: IpAddr, gone: &[IpAddr], subflows: &[Subflow]) -> bool
 
 /// Addresses of `ours` that have to stay so that every connection keeps a subflow that works. That one is established says
 /// little: its link may have come back without a route, and the kernel asks nothing of a subflow that is not its turn. So
-/// it counts when something last arrived.
+/// it counts when something last arrived: what did within a retransmission timeout of the latest is as good as that, unless such a
+/// timeout has passed.
 fn lifelines(ours: &[IpAddr], subflows: &[Subflow]) -> Vec<IpAddr> {
-    /// What arrived as lately as that is as good as the latest, ms: about a bad round trip.
-    const LATELY: u32 = 1_000;
+    let lately = |s: &Subflow| match s.tcp.backoff {
+        0 => s.tcp.rto / 1000,
+        _ => 0,
+    };
     let silence = |s: &Subflow| s.tcp.last_data_recv.min(s.tcp.last_ack_recv);
     let mut connections: BTreeMap<u32, Vec<&Subflow>> = BTreeMap::new();
     for subflow in subflows {
@@ -230,7 +233,7 @@ fn lifelines(ours: &[IpAddr], subflows: &[Subflow]) -> Vec<IpAddr> {
     let mut stay: Vec<IpAddr> = Vec::new();
     for mut of in connections.into_values() {
         let least = of.iter().map(|s| silence(s)).min().unwrap_or(0);
-        of.retain(|s| silence(s) <= least.saturating_add(LATELY));
+        of.retain(|s| silence(s) <= least.saturating_add(lately(s)));
         let without_us = |s: &&Subflow| {
             let local = s.local.ip();
             !ours.contains(&local) || stay.contains(&local)

@@ -28,7 +28,7 @@ pub struct PathTraffic {
     pub rate: f64,
     pub loss: f64,
     recent: (f64, f64),
-    /// A round trip after something last arrived.
+    /// A round trip after something last arrived: what was on the way then has come.
     follows_us: u64,
 }
 
@@ -139,9 +139,15 @@ impl Traffic {
             self.connections.entry(token).or_insert(now_us);
         }
         self.balance *= SMOOTHING_US / (SMOOTHING_US + elapsed);
-        for (path, sum) in self.paths.iter_mut().zip(sums) {
+        for (path, sum) in self.paths.iter_mut().zip(&sums) {
             self.balance += sum.sent_bytes as f64 - sum.received_bytes as f64;
-            path.take_in(&sum, now_us, elapsed);
+            path.take_in(sum, now_us, elapsed);
+        }
+        // What is on the way to a receiver is out of sight, but a stream that moves fills all its paths: one of which nothing
+        // comes meanwhile may have died.
+        let follows = self.paths.iter().any(|p| now_us < p.follows_us);
+        for (path, sum) in self.paths.iter_mut().zip(&sums) {
+            path.stats.unacked = sum.unacked + u64::from(follows || sum.dead);
         }
     }
 
@@ -173,8 +179,7 @@ impl PathTraffic {
         stats.sent += sum.packets + sum.lost;
         stats.lost += sum.lost;
         stats.delivered += sum.sent_bytes + sum.arrived_bytes;
-        // What the sender has on the way is out of sight. Where there is something a packet stands for it: on a path that
-        // has died, and on one that delivers, for that follows on what it delivered a round trip ago.
+        // What the sender has on the way is out of sight, but there is something: a packet stands for it.
         stats.sent += u64::from(sum.dead && sum.arrived_bytes == 0);
         self.sent_bytes += sum.sent_bytes;
         self.received_bytes += sum.received_bytes;
@@ -187,7 +192,6 @@ impl PathTraffic {
         if sum.arrived_bytes > 0 {
             self.follows_us = now_us + u64::from(stats.srtt_us);
         }
-        stats.unacked = sum.unacked + u64::from(sum.dead || now_us < self.follows_us);
         let weight = elapsed / (elapsed + SMOOTHING_US);
         let rate = (sum.sent_bytes + sum.received_bytes) as f64 * 1e6 / elapsed;
         self.rate += weight * (rate - self.rate);
@@ -396,6 +400,23 @@ mod tests {
         assert_eq!(on_the_way(100_000, 9), 1);
         assert_eq!(on_the_way(115_000, 9), 1);
         assert_eq!(on_the_way(150_000, 9), 0);
+    }
+
+    #[test]
+    fn a_receiver_does_not_take_a_path_that_fell_silent_for_an_idle_one() {
+        let mut traffic = Traffic::default();
+        let mut on_the_way = |now_us: u64, segments: [u32; 2]| {
+            let of = |path: u8| {
+                let n = segments[usize::from(path)];
+                subflow(1, path, received(u64::from(n) * 1000, n, 0))
+            };
+            look(&mut traffic, now_us, vec![of(0), of(1)]);
+            [0, 1].map(|path: usize| traffic.paths[path].stats.unacked)
+        };
+        on_the_way(50_000, [0, 0]);
+        assert_eq!(on_the_way(100_000, [9, 9]), [1, 1]);
+        assert_eq!(on_the_way(200_000, [9, 18]), [1, 1]);
+        assert_eq!(on_the_way(300_000, [9, 18]), [0, 0]);
     }
 
     #[test]

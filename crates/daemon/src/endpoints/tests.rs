@@ -24,6 +24,7 @@ fn one_subflow_of_each_connection_stays_and_it_is_one_that_works() {
     let silent = |token, host, ms, backup| {
         let mut s = subflow(token, host);
         (s.tcp.last_data_recv, s.tcp.last_ack_recv) = (ms, ms);
+        s.tcp.rto = 250_000;
         Subflow { backup, ..s }
     };
     let ours = [address(1), address(2)];
@@ -33,6 +34,12 @@ fn one_subflow_of_each_connection_stays_and_it_is_one_that_works() {
     assert_eq!(stay(&dead_first), [address(2)]);
     let resting_first = [silent(7, 1, 0, true), silent(7, 2, 40, false)];
     assert_eq!(stay(&resting_first), [address(2)]);
+    let dying_first = [silent(7, 1, 700, false), silent(7, 2, 100, true)];
+    assert_eq!(stay(&dying_first), [address(2)]);
+    let mut timed_out = [silent(7, 1, 300, false), silent(7, 2, 100, true)];
+    assert_eq!(stay(&timed_out), [address(1)]);
+    timed_out[0].tcp.backoff = 1;
+    assert_eq!(stay(&timed_out), [address(2)]);
     let elsewhere = [silent(7, 1, 0, false), silent(7, 3, 90, false)];
     assert_eq!(
         stay(&elsewhere),
