@@ -248,7 +248,8 @@ variants = [{ controller = \"linux-reno\" }]
 }
 
 /// Links that go and come with their routes, as with a DHCP client, and a daemon that is started and ended all the while.
-/// At last the Wi-Fi comes back without its routes: whichever subflow works then, the daemon has to leave it one endpoint.
+/// At last the Wi-Fi comes back without its routes: whichever subflow works then, the daemon has to leave it one endpoint. It
+/// has some round trips' time to see which.
 #[test]
 fn a_transfer_outlives_links_that_toggle_under_a_daemon_that_comes_and_goes() {
     let Some(_turn) = turn() else { return };
@@ -257,10 +258,10 @@ fn a_transfer_outlives_links_that_toggle_under_a_daemon_that_comes_and_goes() {
 for link in wifi lte; do ip route show table all dev $link | grep 10.2.0.1 > $link.routes; done
 bounce() { ip link set $1 down; sleep $2; ip link set $1 up; }
 toggle() { bounce $1 $2; while read -r route; do ip route replace $route dev $1; done < $1.routes; }
-turn() { daemon control 2>> log & sleep 0.8; \"$@\"; sleep 0.7; mp down 2>> log; sleep 0.3; }
+turn() { daemon control 2>> log & sleep 0.8; \"$@\"; sleep $rest; mp down 2>> log; sleep 0.3; }
 (curl -sf -o got $MULTIPILOT_URL && wc -c < got > size) & download=$!
-for turn in 'wifi 0.4' 'lte 0.01' 'wifi 0.01' 'lte 0.4'; do turn toggle $turn; done
-turn bounce wifi 0.01; ip mptcp endpoint show > left
+rest=0.7; for turn in 'wifi 0.4' 'lte 0.01' 'wifi 0.01' 'lte 0.4'; do turn toggle $turn; done
+rest=2; turn bounce wifi 0.01; ip mptcp endpoint show > left
 wait $download
 ";
     let scenario = "duration = \"45s\"
