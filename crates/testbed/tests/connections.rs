@@ -111,14 +111,12 @@ fn a_path_spared_for_its_loss_is_used_soon_after_that_has_ended() {
     let on_a = || run.samples.iter().filter(|s| s.path == "a");
     let mut states: Vec<(f64, bool)> = on_a().map(|s| (s.time_s, s.backup)).collect();
     states.dedup_by_key(|s| s.1);
-    eprintln!("{states:?}");
-    // A probe is a moment in which it carries data.
-    let spared = |from: f64, to: f64| {
-        let within = || on_a().filter(|s| (from..to).contains(&s.time_s));
-        within().filter(|s| s.backup).count() as f64 / within().count() as f64
+    let all = |from: f64, to: f64, backup: bool| {
+        let mut within = on_a().filter(|s| (from..to).contains(&s.time_s)).peekable();
+        within.peek().is_some() && within.all(|s| s.backup == backup)
     };
-    assert!(spared(3.0, 5.0) > 0.5, "{states:?}");
-    assert!(spared(9.0, 10.0) < 0.5, "{states:?}");
+    assert!(all(4.0, 5.0, true), "{states:?}");
+    assert!(all(9.5, 10.0, false), "{states:?}");
 }
 
 /// RM_ADDR, which the other path takes far longer to carry than this one a handshake, closes what the peer then has from the
