@@ -15,6 +15,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::packet::{Frame, Mac, PacketSocket};
 use crate::path::{nanos, Counts, Nanos, Packet, Pipe};
+use crate::run::Hardships;
 
 /// A packet that leaves this much later than it should has met a busy machine.
 const LATE: Nanos = 5_000_000;
@@ -101,15 +102,18 @@ struct Network {
     next: Vec<Next>,
     /// By path index.
     strips: Vec<bool>,
+    /// So many packets of clients with MP_PRIO are yet to be lost.
+    deaf: Vec<u32>,
 }
 
 impl Network {
-    fn new(scenario: &Scenario, seed: u64, stripping: &[String]) -> Network {
+    fn new(scenario: &Scenario, seed: u64, hardships: &Hardships) -> Network {
         let all: Vec<(&String, &Path)> = scenario.paths.iter().chain(&scenario.links).collect();
         let mut network = Network {
             pipes: Vec::new(),
             next: Vec::new(),
             strips: Vec::new(),
+            deaf: Vec::new(),
         };
         for (name, path) in &all {
             for (way, direction) in [&path.down, &path.up].into_iter().enumerate() {
@@ -140,7 +144,9 @@ impl Network {
                     None => Next::Port,
                 });
             }
-            network.strips.push(stripping.contains(name));
+            network.strips.push(hardships.stripping.contains(name));
+            let deaf = hardships.deaf.iter().find(|(path, _)| path == *name);
+            network.deaf.push(deaf.map_or(0, |(_, times)| *times));
         }
         network
     }
@@ -184,11 +190,11 @@ impl Emulator {
     pub fn start(
         scenario: &Scenario,
         seed: u64,
-        stripping: &[String],
+        hardships: &Hardships,
         ports: Vec<Port>,
         epoch: Instant,
     ) -> io::Result<Emulator> {
-        let network = Network::new(scenario, seed, stripping);
+        let network = Network::new(scenario, seed, hardships);
         let traffic: HashMap<_, _> = ports
             .iter()
             .filter_map(|port| match port.role {
@@ -290,6 +296,11 @@ impl Loop {
                             continue;
                         };
                         let mut frame = frame;
+                        let deaf = &mut self.network.deaf[path];
+                        if port == server && *deaf > 0 && frame.tells_priority() {
+                            *deaf -= 1;
+                            continue;
+                        }
                         if self.network.strips[path] {
                             frame.strip_mptcp();
                         }

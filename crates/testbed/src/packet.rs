@@ -18,6 +18,8 @@ pub const LARGEST_PACKET: usize = FRAME - ETHERNET;
 const RECEIVE_BUFFER: libc::c_int = 32 << 20;
 const TCP: u8 = 6;
 const MPTCP_OPTION: u8 = 30;
+/// Subtype, RFC 8684 section 3.3.8.
+const MP_PRIO: u8 = 5;
 
 pub type Mac = [u8; 6];
 
@@ -65,6 +67,13 @@ impl Frame {
     /// Whether a TCP packet has a Multipath TCP option.
     pub fn has_mptcp(&self) -> bool {
         self.options().any(|(kind, ..)| kind == MPTCP_OPTION)
+    }
+
+    /// Whether it tells the other end of a subflow's priority (MP_PRIO).
+    pub fn tells_priority(&self) -> bool {
+        let subtype = |at: usize| self.0.get(at + 2).map(|byte| byte >> 4);
+        self.options()
+            .any(|(kind, at, _)| kind == MPTCP_OPTION && subtype(at) == Some(MP_PRIO))
     }
 
     /// TCP options: kind, offset in the frame, length.
@@ -344,6 +353,14 @@ mod tests {
         wanted.extend([3, 3, 7, 0, 0, 0, 0]);
         assert_eq!(options, wanted);
         assert_eq!(sum(&frame.0[ETHERNET + 20..]), 0xffff);
+    }
+
+    #[test]
+    fn a_priority_is_told_by_its_subtype() {
+        let mut frame = syn();
+        assert!(frame.has_mptcp() && !frame.tells_priority(), "MP_CAPABLE");
+        frame.0[ETHERNET + 40 + 7] = 0x51;
+        assert!(frame.tells_priority());
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Hardships {
     pub server_without_mptcp: bool,
     /// Paths, by name, with a middlebox that replaces MPTCP options by no-operations.
     pub stripping: Vec<String>,
+    /// Paths, by name, on which the first so many packets by which clients tell a subflow's priority (MP_PRIO) are lost.
+    pub deaf: Vec<(String, u32)>,
 }
 
 /// Runs a variant of a scenario once, in real time. `progress` is told the elapsed seconds; `stop` ends the run early,
@@ -107,7 +109,7 @@ pub fn run_with(
         scenario.paths.keys().cloned().collect(),
     );
     mark_backups(&plan, &recorder);
-    let emulator = Emulator::start(scenario, seed, &hardships.stripping, ports, epoch)
+    let emulator = Emulator::start(scenario, seed, hardships, ports, epoch)
         .context("cannot start the emulator")?;
     let mut threads = Threads::default();
     let server = Server {
