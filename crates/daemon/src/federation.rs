@@ -1,7 +1,7 @@
 //! What MS-UCB sees of links, shared with other hosts. `multipilot federation join` carries it: of the two files in a
 //! folder, `own.json` is what this host has seen since ever, `known.json` what all together have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,11 +10,13 @@ use mp_policy::super_arm::Arm;
 
 use crate::config::Federation;
 use crate::log::{self, Priority};
-use crate::pilot::Seen;
 use crate::Error;
 
 /// Between two writes.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// What a link was worth, by interface.
+pub type Seen = HashMap<String, Arm>;
 
 /// By link: how often it was seen, and its mean reward.
 type Links = BTreeMap<String, (f64, f64)>;

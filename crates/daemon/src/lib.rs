@@ -18,12 +18,14 @@ pub mod traffic;
 pub mod userspace;
 
 mod alone;
+mod beginnings;
 mod daemon;
 mod federation;
 mod log;
 mod metrics;
 mod news;
 mod silence;
+mod unheard;
 
 pub use config::Config;
 pub use daemon::run;

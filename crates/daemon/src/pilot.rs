@@ -8,15 +8,15 @@ use std::time::Duration;
 use mp_kernel::diag::Subflow;
 use mp_policy::awareness::{Awareness, Reason};
 use mp_policy::path_manager::{
-    Action, Event, Federated, Manage, Path, Probes, Rule, State, Subflow as Slot, View,
+    Action, Event, Federated, Known, Manage, Path, Probes, Rule, State, Stats, Subflow as Slot,
+    View,
 };
-
-use mp_policy::super_arm::Arm;
 
 use crate::config::{Config, Judge};
 use crate::links::Interface;
 use crate::radio::Radio;
 use crate::traffic::{self, Traffic};
+use crate::unheard::Unheard;
 
 /// A connection of this age has had the time to open its subflows.
 const GROWN_US: u64 = 3_000_000;
@@ -36,11 +36,13 @@ pub struct Again {
     pub missing: Vec<IpAddr>,
     /// Where those that are there have died.
     pub stuck: Vec<IpAddr>,
+    /// In backup, and a peer does not know it: to be told once more.
+    pub unheard: Vec<IpAddr>,
 }
 
 impl Again {
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.stuck.is_empty()
+        self.missing.is_empty() && self.stuck.is_empty() && self.unheard.is_empty()
     }
 }
 
@@ -56,6 +58,8 @@ pub struct PathState {
     /// Endpoints are there.
     pub open: bool,
     pub backup: bool,
+    /// Since when.
+    backup_us: u64,
     /// Changes between normal and backup so far.
     pub switches: u64,
     /// Since when no connection has a subflow here although some are old enough for it, or since the last try.
@@ -87,6 +91,20 @@ impl Mind {
         }
     }
 
+    fn told(&self) -> Option<Vec<Known>> {
+        match self {
+            Mind::Aware(awareness) => awareness.told(),
+            Mind::SuperArm(chooser) => chooser.told(),
+        }
+    }
+
+    fn hear(&mut self, known: &[Known], now_us: u64) {
+        match self {
+            Mind::Aware(awareness) => awareness.hear(known, now_us),
+            Mind::SuperArm(chooser) => chooser.hear(known, now_us),
+        }
+    }
+
     fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
         match self {
             Mind::Aware(awareness) => awareness.reasons(view),
@@ -98,14 +116,14 @@ impl Mind {
     }
 }
 
-/// By interface: a modem that is plugged in again comes under another number.
-pub type Seen = HashMap<String, Arm>;
+/// What is known of the paths, by interface: a modem that is plugged in again comes under another number.
+pub type Memory = HashMap<String, Known>;
 
-/// What all of them have seen.
-pub fn together(all: &[Seen]) -> Seen {
-    let mut sum = Seen::new();
-    for (interface, arm) in all.iter().flatten() {
-        sum.entry(interface.clone()).or_default().join(*arm);
+/// What all of them know.
+pub fn together(all: impl IntoIterator<Item = Memory>) -> Memory {
+    let mut sum = Memory::new();
+    for (interface, known) in all.into_iter().flatten() {
+        sum.entry(interface).or_default().join(known);
     }
     sum
 }
@@ -118,6 +136,8 @@ pub struct Pilot {
     looked_us: u64,
     /// Paths whose endpoints are to be made anew, and whether for a subflow that is stuck.
     again: Vec<(usize, bool)>,
+    /// Peers that do not know which subflows are in backup, and the paths of those.
+    unheard: (Unheard, Vec<usize>),
     /// Probes that the policy asked for at the last look, by path.
     asked: Vec<(usize, u32)>,
     started: bool,
@@ -132,6 +152,7 @@ impl Pilot {
             traffic: Traffic::default(),
             looked_us: 0,
             again: Vec::new(),
+            unheard: Default::default(),
             asked: Vec::new(),
             started: false,
         }
@@ -151,26 +172,20 @@ impl Pilot {
         }
     }
 
-    /// What MS-UCB has seen itself of each interface.
-    pub fn told(&self) -> Seen {
-        let arms = match &self.mind {
-            Mind::SuperArm(chooser) => chooser.told().unwrap_or_default(),
-            Mind::Aware(_) => &[],
-        };
+    /// What the policy knows of each interface.
+    pub fn told(&self) -> Memory {
         let name = |p: &PathState| p.interface.name.clone();
         let names = self.paths.iter().map(name);
-        names.zip(arms.iter().copied()).collect()
+        names.zip(self.mind.told().unwrap_or_default()).collect()
     }
 
-    /// Before [`Pilot::start`]: begins with what others have seen.
-    pub fn hear_of(&mut self, known: &Seen) {
-        let of = |p: &PathState| known.get(&p.interface.name).copied();
-        let arms: Vec<Arm> = (self.paths.iter())
+    /// Before [`Pilot::start`]: begins with what others know.
+    pub fn hear_of(&mut self, known: &Memory, now_us: u64) {
+        let of = |p: &PathState| known.get(&p.interface.name).cloned();
+        let known: Vec<Known> = (self.paths.iter())
             .map(|p| of(p).unwrap_or_default())
             .collect();
-        if let Mind::SuperArm(chooser) = &mut self.mind {
-            chooser.hear(&arms);
-        }
+        self.mind.hear(&known, now_us);
     }
 
     /// Endpoints that are there when the daemon begins: taken over.
@@ -213,6 +228,7 @@ impl Pilot {
                     up: false,
                     open: false,
                     backup: false,
+                    backup_us: 0,
                     switches: 0,
                     missing: false,
                     tried_us: 0,
@@ -267,6 +283,8 @@ impl Pilot {
         };
         self.traffic
             .look(now_us, elapsed, subflows, paths.len(), path_of);
+        let spared = |path: usize| self.paths[path].backup;
+        self.unheard.1 = (self.unheard.0).look(now_us, &self.traffic.subflows, spared);
         self.hear(now_us, radio);
         for at in 0..self.paths.len() {
             self.revive(now_us, at);
@@ -311,7 +329,7 @@ impl Pilot {
 
     fn tell(&mut self, now_us: u64, event: Event) {
         let mut actions = Vec::new();
-        let (paths, slots) = (self.path_views(), self.slots());
+        let (paths, slots) = (self.path_views(), self.slots(now_us));
         let view = self.view(now_us, &paths, &slots);
         self.mind.observe(event, &view, &mut actions);
         let mut closed = Vec::new();
@@ -319,7 +337,8 @@ impl Pilot {
             match action {
                 Action::Open { path, backup } => {
                     let state = &mut self.paths[path];
-                    (state.open, state.backup, state.tried_us) = (true, backup, now_us);
+                    (state.open, state.tried_us) = (true, now_us);
+                    (state.backup, state.backup_us) = (backup, now_us);
                     state.stuck = closed.contains(&path);
                     self.again.push((path, state.stuck));
                 }
@@ -330,7 +349,7 @@ impl Pilot {
                 Action::SetBackup { slot, backup } => {
                     let state = &mut self.paths[slot];
                     state.switches += u64::from(state.backup != backup);
-                    state.backup = backup;
+                    (state.backup, state.backup_us) = (backup, now_us);
                 }
                 Action::Probe { path, count } => self.asked.push((path, count)),
                 // The first is for servers; when to look again is the daemon's own affair.
@@ -352,7 +371,8 @@ impl Pilot {
         self.paths.iter().enumerate().map(path).collect()
     }
 
-    fn slots(&self) -> Vec<Slot> {
+    fn slots(&self, now_us: u64) -> Vec<Slot> {
+        let begins = self.begins(now_us);
         let slot = |(i, p): (usize, &PathState)| Slot {
             state: match p.open {
                 true if p.stuck => State::Opening,
@@ -361,13 +381,28 @@ impl Pilot {
             },
             path: i,
             backup: p.backup,
-            stats: self
-                .traffic
-                .paths
-                .get(i)
-                .map_or(Default::default(), |t| t.stats),
+            stats: self.stats(i, begins),
         };
         self.paths.iter().enumerate().map(slot).collect()
+    }
+
+    fn stats(&self, path: usize, begins: bool) -> Stats {
+        let of = self.traffic.paths.get(path);
+        let mut stats = of.map_or(Stats::default(), |t| t.stats);
+        // As while there is nothing to send: no account moves.
+        if begins {
+            stats.unacked = 0;
+        }
+        stats
+    }
+
+    /// To the policy all connections are one stream. Where those that carried data when a path was spared are gone and others
+    /// begin, that stream seems to sink, and the spared path to be missed.
+    fn begins(&self, now_us: u64) -> bool {
+        let beginnings = &self.traffic.beginnings;
+        let spared = |p: &&PathState| p.up && p.backup && p.rule != Rule::Metered;
+        let mut spared = self.paths.iter().filter(spared);
+        spared.any(|p| beginnings.all_since(p.backup_us, now_us))
     }
 
     fn view<'a>(&self, now_us: u64, paths: &'a [Path], subflows: &'a [Slot]) -> View<'a> {
@@ -386,7 +421,7 @@ impl Pilot {
 
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
-        let (paths, slots) = (self.path_views(), self.slots());
+        let (paths, slots) = (self.path_views(), self.slots(now_us));
         self.mind.reasons(&self.view(now_us, &paths, &slots))
     }
 
@@ -431,6 +466,10 @@ impl Pilot {
             };
             of.extend(&self.paths[at].interface.addresses);
         }
+        for at in std::mem::take(&mut self.unheard.1) {
+            let of = &self.paths[at].interface.addresses;
+            addresses.unheard.extend(of);
+        }
         addresses
     }
 }
@@ -444,4 +483,4 @@ fn coupled(config: &Config) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

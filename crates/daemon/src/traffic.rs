@@ -11,6 +11,7 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::path_manager::Stats;
 
+use crate::beginnings::Beginnings;
 use crate::silence::Silence;
 
 /// Counters of one path, over all subflows that were ever seen there.
@@ -44,6 +45,7 @@ pub struct Traffic {
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,
     pub subflows: Vec<Seen>,
+    pub beginnings: Beginnings,
     /// Bytes sent less bytes received, fading.
     balance: f64,
     last: HashMap<u64, TcpInfo>,
@@ -126,6 +128,9 @@ impl Traffic {
         for (token, connection) in &of {
             self.in_order += connection.in_order(before.get(token).copied());
         }
+        let moving = of.iter().filter(|(_, c)| c.bytes > 0);
+        self.beginnings
+            .look(now_us, moving.map(|(&token, _)| token));
         let moving: Vec<u64> = of
             .values()
             .filter(|c| c.bytes > 0)

@@ -11,10 +11,11 @@ use std::time::Duration;
 use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::awareness::Reason;
+use mp_policy::path_manager::Known;
 
 use crate::config::{Config, Judge};
-use crate::federation::Shared;
-use crate::pilot::{together, Pilot, Seen, Wanted};
+use crate::federation::{Seen, Shared};
+use crate::pilot::{together, Memory, Pilot, Wanted};
 use crate::radio::Radio;
 use crate::Error;
 
@@ -42,8 +43,8 @@ pub struct Connections {
     ours: HashMap<u32, Connection>,
     /// The kernel's, and those that others opened: only who opens a connection opens its subflows.
     others: HashSet<u32>,
-    /// What MS-UCB saw in connections that are over.
-    seen: Seen,
+    /// What connections that are over knew of the paths.
+    remembered: Memory,
     /// With other hosts.
     shared: Option<Shared>,
 }
@@ -76,7 +77,7 @@ impl Connections {
             manager: PathManager::new()?,
             ours: HashMap::new(),
             others: HashSet::new(),
-            seen: Seen::new(),
+            remembered: Memory::new(),
             shared,
         })
     }
@@ -90,10 +91,8 @@ impl Connections {
         }
         let over = |token: &u32| !of.contains_key(token);
         let gone = self.ours.iter().filter(|(token, _)| over(token));
-        let last: Vec<Seen> = gone.map(|(_, c)| c.pilot.told()).collect();
-        if !last.is_empty() {
-            self.seen = together(&[last, vec![std::mem::take(&mut self.seen)]].concat());
-        }
+        let before = std::mem::take(&mut self.remembered);
+        self.remembered = together(gone.map(|(_, c)| c.pilot.told()).chain([before]));
         self.ours.retain(|token, _| !over(token));
         self.others.retain(|token| of.contains_key(token));
         let mut listening = None;
@@ -122,30 +121,29 @@ impl Connections {
             connection.apply(&self.manager, token, &subflows, &mut changes);
         }
         if self.shared.as_ref().is_some_and(Shared::is_due) {
-            let seen = self.all_seen();
+            let seen = worth(&self.all());
             self.shared.as_mut().expect("just asked").tell(&seen);
         }
         changes
     }
 
-    /// In all connections, those that are over included.
-    fn all_seen(&self) -> Seen {
+    /// What all connections know, those that are over included.
+    fn all(&self) -> Memory {
         let live = self.ours.values().map(|c| c.pilot.told());
-        together(&live.chain([self.seen.clone()]).collect::<Vec<_>>())
+        together(live.chain([self.remembered.clone()]))
     }
 
     /// What a new connection begins with.
-    fn known(&self, host: &Pilot, config: &Config) -> Seen {
-        if config.judge != Judge::MsUcbFederated {
-            return Seen::new();
-        }
-        let seen = self.all_seen();
-        match &self.shared {
-            Some(shared) => {
+    fn known(&self, host: &Pilot, config: &Config) -> Memory {
+        match (config.judge, &self.shared) {
+            (Judge::MsUcb, _) => Memory::new(),
+            (Judge::MsUcbFederated, Some(shared)) => {
                 let names = host.paths.iter().map(|p| p.interface.name.as_str());
-                shared.known(&seen, names)
+                let known = shared.known(&worth(&self.all()), names);
+                let worth = |(name, arm)| (name, Known::Worth(arm));
+                known.into_iter().map(worth).collect()
             }
-            None => seen,
+            _ => self.all(),
         }
     }
 
@@ -154,11 +152,18 @@ impl Connections {
         for connection in self.ours.values_mut() {
             connection.pilot.links(now_us, interfaces(host), config);
         }
+        // A path that comes back is another one; what a link is worth goes by its name.
+        let up = |name: &str| (host.paths.iter()).any(|p| p.up && p.interface.name == name);
+        self.remembered
+            .retain(|name, known| known.travels() || up(name));
     }
 
     pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
         for connection in self.ours.values_mut() {
             connection.pilot.reconfigure(now_us, old, new);
+        }
+        if (old.judge, old.awareness) != (new.judge, new.awareness) {
+            self.remembered.clear();
         }
     }
 
@@ -199,7 +204,7 @@ impl Connection {
         host: &Pilot,
         config: &Config,
         subflows: &[Subflow],
-        known: &Seen,
+        known: &Memory,
     ) -> Connection {
         let mut pilot = Pilot::new(config);
         pilot.links(now_us, interfaces(host), config);
@@ -210,7 +215,7 @@ impl Connection {
             pilot.take_over(subflow.local.ip(), subflow.backup);
         }
         let applied = pilot.wanted();
-        pilot.hear_of(known);
+        pilot.hear_of(known, now_us);
         pilot.start(now_us);
         Connection {
             pilot,
@@ -354,6 +359,14 @@ fn is_double(subflow: &Subflow, all: &[Subflow]) -> bool {
     others.any(|s| carried(s) > carried(subflow))
 }
 
+/// What is told to other hosts.
+fn worth(known: &Memory) -> Seen {
+    let travels = known.iter().filter(|(_, known)| known.travels());
+    travels
+        .map(|(name, known)| (name.clone(), known.worth()))
+        .collect()
+}
+
 fn interfaces(host: &Pilot) -> Vec<crate::links::Interface> {
     host.paths.iter().map(|p| p.interface.clone()).collect()
 }
@@ -373,3 +386,6 @@ fn listening_ports() -> HashSet<u16> {
     };
     tables.lines().filter_map(port).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -263,3 +263,43 @@ fn no_subflow_is_opened_on_an_untrusted_path() {
         assert!(run.samples.iter().all(|s| s.path != "b"), "{manager}");
     }
 }
+
+/// 15 s, 2 s of rest, and 30 s that begin with what the first has learned of a path that loses 1 %.
+#[test]
+fn a_connection_begins_with_what_the_one_before_has_learned_of_the_paths() {
+    let clean = path(mbit(50), ms(5), 100, 0.0);
+    let lossy = path(mbit(50), ms(38), 320, 0.01);
+    let mut s = scenario(vec![clean, lossy], ms(47_000));
+    let mut before = s.connections[0].clone();
+    before.name = "before".into();
+    before.lasting = Some((ms(15_000), ms(15_000)));
+    s.connections[0].start = ms(17_000);
+    // Mbit/s, and what went over the lossy path in the first 8 s.
+    let second = |s: &Scenario, seed| {
+        let variant = Variant {
+            path_manager: "loss-aware".into(),
+            ..variant("balia")
+        };
+        let run = simulate(s, &variant, seed);
+        let late = run.transfers.iter().find(|t| t.start_s > 16.0).unwrap();
+        let lossy = run
+            .samples
+            .iter()
+            .filter(|s| s.transfer == late.id && s.path == "b" && s.time_s < 25.0);
+        let most = lossy.map(|s| s.delivered_bytes).max().unwrap_or(0);
+        (late.bytes as f64 * 8e-6 / 30.0, most)
+    };
+    let mut taught = s.clone();
+    taught.connections.push(before);
+    let mut elsewhere = taught.clone();
+    elsewhere.connections[1].client = "another".into();
+    for seed in 1..4 {
+        let (goodput, lossy) = second(&taught, seed);
+        assert_eq!(lossy, 0);
+        for untaught in [&s, &elsewhere] {
+            let (less, lossy) = second(untaught, seed);
+            assert!(lossy > 50_000, "{lossy}");
+            assert!(less < goodput, "{less}, {goodput}");
+        }
+    }
+}

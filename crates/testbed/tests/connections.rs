@@ -201,6 +201,33 @@ fn a_metered_path_carries_data_only_while_no_other_does() {
     assert_eq!(on("c", 6.0), 0, "untrusted");
 }
 
+/// The kernel tells it once, in a packet that nobody acknowledges.
+#[test]
+fn a_peer_that_does_not_know_that_a_path_is_spared_is_told_again() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "10s"
+        sample_interval = "50ms"
+        paths.a = { rate = "5Mbit", delay = "5ms", rule = "metered" }
+        paths.b = { rate = "5Mbit", delay = "10ms" }
+        connections = [{}]
+        variants = [{ path_manager = "loss-aware" }]
+    "#;
+    let hardships = Hardships {
+        deaf: vec![("a".into(), 1)],
+        ..Hardships::default()
+    };
+    let (run, _) = run_over(text, &hardships).unwrap();
+    let on_a = |t: f64| {
+        let of = |s: &&Sample| s.path == "a" && s.time_s <= t;
+        let counts = run.samples.iter().filter(of).map(|s| s.delivered_bytes);
+        counts.max().unwrap_or(0)
+    };
+    let at = [1.0, 7.0, 10.0].map(on_a);
+    assert!(at[0] > 300_000, "it began there and did not know: {at:?}");
+    assert!(at[2] - at[1] < 20_000, "{at:?}");
+}
+
 #[test]
 fn ms_ucb_plays_on_real_subflows_with_ld_mpsp() {
     let Some(_turn) = turn() else { return };

@@ -34,6 +34,7 @@ impl Endpoints {
         done.extend(self.open_wanted(&there, wanted, &anew, &rested, subflows)?);
         self.pay_rested(&rested)?;
         done.extend(self.set_backup(&there, wanted, &anew)?);
+        done.extend(self.tell_again(&there, wanted, again, &anew)?);
         self.applied = wanted.to_vec();
         Ok(done)
     }
@@ -146,6 +147,30 @@ impl Endpoints {
                 let to = if backup { "backup" } else { "normal" };
                 done.push(format!("{} set to {to}", w.address));
             }
+        }
+        Ok(done)
+    }
+
+    /// The kernel tells peers of changes alone, so that there has to be one.
+    fn tell_again(
+        &self,
+        there: &[Endpoint],
+        wanted: &[Wanted],
+        again: &Again,
+        anew: &[IpAddr],
+    ) -> Result<Vec<String>, Error> {
+        let mut done = Vec::new();
+        let unheard = |w: &&Wanted| again.unheard.contains(&w.address);
+        for w in wanted.iter().filter(|w| w.backup).filter(unheard) {
+            let spared = at(there, w.address).filter(|e| e.flags.backup);
+            let Some(old) = spared.filter(|_| !anew.contains(&w.address)) else {
+                continue;
+            };
+            let mut normal = old.clone();
+            normal.flags.backup = false;
+            self.manager.set_endpoint_flags(&normal)?;
+            self.manager.set_endpoint_flags(old)?;
+            done.push(format!("{} in backup, told again", w.address));
         }
         Ok(done)
     }

@@ -10,7 +10,7 @@ fn interface(index: i32, name: &str, up: bool) -> Interface {
     }
 }
 
-fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
+pub(crate) fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
     Subflow {
         token: 7,
         cookie: host.into(),
@@ -30,7 +30,7 @@ fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
     }
 }
 
-fn started(config: &Config) -> Pilot {
+pub(crate) fn started(config: &Config) -> Pilot {
     let mut pilot = Pilot::new(config);
     pilot.links(
         0,
@@ -41,7 +41,7 @@ fn started(config: &Config) -> Pilot {
     pilot
 }
 
-fn backups(pilot: &Pilot) -> Vec<(i32, bool)> {
+pub(crate) fn backups(pilot: &Pilot) -> Vec<(i32, bool)> {
     pilot
         .wanted()
         .iter()
@@ -200,11 +200,11 @@ fn what_is_there_is_taken_over() {
 }
 
 /// Five interfaces.
-fn five(config: &Config, known: &Seen) -> Pilot {
+fn five(config: &Config, known: &Memory) -> Pilot {
     let mut pilot = Pilot::new(config);
     let all = (1..=5).map(|i| interface(i, &format!("eth{i}"), true));
     pilot.links(0, all.collect(), config);
-    pilot.hear_of(known);
+    pilot.hear_of(known, 0);
     pilot.start(0);
     pilot
 }
@@ -217,7 +217,7 @@ fn used(pilot: &Pilot) -> Vec<usize> {
 #[test]
 fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones() {
     let config = Config::parse("daemon.toml", "awareness.policy = \"ms-ucb\"").unwrap();
-    let mut pilot = five(&config, &Seen::new());
+    let mut pilot = five(&config, &Memory::new());
     // Packets that each carries in 50 ms while it is not backup.
     let pace = [2, 400, 300, 3, 350];
     let (mut sent, mut now, mut good) = ([0u32; 5], 0, 0);
@@ -235,8 +235,9 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
     let switches: u64 = pilot.paths.iter().map(|p| p.switches).sum();
     assert!(switches < 900, "{switches}: a round is longer than a look");
     // Another connection that hears of it begins where this one is.
-    let told = together(&[pilot.told(), pilot.told()]);
-    assert!((told["eth1"].count - 2.0 * pilot.told()["eth1"].count).abs() < 1e-6);
+    let told = together([pilot.told(), pilot.told()]);
+    let count = |of: &Memory| of["eth1"].worth().count;
+    assert!((count(&told) - 2.0 * count(&pilot.told())).abs() < 1e-6);
     assert_eq!(used(&five(&config, &told)), [1, 2, 4]);
 }
 
@@ -254,4 +255,52 @@ fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
     };
     assert_eq!(spared(150), [(1, false), (2, false)]);
     assert_eq!(spared(60), [(1, true), (2, false)]);
+}
+
+/// What it carries at first says nothing of its path; what it carries after that does.
+#[test]
+fn a_connection_that_begins_slowly_does_not_bring_a_spared_path_back_at_once() {
+    let config = Config::parse("t", "controller = \"lia\"").unwrap();
+    let mut pilot = started(&config);
+    let (mut now, mut sent) = (0, [0; 2]);
+    let mut look = |pilot: &mut Pilot, token: u32, packets: u32| {
+        let spared = pilot.paths[0].backup;
+        let steps = if spared { [0, packets] } else { [50, 100] };
+        sent = [sent[0] + steps[0], sent[1] + steps[1]];
+        let of = |host: u8, n: u32, losses: u32| Subflow {
+            token,
+            cookie: u64::from(token) << 8 | u64::from(host),
+            ..subflow(host, n, losses)
+        };
+        now += 50_000;
+        let both = [of(1, sent[0], sent[0] / 20), of(2, sent[1], 0)];
+        pilot.look(now, both.into(), None);
+        pilot.paths[0].backup
+    };
+    let first = (0..100).filter(|_| look(&mut pilot, 7, 160)).count();
+    assert!(first > 50 && pilot.paths[0].backup, "{first} of 100 looks");
+    let slow = (0..58).filter(|_| look(&mut pilot, 8, 10)).count();
+    assert_eq!(slow, 58);
+    let slower = (0..40).filter(|_| look(&mut pilot, 8, 10)).count();
+    assert!((10..30).contains(&slower), "{slower} of 40 looks");
+}
+
+#[test]
+fn a_peer_that_goes_on_sending_over_a_spared_path_is_told_again() {
+    let config = Config::parse("t", "interfaces.wlan0.rule = \"metered\"").unwrap();
+    let mut pilot = started(&config);
+    let mut told = Vec::new();
+    for n in 1..=60 {
+        let both = [1, 2].map(|host: u8| {
+            let mut s = subflow(host, 0, 0);
+            (s.tcp.data_segs_in, s.tcp.rcv_mss) = (n * 50, 1448);
+            Subflow {
+                backup: host == 1,
+                ..s
+            }
+        });
+        pilot.look(u64::from(n) * 50_000, both.into(), None);
+        told.extend(pilot.again().unheard);
+    }
+    assert_eq!(told, [IpAddr::from([10, 0, 0, 1])]);
 }

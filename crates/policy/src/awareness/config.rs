@@ -45,6 +45,11 @@ pub struct Contribution {
     pub little: f64,
     /// Only a path of at least this many times the lowest RTT can be the culprit.
     pub rtt_ratio: f64,
+    /// A path that carries less than this share of the stream is left out at once where the stream has fallen so far behind, s:
+    /// without it there is little to lose. Not while its subflow is younger, µs.
+    pub least_share: f64,
+    pub least_behind_s: f64,
+    pub grown_us: u64,
     /// How long such a path is parked.
     pub parking: Backoff,
 }
@@ -107,6 +112,9 @@ pub struct Config {
     pub missed_s: f64,
     /// … not counting the first of the time after it was parked, in which the others are to find their rate, µs.
     pub missed_after_us: u64,
+    /// A path that is left out on trial comes back unless the stream carries so many times as much without it for so long, s.
+    pub proof_gain: f64,
+    pub proof_s: f64,
     /// What the stream carried with a path is its mean over so much, s.
     pub together_s: f64,
     /// A path stays as it is for at least this long after a change, µs.
@@ -150,6 +158,8 @@ impl Config {
             ahead_s: 1.0,
             missed_s: 0.8,
             missed_after_us: 500_000,
+            proof_gain: 1.1,
+            proof_s: 2.0,
             together_s: 10.0,
             dwell_us: 1_000_000,
             stall_rtts: 4,
@@ -205,6 +215,9 @@ impl Config {
                 trial_s: 0.8,
                 little: 0.15,
                 rtt_ratio: 2.0,
+                least_share: 0.15,
+                least_behind_s: 0.2,
+                grown_us: 2_000_000,
                 parking: Backoff {
                     first_us: 60_000_000,
                     factor: 2,
@@ -213,7 +226,7 @@ impl Config {
             }),
             probing: Some(Probing {
                 count: 2,
-                chance: 0.01,
+                chance: 0.001,
                 light: 0.02,
                 goodput: 10_000.0,
             }),

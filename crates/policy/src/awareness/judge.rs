@@ -1,9 +1,14 @@
 //! One path's record.
 
+mod parking;
+mod subflow;
+
+use parking::Parked;
+
 use super::loss::Window;
-use super::missed::{Missed, Together};
+use super::missed::Together;
 use super::probe::Evidence;
-use super::{Backoff, Config, Reason};
+use super::{Config, Contribution, Reason};
 use crate::path_manager::Stats;
 
 /// Rates are smoothed over about this time, µs.
@@ -23,19 +28,6 @@ pub(super) fn weight(elapsed_us: f64) -> f64 {
 /// Over a fifth of a second.
 pub(super) fn brief_weight(elapsed_us: f64) -> f64 {
     elapsed_us / (elapsed_us + PEAK_SMOOTHING_US)
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Parked {
-    pub reason: Reason,
-    since_us: u64,
-    /// When it is tried again.
-    until_us: u64,
-    /// What it lost.
-    loss: f64,
-    /// Its subflow is a new one, that never carried data.
-    relieved: bool,
-    pub missed: Missed,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -67,6 +59,8 @@ pub(super) struct Judge {
     unanswered: u64,
     progress_us: u64,
     progressed: bool,
+    /// First look at its subflow.
+    opened_us: u64,
     /// When something was last delivered.
     heard_us: u64,
     /// Latest change between parked and not, after which it stays as it is for a while; `None` where nothing is waited
@@ -76,6 +70,10 @@ pub(super) struct Judge {
     suspect_us: Option<u64>,
     /// Parkings in a row that ended by time.
     parkings: u32,
+    /// Probes ended its last parking for loss; and they did so the time before: it loses what they do not, as where its
+    /// own data fill a short queue.
+    cleared: bool,
+    misled: bool,
     /// When it was last found to be missed.
     acquitted_us: Option<u64>,
     /// What the stream carries with this path, since it last began to lose.
@@ -85,9 +83,16 @@ pub(super) struct Judge {
     failures: u32,
     reopen_us: Option<u64>,
     opening_us: u64,
+    /// When a connection before this one last heard of the path.
+    known_us: u64,
 }
 
 impl Judge {
+    /// More is being sent over it than it carries: its queue stands, or it loses.
+    pub fn pressed(&self, now_us: u64) -> bool {
+        self.full > 0.0 || self.event_us > 0 && now_us <= self.event_us
+    }
+
     /// New counters, `elapsed` µs after the last.
     pub fn measure(&mut self, now_us: u64, elapsed: f64, stats: Option<&Stats>, config: &Config) {
         self.progressed = false;
@@ -102,7 +107,7 @@ impl Judge {
             .replace(stats)
             .filter(|l| l.sent <= stats.sent && l.delivered <= stats.delivered);
         let Some(last) = last else {
-            (self.progress_us, self.heard_us) = (now_us, now_us);
+            (self.opened_us, self.progress_us, self.heard_us) = (now_us, now_us, now_us);
             self.unanswered = 0;
             return;
         };
@@ -190,56 +195,6 @@ impl Judge {
         self.window.lower_bound()
     }
 
-    /// Ends a parking whose time or cause is over.
-    pub fn settle(&mut self, now_us: u64, signal_dbm: Option<i32>, config: &Config) {
-        if let Some(parked) = self.parked {
-            let rested = now_us >= parked.since_us + config.dwell_us;
-            let over = match parked.reason {
-                Reason::Stalled => self.progressed,
-                Reason::Signal => {
-                    let back = config
-                        .signal
-                        .is_none_or(|s| signal_dbm.is_none_or(|dbm| dbm >= s.back));
-                    rested && back
-                }
-                Reason::Loss => {
-                    let rest = config.resting.time(self.parkings.saturating_sub(1));
-                    let cleared = now_us >= parked.since_us + rest
-                        && self.evidence.clears(parked.loss, config);
-                    cleared || now_us >= parked.until_us && !self.evidence.condemns(now_us, config)
-                }
-                _ => now_us >= parked.until_us,
-            };
-            if !over {
-                return;
-            }
-            // Heavy loss looks like a short stall, each time that a retransmission is lost too. What was counted of it
-            // holds, and may be judged at once; not so after an outage, which says nothing of what the path loses now.
-            let short = now_us < parked.since_us + config.give_up_us;
-            if parked.reason == Reason::Stalled && short {
-                self.parked = None;
-                (self.changed_us, self.suspect_us) = (None, Some(now_us));
-            } else {
-                self.release(now_us);
-            }
-        } else if self
-            .suspect_us
-            .is_some_and(|t| now_us >= t + config.forget_us)
-        {
-            (self.suspect_us, self.parkings) = (None, 0);
-        }
-    }
-
-    /// It is normal again; what it did before says nothing of what it does now.
-    fn release(&mut self, now_us: u64) {
-        self.parked = None;
-        (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
-        self.window = Window::default();
-        self.peaks = [0.0; 2];
-        self.unanswered = 0;
-        self.progress_us = now_us;
-    }
-
     /// Why the path should be parked now, and how bad it is.
     pub fn grounds(
         &self,
@@ -290,58 +245,26 @@ impl Judge {
     /// Something gets through: while nothing does, only the silence can be judged. A receiver does not know what is on the
     /// way to it, but what a path delivers follows on what it delivered a round trip ago.
     pub fn answers(&self, now_us: u64, config: &Config) -> bool {
-        let recent = u64::from(self.srtt_us).max(2 * config.interval_us);
-        self.unanswered == 0 && now_us <= self.heard_us + recent
+        self.unanswered == 0 && now_us <= self.heard_us + self.patience(config)
+    }
+
+    /// Something is on the way, and nothing is heard.
+    pub fn silent(&self, now_us: u64, config: &Config) -> bool {
+        self.last.is_some_and(|s| s.unacked > 0) && now_us > self.heard_us + self.patience(config)
+    }
+
+    fn patience(&self, config: &Config) -> u64 {
+        u64::from(self.srtt_us).max(2 * config.interval_us)
+    }
+
+    /// Its subflow has had the time to find its rate.
+    pub fn grown(&self, now_us: u64, rule: &Contribution) -> bool {
+        now_us >= self.opened_us + rule.grown_us
     }
 
     /// It loses, and how little it carries with that is not known yet.
     pub fn sinks(&self, now_us: u64, config: &Config) -> bool {
         self.lossy(now_us, config).is_some() && self.recent < REVISED * self.potential()
-    }
-
-    /// Of late.
-    pub fn was_parked(&self) -> bool {
-        self.suspect_us.is_some()
-    }
-
-    pub fn rested(&self, now_us: u64, config: &Config) -> bool {
-        self.changed_us
-            .is_none_or(|t| now_us >= t + config.dwell_us)
-    }
-
-    pub fn park(&mut self, reason: Reason, now_us: u64, parking: &Backoff) {
-        let alone = match reason {
-            Reason::Loss => self.potential(),
-            _ => 0.0,
-        };
-        let until_us = now_us + parking.time(self.parkings);
-        self.parked = Some(Parked {
-            reason,
-            since_us: now_us,
-            until_us,
-            loss: self.window.share(),
-            relieved: false,
-            missed: Missed::new(now_us, self.together.mean().max(alone)),
-        });
-        self.evidence = Evidence::default();
-        (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
-        let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
-        self.parkings += u32::from(timed);
-    }
-
-    pub fn acquit(&mut self, now_us: u64) {
-        self.release(now_us);
-        self.parkings = self.parkings.saturating_sub(1);
-        if self.parkings == 0 {
-            self.suspect_us = None;
-        }
-        self.acquitted_us = Some(now_us);
-    }
-
-    /// Of late it was missed while it was parked.
-    pub fn acquitted(&self, now_us: u64, config: &Config) -> bool {
-        self.acquitted_us
-            .is_some_and(|t| now_us < t + config.forget_us)
     }
 
     /// The stream moved on with this path at work.
@@ -365,62 +288,5 @@ impl Judge {
     /// What it carried before no longer counts.
     pub fn forget_peaks(&mut self) {
         self.peaks = [self.rate, 0.0];
-    }
-
-    /// Once, when what waits on a parked path has had time to arrive.
-    pub fn relief_due(&mut self, now_us: u64, config: &Config) -> bool {
-        let Some(parked) = &mut self.parked else {
-            return false;
-        };
-        let due = !parked.relieved && now_us >= parked.since_us + config.relief_us;
-        parked.relieved |= due;
-        due
-    }
-
-    /// Stalled for so long that a new subflow is the better probe.
-    pub fn given_up(&self, now_us: u64, config: &Config) -> bool {
-        let tried = self.opening_us + config.retry_us;
-        self.parked.is_some_and(|p| {
-            p.reason == Reason::Stalled && now_us >= tried.max(p.since_us + config.give_up_us)
-        })
-    }
-
-    /// A new subflow begins as a backup. Not where nothing got through: its handshake alone ends that, and the kernel's path
-    /// manager tells MP_PRIO to the first subflow of an address only, which may be the dead one
-    /// (`mptcp_pm_mp_prio_send_ack`, net/mptcp/pm.c).
-    pub fn comes_parked(&self) -> bool {
-        self.parked.is_some_and(|p| p.reason != Reason::Stalled)
-    }
-
-    /// A subflow is being opened.
-    pub fn opening(&mut self, now_us: u64) {
-        self.opening_us = now_us;
-    }
-
-    /// The handshake on a path that has worked before is overdue.
-    pub fn overdue(&self, now_us: u64, config: &Config) -> bool {
-        let patience = config.retry_us.max(3 * u64::from(self.min_rtt_us));
-        self.min_rtt_us > 0 && now_us >= self.opening_us + patience
-    }
-
-    /// A subflow is up, and with it the path.
-    pub fn opened(&mut self, now_us: u64) {
-        if self.parked.is_some_and(|p| p.reason == Reason::Stalled) {
-            self.release(now_us);
-        }
-        self.failures = 0;
-        self.reopen_us = None;
-        self.last = None;
-    }
-
-    /// A subflow was refused, reset, or timed out.
-    pub fn failed(&mut self, now_us: u64, config: &Config) {
-        self.reopen_us = Some(now_us + config.reopening.time(self.failures));
-        self.failures += 1;
-    }
-
-    /// Once when it is time to open a subflow again.
-    pub fn reopen_due(&mut self, now_us: u64) -> bool {
-        self.reopen_us.take_if(|t| *t <= now_us).is_some()
     }
 }

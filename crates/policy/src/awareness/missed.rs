@@ -32,6 +32,9 @@ pub(super) struct Missed {
     claim: f64,
     /// How far the stream has fallen behind that, s.
     lack: f64,
+    /// Parked on trial: what the stream has to carry without it, bytes/s, and what it carried so far, s and bytes.
+    aim: Option<f64>,
+    carried: (f64, f64),
 }
 
 impl Missed {
@@ -40,7 +43,39 @@ impl Missed {
             since_us: now_us,
             claim,
             lack: 0.0,
+            aim: None,
+            carried: (0.0, 0.0),
         }
+    }
+
+    /// It comes back unless the stream carries so much without it, bytes/s.
+    pub fn unless(self, aim: f64) -> Missed {
+        Missed {
+            aim: Some(aim),
+            ..self
+        }
+    }
+
+    /// The trial is over, and the stream carries no more than with it.
+    fn failed(&mut self, (seconds, rate): (f64, f64), proof_s: f64) -> bool {
+        let Some(aim) = self.aim else { return false };
+        self.carried.0 += seconds;
+        self.carried.1 += seconds * rate;
+        let over = self.carried.0 >= proof_s;
+        if over {
+            self.aim = None;
+        }
+        over && self.carried.1 < aim * self.carried.0
+    }
+
+    /// Nothing is proven yet.
+    pub fn on_trial(&self) -> bool {
+        self.aim.is_some()
+    }
+
+    /// The same claim, and an account that begins now.
+    pub fn anew(&self, now_us: u64) -> Missed {
+        Missed::new(now_us, self.claim)
     }
 
     /// Whether the stream has fallen too far behind, and none of the others carries as much by now.
@@ -48,6 +83,9 @@ impl Missed {
         let (seconds, rate) = step;
         if self.claim <= 0.0 || now_us < self.since_us + config.missed_after_us {
             return false;
+        }
+        if self.failed(step, config.proof_s) {
+            return true;
         }
         let lack = seconds * (config.slower - rate / self.claim);
         self.lack = (self.lack + lack).clamp(0.0, 2.0 * config.missed_s);

@@ -16,6 +16,7 @@
 mod config;
 mod judge;
 mod loss;
+mod memory;
 mod missed;
 mod probe;
 mod revival;
@@ -25,8 +26,9 @@ mod verdict;
 
 pub use config::{Backoff, Config, Contribution, Loss, Probing, Threshold};
 pub use loss::lower_bound;
+pub use memory::Memory;
 
-use crate::path_manager::{Action, Event, Manage, Rule, State, Subflow, View};
+use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
 use judge::Judge;
 
 /// Why a path is in backup.
@@ -71,6 +73,8 @@ pub struct Awareness {
     /// No path is judged by the stream until then; paths that were missed in a row.
     peace_us: u64,
     acquittals: u32,
+    /// When a path that is at work was last given more than it carries.
+    pressed_us: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +102,7 @@ impl Awareness {
             normal: Vec::new(),
             peace_us: 0,
             acquittals: 0,
+            pressed_us: 0,
         }
     }
 
@@ -236,12 +241,11 @@ impl Manage for Awareness {
             .resize_with(view.paths.len().max(self.paths.len()), Judge::default);
         match event {
             Event::Established | Event::PathUp(_) => {
-                if let Event::PathUp(path) = event {
-                    self.paths[path] = Judge::default();
-                }
                 (0..view.paths.len()).for_each(|path| self.open(path, view, actions));
             }
             Event::PathDown(path) => {
+                // It comes back as another one.
+                self.paths[path] = Judge::default();
                 // Its data go elsewhere at once, rather than after timeouts.
                 let on = |s: &Subflow| s.state != State::Closed && s.path == path;
                 actions.extend(
@@ -262,6 +266,7 @@ impl Manage for Awareness {
         }
         if event == Event::Timer || event == Event::Established {
             self.measure(view);
+            self.hold_inherited(view.now_us);
             self.judge(view);
             self.relieve(view, actions);
             self.revive(view, actions);
@@ -276,5 +281,13 @@ impl Manage for Awareness {
             });
         }
         self.apply(view, actions);
+    }
+
+    fn told(&self) -> Option<Vec<Known>> {
+        Some(self.remembered())
+    }
+
+    fn hear(&mut self, known: &[Known], now_us: u64) {
+        self.succeed(known, now_us);
     }
 }

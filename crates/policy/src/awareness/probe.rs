@@ -41,14 +41,25 @@ impl Evidence {
         }
     }
 
-    /// A path that loses `loss` would hardly have had so many answered in a row.
-    pub fn clears(&self, loss: f64, config: &Config) -> bool {
-        let sent = self.answered + self.lost;
+    /// When a probe was last answered; 0 where none was.
+    pub fn heard_us(&self) -> u64 {
+        self.heard_us
+    }
+
+    /// What the path loses, where the data lost `loss`. The answers since the last loss are what it is tried by, and do not
+    /// count.
+    pub fn loss(&self, loss: f64) -> f64 {
+        let sent = self.answered + self.lost - self.run;
         let known = sent >= PROBES && self.lost >= LOSSES;
-        let loss = match known {
+        match known {
             true => self.lost as f64 / sent as f64,
             false => loss,
-        };
+        }
+    }
+
+    /// A path that loses `loss` would hardly have had so many answered in a row.
+    pub fn clears(&self, loss: f64, config: &Config) -> bool {
+        let loss = self.loss(loss);
         let (chance, light) = config.probing.map_or((0.0, 0.0), |p| (p.chance, p.light));
         let loss = loss.max(light);
         // (1 − loss)^run < chance
@@ -59,5 +70,54 @@ impl Evidence {
     pub fn condemns(&self, now_us: u64, config: &Config) -> bool {
         let silent = self.answered > 0 && now_us >= self.heard_us + config.give_up_us;
         self.failed || silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers in a row after which a path that lost `loss` is taken back.
+    fn enough(loss: f64) -> u64 {
+        let (mut evidence, config) = (Evidence::default(), Config::loss_aware());
+        evidence.hear(0, Probes::default());
+        let mut told = Probes::default();
+        while !evidence.clears(loss, &config) {
+            told.answered += 1;
+            evidence.hear(0, told);
+        }
+        told.answered
+    }
+
+    /// They would lower the loss that they are to disprove.
+    #[test]
+    fn answers_do_not_count_against_themselves() {
+        let (mut evidence, config) = (Evidence::default(), Config::loss_aware());
+        let mut told = Probes::default();
+        evidence.hear(0, told);
+        for _ in 0..13 {
+            told.answered += 12;
+            evidence.hear(0, told);
+            told.lost += 1;
+            evidence.hear(0, told);
+        }
+        let before = told.answered;
+        while !evidence.clears(0.1, &config) {
+            told.answered += 1;
+            evidence.hear(0, told);
+        }
+        // ln 0.001 / ln (1 − 1/13); with them 185.
+        assert_eq!(told.answered - before, 87);
+    }
+
+    /// It is asked again at each loss, so that the chance of one row alone says little: rows as long as that begin
+    /// n · p · (1 − p)^row times among n probes.
+    #[test]
+    fn a_path_that_still_loses_is_taken_back_less_than_once_a_minute() {
+        let a_minute = 40.0 * 60.0;
+        for loss in [0.02_f64, 0.05, 0.1, 0.3] {
+            let expected = a_minute * loss * (1.0 - loss).powi(enough(loss) as i32);
+            assert!(expected < 0.8, "{loss}: {expected} times a minute");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a path does more harm than good.
 
 use super::judge::REVISED;
-use super::{Awareness, Contribution, Reason};
+use super::{Awareness, Backoff, Contribution, Reason};
 use crate::path_manager::{Rule, State, View};
 
 impl Awareness {
@@ -55,11 +55,19 @@ impl Awareness {
             })
             .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
         if let Some((_, _, path, reason)) = worst {
-            self.paths[path].park(reason, now, &self.config.parking);
-            (self.behind, self.held_up) = (0.0, 0.0);
+            self.leave_out(path, reason, now, self.config.parking);
         } else {
             self.judge_contribution(&normal, view, total);
+            if !peace {
+                self.leave_out_the_least(view, total);
+            }
         }
+    }
+
+    /// The accounts of the paths that are left begin anew.
+    fn leave_out(&mut self, path: usize, reason: Reason, now_us: u64, parking: Backoff) {
+        self.paths[path].park(reason, now_us, &parking);
+        (self.behind, self.held_up) = (0.0, 0.0);
     }
 
     /// The only normal path, once nothing gets through, where another one can stand in: metered, or parked for less.
@@ -145,7 +153,9 @@ impl Awareness {
             .expect("two at least");
         let others = || normal.iter().copied().filter(|&p| p != slowest);
         let fastest = others().map(rtt).fold(f64::MAX, f64::min);
+        // What is silent may be dead, whatever it carried.
         let best = others()
+            .filter(|&p| !self.paths[p].silent(now, &self.config))
             .map(|p| self.paths[p].potential())
             .fold(0.0, f64::max);
         let suspect = view.paths[slowest].rule != Rule::Preferred
@@ -165,7 +175,52 @@ impl Awareness {
         if !blocked && !little && self.held_up < rule.trial_s {
             return;
         }
-        self.paths[slowest].park(Reason::Contribution, now, &rule.parking);
-        (self.behind, self.held_up) = (0.0, 0.0);
+        self.leave_out(slowest, Reason::Contribution, now, rule.parking);
+    }
+
+    /// A path that carries so little that the stream is better off without it as soon as it slows down the others at all, by
+    /// what waits for it, or by the bursts in which the others send once that has come (a queue of 20 packets loses them, and
+    /// halves a stream beside which another path carries a twentieth).
+    fn leave_out_the_least(&mut self, view: &View<'_>, total: f64) {
+        let Some(rule) = self.config.contribution else {
+            return;
+        };
+        let now = view.now_us;
+        let normal = self.choose(view);
+        let by_rate =
+            |a: &&usize, b: &&usize| self.paths[**a].rate.total_cmp(&self.paths[**b].rate);
+        let Some(&least) = normal.iter().min_by(by_rate) else {
+            return;
+        };
+        let judge = &self.paths[least];
+        let stands_in = |p: &usize| {
+            let other = &self.paths[*p];
+            *p != least && judge.potential() < other.potential() && other.answers(now, &self.config)
+        };
+        let others: Vec<usize> = normal.iter().copied().filter(stands_in).collect();
+        let slower = self.behind >= rule.least_behind_s;
+        // Nobody knows what it would carry alone if it has been disturbed all the while.
+        let disturbed = |&p: &usize| self.paths[p].lossy(now, &self.config).is_some();
+        let suspect = judge.rate < rule.least_share * total
+            && judge.grown(now, &rule)
+            && judge.rested(now, &self.config)
+            && judge.answers(now, &self.config)
+            && !judge.acquitted(now, &self.config)
+            && view.paths[least].rule != Rule::Preferred
+            && !others.is_empty()
+            && (slower || others.iter().all(disturbed));
+        if !suspect {
+            return;
+        }
+        // One that loses is probed.
+        let lossy = (self.config.loss).is_some_and(|loss| judge.loss() > loss.long.park);
+        let (reason, parking) = match lossy {
+            true => (Reason::Loss, self.config.parking),
+            false => (Reason::Contribution, rule.parking),
+        };
+        self.leave_out(least, reason, now, parking);
+        if !slower {
+            self.paths[least].on_trial(self.config.proof_gain * self.goodput);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Path awareness under its two names.
 
-use super::{Action, Event, Manage, View};
+use super::{Action, Event, Known, Manage, View};
 use crate::awareness::{Awareness, Config};
 
 /// MPTCP-LA: loss, and what a path contributes.
@@ -27,10 +27,26 @@ impl Manage for LossAware {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
         self.0.observe(event, view, actions);
     }
+
+    fn told(&self) -> Option<Vec<Known>> {
+        self.0.told()
+    }
+
+    fn hear(&mut self, known: &[Known], now_us: u64) {
+        self.0.hear(known, now_us);
+    }
 }
 
 impl Manage for SignalAware {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
         self.0.observe(event, view, actions);
+    }
+
+    fn told(&self) -> Option<Vec<Known>> {
+        self.0.told()
+    }
+
+    fn hear(&mut self, known: &[Known], now_us: u64) {
+        self.0.hear(known, now_us);
     }
 }

@@ -7,6 +7,7 @@
 mod aware;
 mod backup;
 mod fullmesh;
+mod known;
 mod ms_ucb;
 mod ndiffports;
 mod probes;
@@ -17,13 +18,13 @@ mod tests;
 pub use aware::{LossAware, SignalAware};
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
+pub use known::Known;
 pub use ms_ucb::{Alone, Federated};
 pub use ndiffports::Ndiffports;
 pub use probes::{Probes, Probing};
 pub use single::Single;
 
 use crate::bandit::Policy;
-use crate::super_arm::Arm;
 
 /// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -177,13 +178,13 @@ pub trait Manage {
     /// Appends what is to be done now. `view` already holds the event's effect.
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>);
 
-    /// What this connection has seen of each path, for those that share it.
-    fn told(&self) -> Option<&[Arm]> {
+    /// What this connection knows of each path, for those that use it after it; `None` where that is never asked for.
+    fn told(&self) -> Option<Vec<Known>> {
         None
     }
 
-    /// Takes over what others have seen of its paths, before it begins.
-    fn hear(&mut self, _arms: &[Arm]) {}
+    /// Takes over what others know of its paths, before it begins.
+    fn hear(&mut self, _known: &[Known], _now_us: u64) {}
 }
 
 macro_rules! path_managers {
@@ -201,15 +202,15 @@ macro_rules! path_managers {
                 }
             }
 
-            fn told(&self) -> Option<&[Arm]> {
+            fn told(&self) -> Option<Vec<Known>> {
                 match self {
                     $(Self::$variant(m) => m.told(),)*
                 }
             }
 
-            fn hear(&mut self, arms: &[Arm]) {
+            fn hear(&mut self, known: &[Known], now_us: u64) {
                 match self {
-                    $(Self::$variant(m) => m.hear(arms),)*
+                    $(Self::$variant(m) => m.hear(known, now_us),)*
                 }
             }
         }

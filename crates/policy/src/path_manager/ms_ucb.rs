@@ -7,7 +7,7 @@
 //!
 //! A world that wakes it more often than a round lasts does no harm: it waits for the round's end.
 
-use super::{Action, Event, Manage, Path, Rule, State, View};
+use super::{Action, Event, Known, Manage, Path, Rule, State, View};
 use crate::super_arm::{reward, Arm, MsUcb, Past, SuperArm};
 
 /// Long enough for several round trips of any link.
@@ -177,15 +177,16 @@ impl Manage for Federated {
         self.0.observe(event, view, actions);
     }
 
-    fn told(&self) -> Option<&[Arm]> {
-        Some(&self.0.own)
+    fn told(&self) -> Option<Vec<Known>> {
+        Some(self.0.own.iter().copied().map(Known::Worth).collect())
     }
 
-    fn hear(&mut self, arms: &[Arm]) {
+    fn hear(&mut self, known: &[Known], _now_us: u64) {
+        let arms: Vec<Arm> = known.iter().map(Known::worth).collect();
         self.0
             .bandit
             .grow(arms.len(), SIZE.min(arms.len().saturating_sub(1)).max(1));
-        self.0.bandit.take_over(arms);
+        self.0.bandit.take_over(&arms);
     }
 }
 
@@ -322,8 +323,8 @@ mod tests {
             often.on(Event::Timer);
             once.on(Event::Timer);
         }
-        assert_eq!(often.manager.told(), once.manager.told());
-        assert!(once.manager.told().unwrap().iter().all(|a| a.count > 0.0));
+        assert_eq!(arms(&often), arms(&once));
+        assert!(arms(&once).iter().all(|a| a.count > 0.0));
     }
 
     #[test]
@@ -344,7 +345,12 @@ mod tests {
     }
 
     fn seen(world: &World) -> f64 {
-        world.manager.told().unwrap().iter().map(|a| a.count).sum()
+        arms(world).iter().map(|a| a.count).sum()
+    }
+
+    fn arms(world: &World) -> Vec<Arm> {
+        let told = world.manager.told().unwrap();
+        told.iter().map(Known::worth).collect()
     }
 
     #[test]
@@ -371,16 +377,16 @@ mod tests {
         let mut old = World::new(&SEVEN);
         old.on(Event::Established);
         old.rounds(300, &[]);
-        let told = old.manager.told().unwrap().to_vec();
+        let told = arms(&old);
         assert!(told.iter().all(|a| a.count > 0.0));
         let best = |arms: &[Arm]| (0..7).max_by(|&a, &b| arms[a].mean.total_cmp(&arms[b].mean));
         assert_eq!(best(&told), Some(5));
         let mut new = World::new(&SEVEN);
-        new.manager.hear(&told);
+        new.manager.hear(&old.manager.told().unwrap(), old.now_us);
         new.on(Event::Established);
         assert!(new.subflows.iter().any(|s| !s.backup && s.path == 5));
         assert!(
-            new.manager.told().unwrap().iter().all(|a| a.count == 0.0),
+            arms(&new).iter().all(|a| a.count == 0.0),
             "it has seen nothing itself"
         );
     }

@@ -94,6 +94,8 @@ impl<'a> World<'a> {
             connections: Vec::new(),
             subflows: Vec::new(),
             path_links,
+            remembered: Vec::new(),
+            telling: Vec::new(),
             signals: HashMap::new(),
             readings: HashMap::new(),
             learner_of,

@@ -2,8 +2,6 @@
 
 use mp_policy::path_manager::{Action, Event, Manage, State, Stats, Subflow as Slot, View};
 use mp_policy::scheduler::Schedule;
-use mp_policy::super_arm::federation::merge;
-use mp_policy::super_arm::Arm;
 use mp_policy::MAX_SUBFLOWS;
 
 use super::handshake::PROBE;
@@ -110,32 +108,6 @@ impl World<'_> {
         let probing = &mut connection.probing[s.path];
         probing.answer(seq);
         connection.paths[s.path].probes = probing.told;
-    }
-
-    /// A new connection hears in its handshake what those of the same path manager have seen of its links.
-    pub(super) fn federate(&mut self, owner: u32) {
-        let connection = &self.connections[owner as usize];
-        if connection.manager.told().is_none() {
-            return;
-        }
-        let (manager, paths) = {
-            let plan = &self.plans[connection.plan];
-            (plan.manager.name, &plan.paths)
-        };
-        let others = self.connections.iter().enumerate().filter(|(i, other)| {
-            *i != owner as usize && self.plans[other.plan].manager.name == manager
-        });
-        // Each in the order of the new one's own links; the same link may have other places in other connections.
-        let told: Vec<Vec<Arm>> = others
-            .filter_map(|(_, other)| {
-                let (seen, of) = (other.manager.told()?, &self.plans[other.plan].paths);
-                let find = |path: &usize| of.iter().position(|p| p == path);
-                let arm = |path| find(path).and_then(|at| seen.get(at).copied());
-                Some(paths.iter().map(|p| arm(p).unwrap_or_default()).collect())
-            })
-            .collect();
-        let known = merge(told.iter().map(Vec::as_slice));
-        self.connections[owner as usize].manager.hear(&known);
     }
 
     fn join(&mut self, owner: u32, path: usize, backup: bool) {
@@ -280,6 +252,7 @@ impl World<'_> {
 
     fn end(&mut self, owner: u32) {
         self.learn(owner);
+        self.remember(owner);
         let connection = &mut self.connections[owner as usize];
         connection.closed = true;
         connection.retransmit_at = NEVER;

@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 mod build;
 mod calendar;
+mod federate;
 mod feed;
 mod handshake;
 mod manage;
@@ -69,6 +70,9 @@ pub struct World<'a> {
     /// Of each plan, and the bandits that choose where its connections start.
     learner_of: Vec<Option<usize>>,
     learners: Vec<primary::Learner>,
+    /// What connections that are over knew of the paths, and those that could tell more by now.
+    remembered: Vec<federate::Remembered>,
+    telling: Vec<u32>,
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,

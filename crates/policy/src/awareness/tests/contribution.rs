@@ -153,3 +153,115 @@ fn a_stream_that_did_well_may_have_a_hitch() {
         assert_eq!(w.normal() == [0, 1], kept, "{:?}", w.changes);
     }
 }
+
+/// A path that carries a twentieth, beside a fast one that loses half of its rate by it.
+fn little(w: &mut World, seconds: f64) {
+    for _ in 0..(seconds * 20.0) as u64 {
+        w.models[0].rate = if w.normal().len() == 2 { 1_000 } else { 2_000 };
+        w.run(0.05);
+    }
+}
+
+const FAST: Model = Model {
+    rate: 2_000,
+    ..CLEAN
+};
+const LITTLE: Model = Model {
+    rate: 100,
+    rtt_us: 50_000,
+    ..CLEAN
+};
+
+/// Nothing waits for it, and it loses nothing: the other one merely carries less.
+#[test]
+fn a_path_that_carries_little_is_left_out_as_soon_as_the_stream_falls_behind() {
+    let mut w = World::started(Config::loss_aware(), &[FAST, LITTLE]);
+    w.coupled = false;
+    w.run(2.5);
+    assert_eq!(w.changes, []);
+    little(&mut w, 3.0);
+    assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
+    little(&mut w, 50.0);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+}
+
+#[test]
+fn a_path_that_carries_little_and_loses_is_probed() {
+    let mut w = World::started(
+        Config::loss_aware(),
+        &[
+            FAST,
+            Model {
+                loss: 0.005,
+                ..LITTLE
+            },
+        ],
+    );
+    w.coupled = false;
+    w.run(60.0);
+    little(&mut w, 5.0);
+    assert_eq!(w.reasons(), [None, Some(Reason::Loss)]);
+}
+
+/// A path that loses while the other one is in use, so that it was never seen to carry more than `together`; else it
+/// carries `alone`.
+fn disturbed(w: &mut World, seconds: f64, together: u64, alone: u64) {
+    for _ in 0..(seconds * 20.0) as u64 {
+        let both = w.normal().len() == 2;
+        (w.models[0].rate, w.models[0].loss) = if both { (together, 0.01) } else { (alone, 0.0) };
+        w.run(0.05);
+    }
+}
+
+#[test]
+fn a_path_that_carries_little_is_left_out_on_trial_beside_one_that_loses() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, LITTLE]);
+    w.coupled = false;
+    disturbed(&mut w, 30.0, 1_000, 2_000);
+    assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+    assert!(w.changes[0].0 < 4 * SECOND, "{:?}", w.changes);
+}
+
+#[test]
+fn a_trial_that_shows_no_gain_ends_and_is_not_repeated_for_a_minute() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, LITTLE]);
+    w.coupled = false;
+    disturbed(&mut w, 50.0, 1_000, 1_050);
+    let [(out, 1, true), (back, 1, false)] = w.changes[..] else {
+        panic!("{:?}", w.changes);
+    };
+    assert!(back - out < 3 * SECOND, "{} us", back - out);
+}
+
+/// The first path's packets are on the way, and neither delivered nor known to be lost; the second one's arrive, and wait.
+fn first_falls_silent(w: &mut World, seconds: f64) {
+    for _ in 0..(seconds * 20.0) as u64 {
+        w.now += 50_000;
+        w.held += 40_000;
+        w.subflows[0].stats.unacked = 100;
+        let packets = w.models[1].rate / 20;
+        let stats = &mut w.subflows[1].stats;
+        stats.sent += packets;
+        stats.delivered += packets * PACKET;
+        w.on(Event::Timer);
+        assert_eq!(w.reasons()[1], None, "{:?}", w.changes);
+    }
+}
+
+/// Whatever it once carried, it holds up the stream now, and the slow one with it.
+#[test]
+fn a_slow_path_is_not_blamed_for_one_that_is_silent() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.window_limit = 500_000;
+    w.run(1.0);
+    first_falls_silent(&mut w, 3.0);
+}
+
+/// Nor a path that carries little: it would be the one that is left.
+#[test]
+fn a_path_that_carries_little_is_kept_beside_one_that_is_silent() {
+    let mut w = World::started(Config::loss_aware(), &[FAST, LITTLE]);
+    w.run(2.5);
+    first_falls_silent(&mut w, 3.0);
+}

@@ -1,5 +1,6 @@
 mod contribution;
 mod loss;
+mod memory;
 mod paths;
 mod probes;
 mod relief;

@@ -1,0 +1,41 @@
+use super::*;
+use crate::pilot::tests::{backups, started, subflow};
+
+#[test]
+fn a_connection_begins_with_what_those_before_it_have_learned() {
+    // Coupled windows let one path's losses slow down the others, so that no proof of harm is waited for.
+    let config = Config::parse("t", "controller = \"lia\"").unwrap();
+    let host = started(&config);
+    let begin = |now, over, known: &Memory| {
+        Connection::new(now, &host, &config, &[subflow(over, 0, 0)], known)
+    };
+    let mut before = begin(0, 1, &Memory::new());
+    let mut now = 0;
+    for n in 1..=160 {
+        now += 50_000;
+        let sent = if before.pilot.paths[0].backup {
+            0
+        } else {
+            50 * n
+        };
+        let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
+        before.pilot.look(now, both.into(), None);
+    }
+    assert_eq!(backups(&before.pilot), [(1, true), (2, false)]);
+    let known = together([before.pilot.told()]);
+
+    let minute = 60_000_000;
+    let over_the_other = begin(now + minute, 2, &known);
+    assert_eq!(backups(&over_the_other.pilot), [(1, true), (2, false)]);
+    let mut over_it = begin(now + minute, 1, &known);
+    assert_eq!(
+        backups(&over_it.pilot),
+        [(1, false), (2, false)],
+        "nothing else yet"
+    );
+    let both = [subflow(1, 10, 0), subflow(2, 0, 0)];
+    over_it.pilot.look(now + minute + 50_000, both.into(), None);
+    assert_eq!(backups(&over_it.pilot), [(1, true), (2, false)]);
+    let later = begin(now + 11 * minute, 2, &known);
+    assert_eq!(backups(&later.pilot), [(1, false), (2, false)], "forgotten");
+}
