@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class Children:
@@ -13,21 +13,26 @@ class Children:
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[str]] = []
 
-    def run(self, call: Sequence[str]) -> tuple[int, list[str]]:
-        """Exit code, and what the call said on its standard error, without empty lines."""
+    def run(self, call: Sequence[str], heard: Callable[[str], None] = lambda _: None) -> tuple[int, list[str]]:
+        """Exit code, and what the call said on its standard error, without empty lines; ``heard`` has each at once."""
         # A session of its own: Ctrl-C comes to it once, from `stop`, and it removes its namespaces before it ends.
         process = subprocess.Popen(
             call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         self._running.append(process)
+        lines = []
         try:
-            _, messages = process.communicate()
+            for line in process.stderr or ():
+                if line.strip():
+                    lines.append(line.rstrip("\n"))
+                    heard(lines[-1])
+            process.wait()
         except BaseException:
             self.stop()
             raise
         finally:
             self._running.remove(process)
-        return process.returncode, [line for line in messages.strip().splitlines() if line.strip()]
+        return process.returncode, lines
 
     def stop(self) -> None:
         """Ask the calls under way to clean up after themselves, and wait until they have."""

@@ -79,6 +79,12 @@ def expand(
     return _core.expand(_given(scenario), _wishes(controllers, path_managers, schedulers, duration, overrides))
 
 
+def expanded(file: Path, settings: Mapping[str, str]) -> str:
+    """:func:`expand` of a file with settings as ``compare --set KEY=VALUE`` takes them; a grid stays as it is."""
+    wishes = _wishes(None, None, None, None, {})
+    return _core.expand(_given(file), {**wishes, "set": [f"{key}={value}" for key, value in settings.items()]})
+
+
 @cache
 def default_mss() -> int:
     """Payload of a full segment, bytes, in a scenario that does not say (``mss``)."""

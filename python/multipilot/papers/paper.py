@@ -41,7 +41,8 @@ class Experiment:
 class Point:
     """One measurement on the kernel: a variant in one cell of a scenario's grid.
 
-    ``beside`` are further path managers to compare it with, in the same call; ``ben`` as in an :class:`Experiment`.
+    ``beside`` are further path managers to compare it with, in the same call; ``settings``, ``ben`` and ``label`` as in
+    an :class:`Experiment`.
     """
 
     scenario: str
@@ -50,6 +51,12 @@ class Point:
     path_manager: str = "fullmesh"
     beside: tuple[str, ...] = ()
     ben: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.label or self.scenario
 
     @property
     def runs(self) -> int:
@@ -64,8 +71,9 @@ class Point:
     @property
     def name(self) -> str:
         where = " ".join(f"{key.removeprefix('paths.')}={value}" for key, value in self.cell.items())
-        who = self.controller if self.path_manager == "fullmesh" else f"{self.controller} over one path"
-        return f"{self.scenario} {where}: {who}" if where else f"{self.scenario}: {who}"
+        managers = {"fullmesh": "", "single": " over one path"}
+        who = self.controller + managers.get(self.path_manager, f", {self.path_manager}")
+        return f"{self.key} {where}: {who}" if where else f"{self.key}: {who}"
 
 
 @dataclass(frozen=True)

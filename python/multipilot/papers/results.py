@@ -42,10 +42,16 @@ class Results:
     folders: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
     #: What a paper measured by itself (:attr:`multipilot.papers.paper.Paper.measure`).
     own: object = None
+    #: The same rows with their variants, by world and scenario: pages look for them hundreds of times.
+    _sets: dict[tuple[str, str], list[tuple[str, Row]]] = field(default_factory=dict)
 
     def add(self, world: str, scenario: str, document: Mapping[str, Any], folder: Path | None = None) -> None:
-        for index, row in enumerate(document["rows"]):
-            self.rows.append({**row, "world": world, "scenario": scenario, "index": index, "folder": folder})
+        rows = [
+            {**row, "world": world, "scenario": scenario, "index": index, "folder": folder}
+            for index, row in enumerate(document["rows"])
+        ]
+        self.rows += rows
+        self._sets.setdefault((world, scenario), []).extend((variant_of(row), row) for row in rows)
         if folder is not None:
             self.folders.setdefault((world, scenario), []).append(folder)
 
@@ -54,18 +60,16 @@ class Results:
         wanted = (cell or {}).items()
         return [
             row
-            for row in self.rows
-            if (row["world"], row["scenario"], variant_of(row)) == (world, scenario, variant)
-            and all(_axis(row, key) == value for key, value in wanted)
+            for name, row in self._sets.get((world, scenario), ())
+            if name == variant and all(_axis(row, key) == value for key, value in wanted)
         ]
 
     def cells(self, world: str, scenario: str) -> dict[Cell, dict[str, list[Row]]]:
         """Rows of a whole grid by cell (its axes in order) and variant, in one pass."""
         found: dict[Cell, dict[str, list[Row]]] = {}
-        for row in self.rows:
-            if (row["world"], row["scenario"]) == (world, scenario):
-                cell = tuple((key, str(value)) for key, value in row.get("cell", {}).items())
-                found.setdefault(cell, {}).setdefault(variant_of(row), []).append(row)
+        for variant, row in self._sets.get((world, scenario), ()):
+            cell = tuple((key, str(value)) for key, value in row.get("cell", {}).items())
+            found.setdefault(cell, {}).setdefault(variant, []).append(row)
         return found
 
     def mean(
@@ -77,7 +81,7 @@ class Results:
         return mean_of(float(value) for value in values if value is not None)
 
     def has(self, world: str, scenario: str | None = None) -> bool:
-        return any(r["world"] == world and scenario in (None, r["scenario"]) for r in self.rows)
+        return any(w == world and scenario in (None, s) for w, s in self._sets)
 
     def seeds(self, world: str) -> int:
         return len({row["seed"] for row in self.rows if row["world"] == world})

@@ -4,7 +4,7 @@ plan      what is measured, and which points on the kernel
 benefit   the benefit of aggregation, and when it counts as harm
 pictures  figures 3 and 4
 dynamic   figures 5 and 6, path failure, handover, the threshold
-verdict   how often multipath does harm, by controller, without awareness and with it
+verdict   how often multipath does harm, by controller: without awareness, with it, and once the paths are known
 extra     files by size, recorded traces, BALIA
 series    rates, priorities and reaction times out of a run's samples
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from multipilot.papers.loss_aware import dynamic, extra, pictures, verdict
 from multipilot.papers.loss_aware.plan import (
-    CONTROLLERS,
     EXPERIMENTS,
     LTE,
     POINTS,
@@ -25,29 +24,20 @@ from multipilot.papers.loss_aware.plan import (
     on_traces,
 )
 from multipilot.papers.paper import Item, Paper
-from multipilot.papers.results import SIM, Results
+from multipilot.papers.results import Results
 
 
 def _summary(results: Results) -> list[str]:
-    totals = {(c, a): verdict.judged(results, SIM, c, a) for c in CONTROLLERS for a in (False, True)}
-    if not all(totals.values()):
+    found = verdict.headline(results)
+    if not found:
         return []
-
-    def harmed(aware: bool) -> tuple[int, int]:
-        chosen = [v for (_, a), v in totals.items() if a == aware and v]
-        return sum(v.harmed for v in chosen), sum(v.cells for v in chosen)
-
-    (stock, cells), (aware, _) = harmed(False), harmed(True)
-    lines = [
-        f"Without awareness multipath is surely worse than the better path alone in {stock} of {cells} cells, with "
-        f"it in {aware}: loss of 0.001 to 10 % on either path or both, unequal rates without loss, under four "
-        "controllers.",
+    return [
+        *found,
         "The paper's finding holds: under BALIA with fixed buffers a lossy path makes the whole connection slower "
         "than the other path alone, and sparing it helps. Two things the paper does not say: most of that harm "
         "comes from data that wait in the lossy subflow's send queue, and with buffers that tune themselves, or "
         "with uncoupled controllers, there is far less of it to mend.",
     ]
-    return lines
 
 
 PAPER = Paper(

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from multipilot.papers.loss_aware.plan import LA
+from multipilot.papers.loss_aware.plan import LA, known
 from multipilot.papers.results import Cell, Results, Row
 from multipilot.stats import Mean, mean_of
 
 #: A benefit below this is harm, for noise alone makes some hundredths.
 HARM = -0.02
+#: MPTCP's own header, as a share of each packet's payload: what using nothing but the better path costs.
+HEADER = 0.019
+#: Harm that the header alone does not explain.
+BEYOND = HARM - HEADER
 #: An interval wider than this each way says nothing, and counts as a miss.
 WIDEST = 0.05
 
@@ -43,6 +47,8 @@ class Benefit:
     goodput: Mean
     #: Plain TCP alone on each path, Mbit/s, by seed.
     singles: Mapping[str, Sequence[float]]
+    #: An earlier transfer had gone over these paths.
+    known: bool = False
 
     @property
     def with_maximum(self) -> float:
@@ -56,8 +62,16 @@ class Benefit:
     @property
     def harms(self) -> bool:
         """The whole interval lies below :data:`HARM`. One run alone has no interval: its value decides."""
-        high = self.mean.mean if math.isnan(self.mean.half) else self.mean.high
-        return high < HARM
+        return self._high < HARM
+
+    @property
+    def harms_beyond(self) -> bool:
+        """The whole interval lies below :data:`BEYOND`."""
+        return self._high < BEYOND
+
+    @property
+    def _high(self) -> float:
+        return self.mean.mean if math.isnan(self.mean.half) else self.mean.high
 
     @property
     def undecided(self) -> bool:
@@ -73,9 +87,10 @@ class Benefit:
 
 
 def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
-    """Every variant of every cell that has a benefit."""
+    """Every variant of every cell that has a benefit, and those cells once their paths are known."""
     found = []
-    for cell, variants in results.cells(world, scenario).items():
+    cells = results.cells(world, scenario)
+    for cell, variants in cells.items():
         for rows in variants.values():
             values = [float(row["ben"]) for row in rows if row.get("ben") is not None]
             if values:
@@ -92,7 +107,35 @@ def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
                         singles=_singles(variants, str(first["controller"])),
                     )
                 )
+    for cell, variants in results.cells(world, known(scenario)).items():
+        for rows in variants.values():
+            one = _once_known(world, scenario, cell, rows, cells.get(cell, {}))
+            if one:
+                found.append(one)
     return found
+
+
+def _once_known(
+    world: str, scenario: str, cell: Cell, rows: list[Row], first: Mapping[str, list[Row]]
+) -> Benefit | None:
+    """Against the yardsticks of ``first``, the same cell without an earlier transfer."""
+    controller = str(rows[0]["controller"])
+    singles = _singles(first, controller)
+    if not singles:
+        return None
+    goodputs = [float(row["goodput_mbps"]) for row in rows]
+    medians = [median(values) for values in singles.values()]
+    return Benefit(
+        world=world,
+        scenario=scenario,
+        cell=cell,
+        controller=controller,
+        manager=str(rows[0]["path_manager"]),
+        mean=mean_of(aggregation_benefit(goodput, medians) for goodput in goodputs),
+        goodput=mean_of(goodputs),
+        singles=singles,
+        known=True,
+    )
 
 
 def _singles(variants: Mapping[str, list[Row]], controller: str) -> dict[str, list[float]]:
@@ -110,6 +153,8 @@ class Verdict:
 
     cells: int
     harmed: int
+    #: Of the harmed ones, those beyond what MPTCP's own header costs.
+    beyond: int
     undecided: int
     #: Of the undecided ones, those whose interval reaches below :data:`HARM`.
     open: int
@@ -129,6 +174,7 @@ def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
     return Verdict(
         cells=len(cells),
         harmed=sum(b.harms for b in cells),
+        beyond=sum(b.harms_beyond for b in cells),
         undecided=sum(b.undecided and not b.harms for b in cells),
         open=sum(b.may_harm for b in cells),
         mean=sum(values) / len(values),
@@ -136,6 +182,6 @@ def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
     )
 
 
-def of(found: Iterable[Benefit], controller: str, aware: bool) -> list[Benefit]:
+def of(found: Iterable[Benefit], controller: str, aware: bool, later: bool = False) -> list[Benefit]:
     manager = LA if aware else "fullmesh"
-    return [b for b in found if b.controller == controller and b.manager == manager]
+    return [b for b in found if (b.controller, b.manager, b.known) == (controller, manager, later)]

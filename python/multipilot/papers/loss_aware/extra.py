@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from multipilot.papers.charts import NAMES
-from multipilot.papers.loss_aware.benefit import Benefit, benefits, of, verdict
+from multipilot.papers.loss_aware.benefit import Benefit, benefits, of
 from multipilot.papers.loss_aware.dynamic import number, variant
 from multipilot.papers.loss_aware.pictures import row
-from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, LOSSES, V_WIFI, WIFI
-from multipilot.papers.loss_aware.verdict import HEAD, verdict_line
+from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, LA, LOSSES, SIZES, V_WIFI, WIFI, known
+from multipilot.papers.loss_aware.verdict import HEAD, KINDS, totals
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
 
-SIZES = ("100kB", "1MB", "5MB", "20MB", "50MB")
+FILES = ("100kB", "1MB", "5MB", "20MB", "50MB")
 _SIZE = "connections.0.bytes"
 
 
-def completion(results: Results, controller: str, size: str, manager: str) -> Mean:
-    return results.mean(SIM, "7-sizes", variant(controller, manager), "completion_s", {_SIZE: size})
+def completion(results: Results, controller: str, size: str, manager: str, scenario: str = SIZES.key) -> Mean:
+    return results.mean(SIM, scenario, variant(controller, manager), "completion_s", {_SIZE: size})
 
 
 def best_alone(results: Results, controller: str, size: str) -> Mean:
     alone = [
-        results.mean(SIM, "7-sizes", f"{controller} on {p}", "completion_s", {_SIZE: size}) for p in ("wifi", "lte")
+        results.mean(SIM, SIZES.key, f"{controller} on {p}", "completion_s", {_SIZE: size}) for p in ("wifi", "lte")
     ]
     return min((m for m in alone if m.n), key=lambda m: m.mean, default=mean_of([]))
 
@@ -33,20 +34,22 @@ def best_alone(results: Results, controller: str, size: str) -> Mean:
 def show_sizes(results: Results) -> Section:
     lines = []
     for controller in CONTROLLERS:
-        for size in SIZES:
+        for size in FILES:
             means = [
                 best_alone(results, controller, size),
                 *(completion(results, controller, size, m) for m in ("fullmesh", LA)),
+                completion(results, controller, size, LA, known(SIZES.key)),
             ]
             if means[1].n:
                 lines.append([NAMES[controller], size, *(number(m, 2) for m in means)])
-    head = ["", "file", "better path<br>alone, s", "stock, s", "loss-aware, s"]
+    head = ["", "file", "better path<br>alone, s", "stock, s", "loss-aware,<br>first transfer, s", "paths<br>known, s"]
     return Section(
         "sizes",
-        "Before anything can be known: files of 100 kB to 50 MB",
+        "Files of 100 kB to 50 MB: before anything can be known, and after",
         [
             "50 + 50 Mbit/s, 1 % of loss on the Wi-Fi, on which every connection begins. Awareness needs five "
-            "loss events to speak of a path; a small file has ended by then, and fares as without it.",
+            "loss events to speak of a path; a small file has ended by then, and fares as without it. "
+            f"Where a transfer of {BEFORE} s has gone over the paths before, it need not find out.",
         ],
         [table(head, lines, names=2)] if lines else [],
         ["Time from opening the connection to the last byte, simulator, mean over the seeds."],
@@ -54,38 +57,35 @@ def show_sizes(results: Results) -> Section:
 
 
 def size_rows(results: Results) -> list[dict[str, Any]]:
-    return [row(b) for b in benefits(results, SIM, "7-sizes")]
+    return [row(b) for b in benefits(results, SIM, SIZES.key)]
 
 
 def traces(results: Results) -> list[str]:
     """Names under which results hold the set on traces."""
-    return sorted(s for w, s in results.folders if w == SIM and s.startswith("9-trace "))
+    names = {s for w, s in results.folders if w == SIM and s.startswith("9-trace ")}
+    return sorted(names - {known(name) for name in names})
 
 
 def show_traces(results: Results) -> Section:
     named = traces(results)
-    lines, details = [], []
+    details = []
     found = {name: benefits(results, SIM, name) for name in named}
-    for controller in CONTROLLERS:
-        for aware in (False, True):
-            one = verdict(b for cells in found.values() for b in of(cells, controller, aware))
-            if one:
-                lines.append(verdict_line(NAMES[controller], "loss-aware" if aware else "stock", one))
     for name, cells in found.items():
-        stock = {(b.controller, b.cell): b for b in cells if b.manager == "fullmesh"}
-        for b in cells:
-            if b.manager == LA and (other := stock.get((b.controller, b.cell))):
-                details.append(_detail(name.removeprefix("9-trace "), other, b))
+        kinds = [{(b.controller, b.cell): b for c in CONTROLLERS for b in kind.of(cells, c)} for kind in KINDS]
+        for key, stock in kinds[0].items():
+            details.append(_detail(name.removeprefix("9-trace "), stock, [kind.get(key) for kind in kinds]))
+    lines = totals(found)
     return Section(
         "traces",
         "Beside a recorded LTE",
         [
             "20 Mbit/s of Wi-Fi with 0 to 5 % of loss beside an LTE link whose rate follows a recorded trace; a "
-            "download." + ("" if named else " Not measured: name a folder of Mahimahi traces by --traces."),
+            "download of 60 s, all over the same part of the trace."
+            + ("" if named else " Not measured: name a folder of Mahimahi traces by --traces."),
         ],
         [
-            *([table(HEAD, lines, names=2)] if lines else []),
-            *([table(_DETAIL, details, names=3)] if details else []),
+            *([table(HEAD, lines, names=2, style="wide")] if lines else []),
+            *([table(_DETAIL, details, names=3, style="wide")] if details else []),
         ],
         ["Traces: " + ", ".join(name.removeprefix("9-trace ") for name in named) + "; simulator."] if named else [],
     )
@@ -97,22 +97,22 @@ _DETAIL = [
     "loss on<br>the Wi-Fi",
     "better path<br>alone, Mbit/s",
     "stock",
-    "loss-aware",
+    "first<br>transfer",
+    "paths<br>known",
     "benefit,<br>stock",
-    "benefit,<br>aware",
+    "first<br>transfer",
+    "paths<br>known",
 ]
 
 
-def _detail(trace: str, stock: Benefit, aware: Benefit) -> list[str]:
+def _detail(trace: str, stock: Benefit, kinds: Sequence[Benefit | None]) -> list[str]:
     return [
         escape(trace),
         NAMES[stock.controller].split(",")[0],
         stock.at("paths.wifi.loss") or "",
         f"{stock.best_single:.1f}",
-        number(stock.goodput),
-        number(aware.goodput),
-        f"{stock.mean.mean:+.2f}",
-        f"{aware.mean.mean:+.2f}",
+        *(number(b.goodput) if b else "–" for b in kinds),
+        *(f"{b.mean.mean:+.2f}" if b else "–" for b in kinds),
     ]
 
 

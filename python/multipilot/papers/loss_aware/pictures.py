@@ -16,7 +16,7 @@ from multipilot.report import svg
 from multipilot.stats import mean_of
 
 SIDES = {WIFI: "Wi-Fi", LTE: "LTE"}
-STOCK_COLOUR, LA_COLOUR, MA_COLOUR = svg.PATHS[1], svg.PATHS[0], svg.PATHS[2]
+STOCK_COLOUR, LA_COLOUR, MA_COLOUR, KNOWN_COLOUR = svg.PATHS[1], svg.PATHS[0], svg.PATHS[2], svg.PATHS[3]
 #: By loss, from light to heavy.
 LOSS_COLOURS = (svg.PATHS[5], svg.PATHS[2], svg.PATHS[0], svg.PATHS[3], svg.PATHS[4])
 #: What the paper's text says of figure 3: from this loss on the benefit "tends to be zero or negative".
@@ -139,6 +139,7 @@ def row(b: Benefit) -> dict[str, Any]:
         "variant": f"{b.controller}/{b.manager}",
         "controller": b.controller,
         "path_manager": b.manager,
+        "known": b.known,
         "scheduler": "default",
         "seed": None,
         "goodput_mbps": b.goodput.mean,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multipilot.papers.paper import Experiment, Point
@@ -21,35 +23,79 @@ LOSS_KEY = {
 
 _PAIR = {"grid.paths.wifi.rate": '["10Mbit", "50Mbit"]', "grid.paths.lte.rate": '["10Mbit", "50Mbit"]'}
 
-EXPERIMENTS = (
-    Experiment(WIFI, _PAIR, ben=True, tables=False),
-    Experiment(LTE, _PAIR, ben=True, tables=False),
+VERDICT = (
     Experiment(V_WIFI, _PAIR, ben=True, tables=False),
     Experiment(V_LTE, _PAIR, ben=True, tables=False),
     Experiment(V_CLEAN, {"grid.paths.slow.rate": "2Mbit"}, ben=True, tables=False),
     Experiment(V_BOTH, {"grid.paths.lte.loss": "[0.001, 0.05]"}, ben=True, tables=False),
+)
+SIZES = Experiment("7-sizes", {"grid.connections.0.bytes": '["1MB", "20MB"]'}, ben=True, tables=False)
+
+#: An earlier transfer goes over the same paths for so many seconds; after a rest the measured one begins.
+BEFORE, REST = 15, 5
+
+
+def known(scenario: str) -> str:
+    """What results call an experiment in which an earlier transfer has been on the paths."""
+    return f"{scenario} once known"
+
+
+def _after_another(paths: Sequence[str], direction: str, more: str = "") -> dict[str, str]:
+    """Two connections in place of one. The earlier has a path manager of its own, and so is not under test."""
+    common = f"paths = {json.dumps(paths)}, direction = {json.dumps(direction)}"
+    measured = f'{{{common}, start = "{BEFORE + REST}s"{more}}}'
+    before = f'{{name = "before", {common}, lasting = "{BEFORE}s", path_manager = "{LA}"}}'
+    return {"connections": f"[{measured}, {before}]"}
+
+
+_WIFI_LTE = _after_another(("wifi", "lte"), "upload")
+_FAST_SLOW = _after_another(("fast", "slow"), "download")
+#: Of the scenarios of 30 s: what is measured lasts as long as theirs.
+_KNOWN = {
+    name: {**(_FAST_SLOW if name == V_CLEAN else _WIFI_LTE), "duration": f"{BEFORE + REST + 30}s"}
+    for name in (V_WIFI, V_LTE, V_CLEAN, V_BOTH)
+}
+
+
+def _once_known(first: Experiment, settings: Mapping[str, str]) -> Experiment:
+    """Awareness alone: the stock runs and the yardsticks of the first verdict remember nothing."""
+    aware = f'[{{controller = {json.dumps(CONTROLLERS)}, path_manager = "{LA}"}}]'
+    return Experiment(
+        first.scenario,
+        first.quick,
+        {**first.settings, **settings, "variants": aware},
+        tables=False,
+        label=known(first.key),
+    )
+
+
+EXPERIMENTS = (
+    Experiment(WIFI, _PAIR, ben=True, tables=False),
+    Experiment(LTE, _PAIR, ben=True, tables=False),
+    *VERDICT,
+    *(_once_known(first, _KNOWN[first.scenario]) for first in VERDICT),
     Experiment("5-dynamic-loss", settings={"sample_interval": "250ms"}),
     Experiment("6-path-failure", settings={"sample_interval": "100ms"}),
     Experiment("6-threshold", settings={"sample_interval": "250ms"}),
     Experiment("6-dead-primary"),
     Experiment("7-handover", settings={"sample_interval": "250ms"}),
-    Experiment("7-sizes", {"grid.connections.0.bytes": '["1MB", "20MB"]'}, ben=True, tables=False),
+    SIZES,
+    _once_known(SIZES, _after_another(("wifi", "lte"), "upload", ', bytes = "1MB"')),
 )
 
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
-    """One experiment for each pair ``NAME.up``, ``NAME.down`` of Mahimahi traces, packed by gzip or not."""
-    return tuple(
-        Experiment(
-            "9-trace",
-            {},
-            {"paths.lte.down.trace": str(down), "paths.lte.up.trace": str(up)},
-            ben=True,
-            tables=False,
-            label=f"9-trace {name}",
-        )
-        for name, down, up in trace_pairs(folder)
-    )
+    """Two experiments for each pair ``NAME.up``, ``NAME.down`` of Mahimahi traces, packed by gzip or not.
+
+    The scenario begins where the second one's measured connection does, so that all are over the same part of a trace.
+    """
+    found: list[Experiment] = []
+    for name, down, up in trace_pairs(folder):
+        key = f"9-trace {name}"
+        traces = {"paths.lte.down.trace": str(down), "paths.lte.up.trace": str(up)}
+        first = Experiment("9-trace", {}, traces, ben=True, tables=False, label=key)
+        found += [first, _once_known(first, _after_another(("wifi", "lte"), "download"))]
+    return tuple(found)
 
 
 def _rates(wifi: int, lte: int) -> dict[str, str]:
@@ -68,6 +114,11 @@ def _held_up(controller: str, rate: str, queue: str) -> Point:
 def _both(controller: str, wifi: str, lte: str) -> Point:
     cell = {"paths.wifi.loss": wifi, "paths.lte.loss": lte}
     return Point(V_BOTH, cell, controller, beside=(LA,), ben=True)
+
+
+def _once_known_at(point: Point) -> Point:
+    name = point.scenario
+    return Point(name, point.cell, point.controller, LA, settings=_KNOWN[name], label=known(name))
 
 
 #: Chosen before any was measured: the paper's figures first, then its grid as people would have it.
@@ -93,4 +144,15 @@ POINTS = (
     _both("balia", "0.01", "0.01"),
     _both("linux-reno", "0.01", "0.05"),
     *(_grid(V_WIFI, "0.1", controller) for controller in ("cubic", "bbr")),
+    # Cells from above, once known: their yardsticks and stock runs are these ones' too.
+    *(
+        _once_known_at(point)
+        for point in (
+            *(_grid(V_WIFI, "0.01", controller) for controller in ("linux-reno", "cubic", "balia")),
+            _held_up("linux-reno", "2Mbit", "300p"),
+            *(_grid(V_LTE, "0.01", controller) for controller in ("linux-reno", "cubic")),
+            _held_up("cubic", "2Mbit", "300p"),
+            _both("linux-reno", "0.01", "0.05"),
+        )
+    ),
 )
