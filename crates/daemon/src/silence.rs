@@ -15,8 +15,11 @@ const SMOOTHING_US: f64 = 5e5;
 const LEAST_US: u64 = 250_000;
 /// Of what its connection received, the subflow must have carried this share …
 const SHARE: f64 = 0.1;
-/// … and of what the others brought beside it this share must go on coming.
+/// … and of what the others brought beside it this share must go on coming. Those in backup do not count: what comes there
+/// was given to them before, and the silent one may be waiting for it (the receive window).
 const GO_ON: f64 = 0.7;
+/// One in backup has been given its data once the others bring so many times as much as they did.
+const TAKEN_OVER: f64 = 1.5;
 
 #[derive(Debug, Default)]
 pub struct Silence {
@@ -25,9 +28,10 @@ pub struct Silence {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
-    /// Bytes/s, as of when something last arrived; and what the connection's others brought then.
+    /// Bytes/s, as of when something last arrived; and what the connection's others brought then, all and the normal ones.
     rate: f64,
     beside: f64,
+    normal: f64,
     arrived_us: u64,
 }
 
@@ -60,16 +64,21 @@ impl Silence {
                 (flow, faded)
             };
             let now: Vec<(Flow, f64)> = members.iter().map(current).collect();
-            let total: f64 = now.iter().map(|(_, rate)| rate).sum();
+            let others = |at: usize, all: bool| -> f64 {
+                let counts = |m: usize| m != at && (all || !subflows[m].0.backup);
+                let rates = members.iter().zip(&now);
+                rates.filter(|(&m, _)| counts(m)).map(|(_, of)| of.1).sum()
+            };
             let in_reserve = |&at: &usize| subflows[at].0.backup && subflows[at].1 > 0;
             let given_up = members.iter().any(in_reserve);
             for (&at, (flow, rate)) in members.iter().zip(&now) {
                 let (subflow, bytes) = subflows[at];
-                let beside = total - rate;
+                let (beside, normal) = (others(at, true), others(at, false));
                 if bytes > 0 {
                     let heard = Flow {
                         rate: *rate,
                         beside,
+                        normal,
                         arrived_us: now_us,
                     };
                     flows.insert(subflow.cookie, heard);
@@ -77,9 +86,8 @@ impl Silence {
                 }
                 flows.insert(subflow.cookie, *flow);
                 let patience = LEAST_US.max(4 * u64::from(subflow.tcp.rcv_rtt));
-                let go_on = flow.beside > 0.0 && beside >= GO_ON * flow.beside;
-                // What is still under way on one that has just been set to backup becomes less.
-                let taken_over = given_up && beside > flow.beside;
+                let go_on = flow.normal > 0.0 && normal >= GO_ON * flow.normal;
+                let taken_over = given_up && beside > TAKEN_OVER * flow.beside;
                 dead[at] = !subflow.backup
                     && flow.rate > SHARE * (flow.rate + flow.beside)
                     && (go_on || taken_over)
@@ -141,6 +149,18 @@ mod tests {
         // One that was set to backup only now, with data under way.
         assert_eq!(looks(100, 60, [50_000, 50_000]), 0);
         assert_eq!(looks(160, 20, [0, 5_000]), 0);
+    }
+
+    /// The slow path's queue drains, and the receive window leaves no room for more.
+    #[test]
+    fn a_path_that_waits_for_one_that_was_set_to_backup_is_not_dead() {
+        let mut silence = Silence::default();
+        assert_eq!(looks(&mut silence, 0, 60, [200_000, 10_000]), 0);
+        let (fast, mut slow) = (subflow(1), subflow(2));
+        slow.backup = true;
+        let both = [(&fast, 0), (&slow, 10_500)];
+        let dead = (61..100).flat_map(|n| silence.look(n * 50_000, 50_000, &both));
+        assert_eq!(dead.filter(|dead| *dead).count(), 0);
     }
 
     #[test]

@@ -289,7 +289,10 @@ impl Connection {
             let mut done = *w;
             // One whose handshake took long has what was asked for when it began.
             let late = |s: &&Subflow| new(s) && s.backup != w.backup;
-            let differs = |b: &&Wanted| b.backup != w.backup || at(w.address).any(late);
+            // The kernel tells the peer each time that it is asked.
+            let unheard = w.backup && again.unheard.contains(&w.address);
+            let differs =
+                |b: &&Wanted| b.backup != w.backup || unheard || at(w.address).any(late);
             if let Some(before) = before.filter(|b| there && differs(b)) {
                 let set = |s: &&Subflow| {
                     manager
@@ -302,6 +305,7 @@ impl Connection {
                         token,
                         address: w.address,
                         what: match w.backup {
+                            true if unheard => "in backup, told again",
                             true => "set to backup",
                             false => "set to normal",
                         },

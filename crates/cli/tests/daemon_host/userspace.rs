@@ -96,6 +96,40 @@ fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
     });
 }
 
+/// A single packet tells it, and that one is lost.
+#[test]
+fn a_peer_that_does_not_know_that_a_link_is_spared_is_told_again() {
+    let Some(mut hosts) = Hosts::new("10mbit") else {
+        return;
+    };
+    let _service = hosts.listen(5001, flood);
+    let config = "path-manager = \"userspace\"\n";
+    hosts.up(config, &[]);
+    let download = hosts.download(5001);
+    let rate = |hosts: &Hosts, link: &str| {
+        let there = subflows(hosts, 5001, link);
+        there.first().map_or(0.0, |s| s["rate_mbps"].as_f64().unwrap())
+    };
+    until("it receives on both", || {
+        LINKS.iter().all(|link| rate(&hosts, link) > 1.0)
+    });
+    hosts.server("ip rule add from 10.77.2.1 blackhole");
+    let metered = format!("{config}interfaces.lte.rule = \"metered\"\n");
+    std::fs::write(hosts.path("daemon.toml"), metered).unwrap();
+    hosts.signal("HUP");
+    until("the link is spared here", || {
+        backup(&hosts, 5001, "lte") == Some(true)
+    });
+    hosts.server("ip rule del from 10.77.2.1 blackhole");
+    until("the peer is told again", || {
+        hosts.read("log").contains("told again")
+    });
+    until("it has heard", || rate(&hosts, "lte") < 0.1);
+    download.goes_on();
+    download.end();
+    hosts.down();
+}
+
 /// Three links of which one is slow: two at a time carry data.
 #[test]
 fn ms_ucb_comes_to_the_links_that_are_worth_it_and_tells_what_it_saw() {

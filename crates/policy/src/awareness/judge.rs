@@ -245,7 +245,12 @@ impl Judge {
     /// Something gets through: while nothing does, only the silence can be judged. A receiver does not know what is on the
     /// way to it, but what a path delivers follows on what it delivered a round trip ago.
     pub fn answers(&self, now_us: u64, config: &Config) -> bool {
-        self.unanswered == 0 && now_us <= self.heard_us + self.patience(config)
+        self.unanswered == 0 && self.delivers(now_us, config)
+    }
+
+    /// Something has been delivered of late.
+    pub fn delivers(&self, now_us: u64, config: &Config) -> bool {
+        now_us <= self.heard_us + self.patience(config)
     }
 
     /// Something is on the way, and nothing is heard.

@@ -5,8 +5,8 @@ use super::judge::Judge;
 use super::Awareness;
 use crate::path_manager::Known;
 
-/// A path on which no connection has had a subflow for so long is a new one, µs.
-const MEMORY_US: u64 = 600_000_000;
+/// A path of which nothing was heard for so long is a new one, µs.
+pub(super) const MEMORY_US: u64 = 600_000_000;
 /// A path that was given more than it carries is taken to be full for so long, µs.
 const PRESSED_US: u64 = 1_000_000;
 

@@ -78,6 +78,11 @@ impl Missed {
         Missed::new(now_us, self.claim)
     }
 
+    /// Nobody can tell yet: the others are still to find their rate.
+    fn wait(&mut self, now_us: u64) {
+        self.since_us = now_us;
+    }
+
     /// Whether the stream has fallen too far behind, and none of the others carries as much by now.
     fn proven(&mut self, now_us: u64, step: (f64, f64), carried: f64, config: &Config) -> bool {
         let (seconds, rate) = step;
@@ -104,7 +109,12 @@ impl Awareness {
         let carried = self.goodput.max(arriving);
         let mut any = false;
         for judge in &mut self.paths {
+            // While what it was given before still comes, the stream waits for that.
+            let delivers = judge.delivers(now, &self.config);
             let missed = judge.parked.as_mut().is_some_and(|parked| {
+                if delivers {
+                    parked.missed.wait(now);
+                }
                 matches!(parked.reason, Reason::Loss | Reason::Contribution)
                     && parked.missed.proven(now, step, carried, &self.config)
             });

@@ -163,9 +163,12 @@ impl Awareness {
         // then.
         let on_the_way = |s: &Subflow| s.state == State::Established && s.stats.unacked > 0;
         let busy = view.subflows.iter().any(on_the_way);
-        let all_the_while = std::mem::replace(&mut self.busy, busy) && busy;
-        self.step = all_the_while.then_some((elapsed / 1e6, rate));
+        let before = std::mem::replace(&mut self.busy, busy);
+        self.step = (before && busy).then_some((elapsed / 1e6, rate));
         for (path, judge) in self.paths.iter_mut().enumerate() {
+            if !before && !busy {
+                judge.rest(last.now_us, view.now_us);
+            }
             let slot = view
                 .subflows
                 .iter()

@@ -1,6 +1,7 @@
 //! When a path is parked, and when it comes back.
 
 use super::{Judge, Window};
+use crate::awareness::memory::MEMORY_US;
 use crate::awareness::missed::Missed;
 use crate::awareness::probe::Evidence;
 use crate::awareness::{Backoff, Config, Reason};
@@ -138,6 +139,15 @@ impl Judge {
         let due = !parked.relieved && now_us >= parked.since_us + config.relief_us;
         parked.relieved |= due;
         due
+    }
+
+    /// While nothing is on the way on any path, no time passes for one that is parked: it would come back with the next
+    /// transfer, unchanged. Not for ever, as from one connection to the next.
+    pub fn rest(&mut self, from_us: u64, to_us: u64) {
+        let known = to_us < self.known_us() + MEMORY_US;
+        if let Some(parked) = self.parked.as_mut().filter(|_| known) {
+            parked.until_us += to_us - from_us;
+        }
     }
 
     /// What the next connection begins with, at `now_us`, where this one last looked at `looked_us`. In between nobody could

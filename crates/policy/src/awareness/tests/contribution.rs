@@ -142,6 +142,43 @@ fn a_path_that_the_stream_misses_comes_back_and_is_left_in_peace() {
     assert!(back - out < 3 * SECOND, "{} us", back - out);
 }
 
+/// The queue of a slow path takes seconds to drain, and the fast one waits for what is in it.
+#[test]
+fn a_path_is_not_missed_while_what_it_was_given_still_comes() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.window_limit = 1_000_000;
+    w.run(3.0);
+    while w.normal().len() == 2 {
+        obstructive(&mut w, 0.05, 650, 1_000);
+    }
+    for _ in 0..40 {
+        w.subflows[1].stats.delivered += 5 * PACKET;
+        w.bytes += 5 * PACKET;
+        w.models[0].rate = 50;
+        w.run(0.05);
+    }
+    obstructive(&mut w, 5.0, 650, 1_000);
+    assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
+}
+
+/// A host that downloads now and then would try it anew each time.
+#[test]
+fn while_nothing_is_sent_a_parking_does_not_end() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
+    w.window_limit = 1_000_000;
+    w.run(3.0);
+    obstructive(&mut w, 8.0, 650, 1_000);
+    w.subflows[1].stats.unacked = 0;
+    let alone = w.models[0];
+    for (idle, normal) in [(300.0, [0].as_slice()), (400.0, &[0, 1])] {
+        w.models[0].rate = 0;
+        w.run(idle);
+        w.models[0] = alone;
+        w.run(1.0);
+        assert_eq!(w.normal(), normal, "after {idle} s more: {:?}", w.changes);
+    }
+}
+
 /// What it was ahead before stands against it.
 #[test]
 fn a_stream_that_did_well_may_have_a_hitch() {
