@@ -278,7 +278,8 @@ struct Change {
     lost: u64,
     sent_bytes: u64,
     received_bytes: u64,
-    /// In order or not: while a hole is being filled `received_bytes` stands still, but the path does not.
+    /// In order or not: while a hole is being filled `received_bytes` stands still, but the path does not. What had come
+    /// before does not count: it comes again and again where nothing that this end says gets through.
     arrived_bytes: u64,
     held_us: u64,
 }
@@ -290,13 +291,15 @@ impl Change {
         let retransmitted = count(now.total_retrans, before.total_retrans);
         let needless = count(now.dsack_dups, before.dsack_dups);
         let arrived = count(now.data_segs_in, before.data_segs_in);
-        let holes = now.rcv_ooopack != before.rcv_ooopack;
+        let out_of_order = count(now.rcv_ooopack, before.rcv_ooopack);
+        let received_bytes = now.bytes_received.saturating_sub(before.bytes_received);
+        let segment = u64::from(now.rcv_mss);
         Change {
             packets: count(now.data_segs_out, before.data_segs_out) + arrived,
-            lost: retransmitted.saturating_sub(needless) + u64::from(holes),
+            lost: retransmitted.saturating_sub(needless) + u64::from(out_of_order > 0),
             sent_bytes: now.bytes_acked.saturating_sub(before.bytes_acked),
-            received_bytes: now.bytes_received.saturating_sub(before.bytes_received),
-            arrived_bytes: arrived * u64::from(now.rcv_mss),
+            received_bytes,
+            arrived_bytes: (arrived * segment).min(received_bytes + out_of_order * segment),
             held_us: now.rwnd_limited.saturating_sub(before.rwnd_limited),
         }
     }
@@ -422,6 +425,26 @@ mod tests {
         assert_eq!(on_the_way(100_000, [9, 9]), [1, 1]);
         assert_eq!(on_the_way(200_000, [9, 18]), [1, 1]);
         assert_eq!(on_the_way(300_000, [9, 18]), [0, 0]);
+    }
+
+    #[test]
+    fn what_had_come_before_is_no_sign_of_life() {
+        let mut traffic = Traffic::default();
+        let mut delivered = |now_us: u64, tcp: TcpInfo| {
+            look(&mut traffic, now_us, vec![subflow(1, 0, tcp)]);
+            let path = &traffic.paths[0].stats;
+            (path.delivered, path.unacked)
+        };
+        delivered(0, received(0, 0, 0));
+        assert_eq!(delivered(50_000, received(9_000, 9, 0)), (9_000, 1));
+        assert_eq!(delivered(300_000, received(9_000, 10, 0)), (9_000, 0));
+        let with_a_hole = received(10_000, 19, 8);
+        assert_eq!(delivered(550_000, with_a_hole), (18_000, 1));
+        assert_eq!(
+            delivered(560_000, received(19_000, 20, 8)),
+            (19_000, 1),
+            "full"
+        );
     }
 
     #[test]

@@ -294,6 +294,7 @@ fn a_peer_that_goes_on_sending_over_a_spared_path_is_told_again() {
         let both = [1, 2].map(|host: u8| {
             let mut s = subflow(host, 0, 0);
             (s.tcp.data_segs_in, s.tcp.rcv_mss) = (n * 50, 1448);
+            s.tcp.bytes_received = u64::from(n) * 50 * 1448;
             Subflow {
                 backup: host == 1,
                 ..s
