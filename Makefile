@@ -69,7 +69,7 @@ test-kernels: setup-extras build ## boot Debian 12's stock kernel under QEMU and
 fuzz: setup ## fuzzing of each parser, 40 s each
 	fuzz/run 40 1
 
-test-extras: EXTRAS := test,extras
+test-extras: EXTRAS := test,extras,federation,learn,sweep
 test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes
 	cd python && ../$(PY) -m pytest -m extras
 
