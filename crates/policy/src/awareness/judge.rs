@@ -70,9 +70,9 @@ pub(super) struct Judge {
     suspect_us: Option<u64>,
     /// Parkings in a row that ended by time.
     parkings: u32,
-    /// Probes ended its last parking for loss; and they did so the time before: it loses what they do not, as where its
-    /// own data fill a short queue.
-    cleared: bool,
+    /// Probes ended its last parking for loss, after it had lost so much; and it lost that again: it loses what they do not,
+    /// as where its own data fill a short queue.
+    cleared: Option<f64>,
     misled: bool,
     /// When it was last found to be missed.
     acquitted_us: Option<u64>,

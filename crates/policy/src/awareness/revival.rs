@@ -47,7 +47,9 @@ impl Awareness {
     pub(super) fn relieve(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
         let sum = |f: fn(&Judge) -> f64| -> f64 { self.paths.iter().map(f).sum() };
         let waits = self.goodput_recent < self.config.relief_flow * sum(|j| j.recent);
-        if self.held_recent < self.config.relief_held && !waits {
+        // Where nothing gets through the others, it is all that the stream has.
+        let silent = |&p: &usize| self.paths[p].silent(view.now_us, &self.config);
+        if self.held_recent < self.config.relief_held && !waits || self.normal.iter().all(silent) {
             return;
         }
         for (slot, s) in view.subflows.iter().enumerate() {

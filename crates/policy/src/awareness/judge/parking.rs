@@ -6,6 +6,9 @@ use crate::awareness::missed::Missed;
 use crate::awareness::probe::Evidence;
 use crate::awareness::{Backoff, Config, Reason};
 
+/// A path that loses less than this share of what it lost before has become better.
+const AGAIN: f64 = 0.5;
+
 #[derive(Debug, Clone, Copy)]
 pub(in crate::awareness) struct Parked {
     pub reason: Reason,
@@ -42,7 +45,7 @@ impl Judge {
                         }
                     };
                     let cleared = now_us >= rest && self.evidence.clears(parked.loss, config);
-                    self.cleared = cleared;
+                    self.cleared = cleared.then_some(parked.loss);
                     cleared || now_us >= parked.until_us && !self.evidence.condemns(now_us, config)
                 }
                 _ => now_us >= parked.until_us,
@@ -63,7 +66,7 @@ impl Judge {
             .suspect_us
             .is_some_and(|t| now_us >= t + config.forget_us)
         {
-            (self.suspect_us, self.parkings, self.cleared) = (None, 0, false);
+            (self.suspect_us, self.parkings, self.cleared) = (None, 0, None);
         }
     }
 
@@ -83,12 +86,14 @@ impl Judge {
             _ => 0.0,
         };
         let until_us = now_us + parking.time(self.parkings);
-        self.misled = std::mem::take(&mut self.cleared) && reason == Reason::Loss;
+        let loss = self.window.share();
+        let again = |before: f64| reason == Reason::Loss && loss >= AGAIN * before;
+        self.misled = self.cleared.take().is_some_and(again);
         self.parked = Some(Parked {
             reason,
             since_us: now_us,
             until_us,
-            loss: self.window.share(),
+            loss,
             relieved: false,
             missed: Missed::new(now_us, self.together.mean().max(alone)),
             inherited: false,

@@ -57,6 +57,19 @@ fn a_path_that_loses_only_what_the_stream_sends_there_is_not_believed_twice() {
     assert!(parked[1] >= 20.0 && parked[2] >= 40.0, "{parked:?}");
 }
 
+/// Both times the probes were right.
+#[test]
+fn a_path_that_becomes_better_step_by_step_is_believed_each_time() {
+    let mut w = answering(Config::loss_aware(), &[lossy(0.08), CLEAN]);
+    w.run(10.0);
+    w.models[0].loss = 0.01;
+    w.run(12.0);
+    assert_eq!(w.changes.len(), 3, "tried, and parked again: {:?}", w.changes);
+    w.models[0].loss = 0.0;
+    w.run(12.0);
+    assert_eq!(w.normal(), [0, 1], "{:?}", w.changes);
+}
+
 #[test]
 fn an_outage_of_a_parked_path_is_no_reason_to_take_it_back() {
     let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);

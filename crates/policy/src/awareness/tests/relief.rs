@@ -40,6 +40,23 @@ fn where_the_stream_flows_a_parked_path_keeps_its_subflow() {
     assert_eq!(w.opened.len(), opened);
 }
 
+/// A link came back without a route just when the other one had been parked. What comes there fills no hole.
+#[test]
+fn a_parked_path_is_left_alone_while_no_other_gets_anything_through() {
+    let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
+    while w.normal() != [1] {
+        w.run(0.05);
+    }
+    let opened = w.opened.len();
+    for _ in 0..20 {
+        w.now += 50_000;
+        w.subflows[1].stats.unacked = 100;
+        w.subflows[0].stats.delivered += 20 * PACKET;
+        w.on(Event::Timer);
+    }
+    assert_eq!(w.opened.len(), opened);
+}
+
 /// The less a path could add, the shorter is it waited for.
 #[test]
 fn a_path_that_could_add_little_is_not_waited_for_while_the_stream_is_held_up() {
