@@ -45,7 +45,7 @@ impl Judge {
                         }
                     };
                     let cleared = now_us >= rest && self.evidence.clears(parked.loss, config);
-                    self.cleared = cleared.then_some(parked.loss);
+                    self.cleared = cleared.then(|| self.evidence.loss(parked.loss));
                     cleared || now_us >= parked.until_us && !self.evidence.condemns(now_us, config)
                 }
                 _ => now_us >= parked.until_us,
