@@ -212,8 +212,9 @@ impl Awareness {
         if !suspect {
             return;
         }
-        // One that loses is probed.
-        let lossy = (self.config.loss).is_some_and(|loss| judge.loss() > loss.long.park);
+        // One that loses is probed, and so is one that did of late: of that it has hardly shown yet what it carries.
+        let loses = (self.config.loss).is_some_and(|loss| judge.loss() > loss.long.park);
+        let lossy = loses || judge.was_cleared();
         let (reason, parking) = match lossy {
             true => (Reason::Loss, self.config.parking),
             false => (Reason::Contribution, rule.parking),

@@ -126,6 +126,11 @@ impl Judge {
             .is_some_and(|t| now_us < t + config.forget_us)
     }
 
+    /// Probes ended its last parking, which is not forgotten.
+    pub fn was_cleared(&self) -> bool {
+        self.cleared.is_some()
+    }
+
     /// Of late.
     pub fn was_parked(&self) -> bool {
         self.suspect_us.is_some()
