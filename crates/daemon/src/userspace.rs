@@ -291,8 +291,7 @@ impl Connection {
             let late = |s: &&Subflow| new(s) && s.backup != w.backup;
             // The kernel tells the peer each time that it is asked.
             let unheard = w.backup && again.unheard.contains(&w.address);
-            let differs =
-                |b: &&Wanted| b.backup != w.backup || unheard || at(w.address).any(late);
+            let differs = |b: &&Wanted| b.backup != w.backup || unheard || at(w.address).any(late);
             if let Some(before) = before.filter(|b| there && differs(b)) {
                 let set = |s: &&Subflow| {
                     manager

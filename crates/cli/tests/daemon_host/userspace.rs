@@ -108,7 +108,9 @@ fn a_peer_that_does_not_know_that_a_link_is_spared_is_told_again() {
     let download = hosts.download(5001);
     let rate = |hosts: &Hosts, link: &str| {
         let there = subflows(hosts, 5001, link);
-        there.first().map_or(0.0, |s| s["rate_mbps"].as_f64().unwrap())
+        there
+            .first()
+            .map_or(0.0, |s| s["rate_mbps"].as_f64().unwrap())
     };
     until("it receives on both", || {
         LINKS.iter().all(|link| rate(&hosts, link) > 1.0)

@@ -56,11 +56,8 @@ impl Awareness {
             .max_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("no NaN"));
         if let Some((_, _, path, reason)) = worst {
             self.leave_out(path, reason, now, self.config.parking);
-        } else {
-            self.judge_contribution(&normal, view, total);
-            if !peace {
-                self.leave_out_the_least(view, total);
-            }
+        } else if !self.leave_out_the_slowest(&normal, view, total) && !peace {
+            self.leave_out_the_least(&normal, view, total);
         }
     }
 
@@ -139,10 +136,10 @@ impl Awareness {
     /// ```
     ///
     /// Where that is below what the others carry alone, however far the buffer grows, the path is parked; so is one that
-    /// could add little. Any other is, once the stream has fallen further behind.
-    fn judge_contribution(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
+    /// could add little. Any other is, once the stream has fallen further behind. Says whether it was.
+    fn leave_out_the_slowest(&mut self, normal: &[usize], view: &View<'_>, total: f64) -> bool {
         let Some(rule) = self.config.contribution else {
-            return;
+            return false;
         };
         let now = view.now_us;
         let rtt = |p: usize| f64::from(self.paths[p].srtt_us);
@@ -168,25 +165,25 @@ impl Awareness {
             && !others().any(|p| self.paths[p].sinks(now, &self.config))
             && self.paths[slowest].rested(now, &self.config);
         if !suspect {
-            return;
+            return false;
         }
         let blocked = best * rtt(slowest) / 1e6 > view.window_limit as f64;
         let little = self.paths[slowest].potential() < rule.little * best;
-        if !blocked && !little && self.held_up < rule.trial_s {
-            return;
+        let due = blocked || little || self.held_up >= rule.trial_s;
+        if due {
+            self.leave_out(slowest, Reason::Contribution, now, rule.parking);
         }
-        self.leave_out(slowest, Reason::Contribution, now, rule.parking);
+        due
     }
 
     /// A path that carries so little that the stream is better off without it as soon as it slows down the others at all, by
     /// what waits for it, or by the bursts in which the others send once that has come (a queue of 20 packets loses them, and
     /// halves a stream beside which another path carries a twentieth).
-    fn leave_out_the_least(&mut self, view: &View<'_>, total: f64) {
+    fn leave_out_the_least(&mut self, normal: &[usize], view: &View<'_>, total: f64) {
         let Some(rule) = self.config.contribution else {
             return;
         };
         let now = view.now_us;
-        let normal = self.choose(view);
         let by_rate =
             |a: &&usize, b: &&usize| self.paths[**a].rate.total_cmp(&self.paths[**b].rate);
         let Some(&least) = normal.iter().min_by(by_rate) else {
