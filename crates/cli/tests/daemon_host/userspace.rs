@@ -115,14 +115,14 @@ fn a_peer_that_does_not_know_that_a_link_is_spared_is_told_again() {
     until("it receives on both", || {
         LINKS.iter().all(|link| rate(&hosts, link) > 1.0)
     });
-    hosts.server("ip rule add from 10.77.2.1 blackhole");
+    hosts.lose(2);
     let metered = format!("{config}interfaces.lte.rule = \"metered\"\n");
     std::fs::write(hosts.path("daemon.toml"), metered).unwrap();
     hosts.signal("HUP");
     until("the link is spared here", || {
         backup(&hosts, 5001, "lte") == Some(true)
     });
-    hosts.server("ip rule del from 10.77.2.1 blackhole");
+    hosts.find(2);
     until("the peer is told again", || {
         hosts.read("log").contains("told again")
     });
