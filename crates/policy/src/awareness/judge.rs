@@ -68,6 +68,8 @@ pub(super) struct Judge {
     changed_us: Option<u64>,
     /// When it was parked or came back last; `None` once that is forgotten.
     suspect_us: Option<u64>,
+    /// What it was last parked for; `None` once that is forgotten.
+    blamed: Option<Reason>,
     /// Parkings in a row that ended by time.
     parkings: u32,
     /// Probes ended its last parking for loss, after it had lost so much; and it lost that again: it loses what they do not,

@@ -209,9 +209,9 @@ impl Awareness {
         if !suspect {
             return;
         }
-        // One that loses is probed, and so is one that did of late: of that it has hardly shown yet what it carries.
+        // One that loses is probed, and so is one that was bad of late: it has hardly shown yet what it can carry.
         let loses = (self.config.loss).is_some_and(|loss| judge.loss() > loss.long.park);
-        let lossy = loses || judge.was_cleared();
+        let lossy = loses || judge.was_bad();
         let (reason, parking) = match lossy {
             true => (Reason::Loss, self.config.parking),
             false => (Reason::Contribution, rule.parking),

@@ -66,7 +66,8 @@ impl Judge {
             .suspect_us
             .is_some_and(|t| now_us >= t + config.forget_us)
         {
-            (self.suspect_us, self.parkings, self.cleared) = (None, 0, None);
+            (self.suspect_us, self.blamed) = (None, None);
+            (self.parkings, self.cleared) = (0, None);
         }
     }
 
@@ -98,6 +99,7 @@ impl Judge {
             missed: Missed::new(now_us, self.together.mean().max(alone)),
             inherited: false,
         });
+        self.blamed = Some(reason);
         self.evidence = Evidence::default();
         (self.changed_us, self.suspect_us) = (Some(now_us), Some(now_us));
         let timed = !matches!(reason, Reason::Stalled | Reason::Signal);
@@ -126,9 +128,9 @@ impl Judge {
             .is_some_and(|t| now_us < t + config.forget_us)
     }
 
-    /// Probes ended its last parking, which is not forgotten.
-    pub fn was_cleared(&self) -> bool {
-        self.cleared.is_some()
+    /// Of late it lost, or nothing got through it.
+    pub fn was_bad(&self) -> bool {
+        matches!(self.blamed, Some(Reason::Loss | Reason::Stalled))
     }
 
     /// Of late.
@@ -193,6 +195,7 @@ impl Judge {
             changed_us: later(self.changed_us),
             suspect_us: later(self.suspect_us),
             parkings: self.parkings,
+            blamed: self.blamed,
             cleared: self.cleared,
             misled: self.misled,
             acquitted_us: later(self.acquitted_us),
