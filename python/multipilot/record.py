@@ -7,7 +7,6 @@ scenario as it was run) and ``runs/NNNN/{transfers,samples,decisions}.arrow``, w
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from multipilot import toml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +74,8 @@ class Record:
     def scenario_table(self) -> dict[str, Any]:
         """The scenario file as it is written, without defaults; empty where the record has none."""
         try:
-            table: dict[str, Any] = tomllib.loads(self.scenario_text)
-        except tomllib.TOMLDecodeError:
+            table: dict[str, Any] = toml.loads(self.scenario_text)
+        except toml.TOMLDecodeError:
             return {}
         return table
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -11,12 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from multipilot import console, simulation
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from multipilot import console, simulation, toml
 
 _DONE = re.compile(r"\[(\d+)/(\d+)\] ")
 _KEPT = re.compile(r"resuming: (\d+) of ")
@@ -38,7 +32,7 @@ def of_comparison(file: Path, settings: Mapping[str, str], seeds: int, ben: bool
     Yardsticks of ``ben`` are taken as one for each controller and path; what runs share beyond that is not looked into,
     for this only tells how long to wait.
     """
-    scenario = tomllib.loads(simulation.expanded(file, settings))
+    scenario = toml.loads(simulation.expanded(file, settings))
     cells = prod(_axes(scenario.get("grid", {})))
     variants = scenario.get("variants", [{}])
     count = sum(prod(len(value) for value in variant.values() if isinstance(value, list)) for variant in variants)

@@ -6,20 +6,15 @@ import hashlib
 import itertools
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from multipilot import toml
 from multipilot._core import __version__
 from multipilot.simulation import expand
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SIMULATION, TRAINING = "simulation", "training"
 
@@ -85,8 +80,8 @@ def trainings(algorithms: Sequence[str], seeds: Sequence[int], plan: Mapping[str
 def value_of(text: str) -> Any:
     """A value as ``--set`` takes it: TOML where it is some, else the text itself (``4MB``)."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+        return toml.loads(f"v = {text}")["v"]
+    except toml.TOMLDecodeError:
         return text
 
 
@@ -103,7 +98,7 @@ def _absolute(text: str, file: Path) -> str:
 def _read(file: Path) -> dict[str, Any]:
     """Empty where it is none: whoever checks scenarios says why."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return toml.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
