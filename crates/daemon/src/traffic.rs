@@ -128,16 +128,15 @@ impl Traffic {
         for (token, connection) in &of {
             self.in_order += connection.in_order(before.get(token).copied());
         }
-        let moving = of.iter().filter(|(_, c)| c.bytes > 0);
-        self.beginnings
-            .look(now_us, moving.map(|(&token, _)| token));
-        let moving: Vec<u64> = of
-            .values()
-            .filter(|c| c.bytes > 0)
-            .map(|c| c.held_us)
+        let moving: Vec<(u32, u64)> = of
+            .iter()
+            .filter(|(_, c)| c.bytes > 0)
+            .map(|(&token, c)| (token, c.held_us))
             .collect();
+        self.beginnings
+            .look(now_us, moving.iter().map(|(token, _)| *token));
         if !moving.is_empty() {
-            self.held_us += moving.iter().sum::<u64>() / moving.len() as u64;
+            self.held_us += moving.iter().map(|(_, held)| held).sum::<u64>() / moving.len() as u64;
         }
         self.connections.retain(|token, _| of.contains_key(token));
         for token in of.into_keys() {

@@ -90,10 +90,12 @@ impl Connections {
             of.entry(subflow.token).or_default().push(subflow);
         }
         let over = |token: &u32| !of.contains_key(token);
-        let gone = self.ours.iter().filter(|(token, _)| over(token));
-        let before = std::mem::take(&mut self.remembered);
-        self.remembered = together(gone.map(|(_, c)| c.pilot.told()).chain([before]));
-        self.ours.retain(|token, _| !over(token));
+        // At most looks none is.
+        if self.ours.keys().any(over) {
+            let gone = self.ours.extract_if(|token, _| over(token));
+            let before = std::mem::take(&mut self.remembered);
+            self.remembered = together(gone.map(|(_, c)| c.pilot.told()).chain([before]));
+        }
         self.others.retain(|token| of.contains_key(token));
         let mut listening = None;
         let mut known = None;
