@@ -119,21 +119,6 @@ def rates(seen: Any, interface: str) -> list[tuple[float, float]]:
     ]
 
 
-def reaction(binary: Path, seeds: int) -> dict[str, Any]:
-    """From the onset of loss to MP_PRIO on the wire, s; null where there was none within 6 s."""
-
-    def one(loss: float) -> Callable[[Path, int], float | None]:
-        def run(folder: Path, seed: int) -> float | None:
-            event = f'events = [{{ at = "4s", path = "wifi", loss = {loss} }}]'
-            seen = emulate(binary, folder, 10, upload=True, controller="lia", scenario=event, seed=seed)
-            times = [at - 4 for at, interface, flag in seen["prio"] if flag and at > 4 and interface == "wifi"]
-            return round(min(times), 3) if times else None
-
-        return run
-
-    return {f"{loss:.0%}": runs(seeds, one(loss)) for loss in (0.02, 0.1)}
-
-
 def outage(binary: Path, seeds: int) -> dict[str, Any]:
     """The Wi-Fi is dead for five seconds: when the LTE carries 90 % for good, and when the Wi-Fi is in use again, s."""
 
@@ -154,7 +139,7 @@ def outage(binary: Path, seeds: int) -> dict[str, Any]:
 
 
 def flaps(binary: Path, seeds: int, seconds: float) -> list[float]:
-    """Turns to backup per minute, with a loss at the threshold of suspicion (`awareness.loss.short`)."""
+    """Turns to backup per minute, with a loss at the threshold (`awareness.loss.threshold`)."""
 
     def run(folder: Path, seed: int) -> float:
         event = 'events = [{ at = "0s", path = "wifi", loss = 0.0003 }]'
@@ -248,13 +233,12 @@ def main() -> None:
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one seed, shorter runs: the order of magnitude")
-    parser.add_argument("--only", default="rest,reaction,outage,flaps,never-slower", help="some of them, by comma")
+    parser.add_argument("--only", default="rest,outage,flaps,never-slower", help="some of them, by comma")
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     seeds = 1 if arguments.quick else arguments.seeds
     benches: dict[str, Callable[[], Any]] = {
         "rest": lambda: rest(binary, 10 if arguments.quick else 30),
-        "reaction": lambda: reaction(binary, seeds),
         "outage": lambda: outage(binary, seeds),
         "flaps": lambda: flaps(binary, seeds, 30 if arguments.quick else 120),
         "never-slower": lambda: never_slower(binary, seeds),

@@ -28,11 +28,18 @@ typedef uint32_t mp_u32;
 
 #define MP_MAX_SUBFLOWS 8 /* coupled subflows of a connection; a further one runs uncoupled */
 #define MP_PARAMETERS 8
-#define MP_STATE_WORDS 40
+#define MP_STATE_WORDS 48
 #define MP_MIN_CWND 2 /* packets; the floor of every window rule */
 #define MP_FRACTION_BITS 40
 #define MP_UNKNOWN (~0ULL)
+/* enum tcp_ca_state, include/net/tcp.h */
+#define MP_OPEN 0
+#define MP_DISORDER 1
+#define MP_CWR 2
+#define MP_RECOVERY 3
+#define MP_TIMEOUT 4
 #define MP_INFINITE_SSTHRESH 0x7fffffffULL /* TCP_INFINITE_SSTHRESH, include/net/tcp.h */
+#define MP_DEFAULT_SEND_BUFFER_WINDOWS 2   /* tcp_sndbuf_expand, net/ipv4/tcp_input.c */
 
 /* One subflow. The facts are kept by the stack (kernel glue or simulator), the rest by the controller. */
 struct mp_subflow {
@@ -47,13 +54,17 @@ struct mp_subflow {
 	mp_u64 delivered;    /* packets acknowledged so far */
 	mp_u64 lost;         /* packets marked lost so far */
 	mp_u64 backup;       /* 1: not used while a normal subflow lives (RFC 8684 section 3.3.8) */
+	mp_u64 in_flight;    /* packets sent, neither acknowledged nor marked lost (tcp_packets_in_flight) */
+	mp_u64 ce;           /* packets acknowledged so far whose ACK carried ECN-Echo (tp->delivered_ce) */
+	mp_u64 phase;        /* MP_OPEN ... MP_TIMEOUT: what loss recovery is doing */
+	mp_u64 app_limited;  /* 1: the window has room and nothing is queued to fill it (tcp_rate_check_app_limited) */
 
 	/* decisions */
 	mp_u64 cwnd;          /* packets */
 	mp_u64 ssthresh;      /* packets */
 	mp_u64 cwnd_fraction; /* growth not yet worth a packet, in 2^-MP_FRACTION_BITS packets */
 	mp_u64 prior_cwnd;    /* window before the last decrease, for undo */
-	mp_u64 pacing_rate;   /* bytes/s; 0: the stack's own pacing */
+	mp_u64 pacing_rate;   /* bytes/s; 0: the stack's own pacing, which for a rate-based controller is none */
 
 	/* the controller's own words; siblings may read them */
 	mp_u64 state[MP_STATE_WORDS];
@@ -85,8 +96,10 @@ struct mp_ack {
  *                interval and sets pacing_rate and cwnd. A rate-based controller has no on_ack.
  *
  * What a header defines, so that the kernel takes no trouble for the others:
- *   MP_NO_RTT_SAMPLES  it needs neither on_rtt nor, of its facts, any but srtt_us
- *   MP_ONE_WAY_DELAY   it needs queue_owd_us
+ *   MP_NO_RTT_SAMPLES         it needs neither on_rtt nor, of its facts, any but srtt_us
+ *   MP_ONE_WAY_DELAY          it needs queue_owd_us
+ *   MP_SEND_BUFFER_WINDOWS N  the send buffer should hold at least N congestion windows, so that the next packets are
+ *                             there when the window opens
  */
 struct mp_controller {
 	void (*init)(struct mp_connection *c, mp_u32 i, mp_u64 now_us);
@@ -96,6 +109,7 @@ struct mp_controller {
 	mp_u64 (*on_undo)(struct mp_connection *c, mp_u32 i);
 	void (*on_close)(struct mp_connection *c, mp_u32 i);
 	void (*on_interval)(struct mp_connection *c, mp_u32 i, mp_u64 now_us);
+	mp_u64 send_buffer_windows; /* MP_SEND_BUFFER_WINDOWS */
 };
 
 #endif

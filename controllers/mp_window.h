@@ -29,6 +29,9 @@ struct mp_share {
  *  - A backup does not count for a normal subflow. It carries nothing while a normal one lives (RFC 8684, 3.3.8), yet
  *    keeps the window it started with: counted, it would hold the others below the single-path TCP that
  *    RFC 6356 promises. For a backup all count: when it sends, it must not add to what the others take.
+ *  - A sibling whose timeout nothing has answered does not count: phase MP_TIMEOUT and a window of one packet, which
+ *    the first acknowledgement raises. On a dead path it stays so for good: counted, it would hold LIA's window of 8
+ *    packets to 64/81 of Reno's growth.
  */
 MP_INLINE struct mp_share mp_share_of(const struct mp_subflow *self, const struct mp_subflow *sibling)
 {
@@ -36,6 +39,8 @@ MP_INLINE struct mp_share mp_share_of(const struct mp_subflow *self, const struc
 
 	if (MP_READ(sibling->owner) && share.srtt_us && MP_READ(sibling->backup) <= self->backup)
 		share.cwnd = MP_READ(sibling->cwnd);
+	if (sibling != self && share.cwnd < MP_MIN_CWND && MP_READ(sibling->phase) == MP_TIMEOUT)
+		share.cwnd = 0;
 	return share;
 }
 

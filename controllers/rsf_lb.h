@@ -6,8 +6,10 @@
  *   on a loss event          w -= w/2
  *
  * m: loss budget; x: lost packets per second (the paper's lambda*l), sampled over at least one round trip and averaged
- * over `memory` of them. Few losses fall into one round trip (at 2 % and a window of 8 one in six has any), so the
- * average must be much longer than that or chance alone would cross m/2. Below m/2 this *is* Reno on each subflow.
+ * over `memory` of them, but over the time of RSF_LB_LOSSES losses at the budget at least. Few losses fall into one
+ * round trip (at 2 % and a window of 8 one in six has any), so the average must be much longer than that or chance
+ * alone would cross m/2; over 16 round trips of less than 31 ms a single loss would. Below m/2 this *is* Reno on each
+ * subflow.
  *
  * Parameters: 0 loss_budget, packets/s, default 4: m.
  *             1 memory, round trips, default 16.
@@ -26,6 +28,7 @@ enum {
 };
 
 #define RSF_LB_SCALE 16
+#define RSF_LB_LOSSES 10ULL /* a single loss moves the average by a tenth of the budget at most */
 
 MP_INLINE void rsf_lb_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
@@ -41,8 +44,11 @@ MP_INLINE void rsf_lb_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	struct mp_subflow *self = mp_self(c, i);
 	mp_u64 elapsed = now_us - self->state[RSF_LB_START], rate = self->state[RSF_LB_RATE];
 	mp_u64 memory = self->srtt_us * c->parameters[RSF_LB_MEMORY];
+	mp_u64 least = RSF_LB_LOSSES * 1000000 / c->parameters[RSF_LB_BUDGET];
 	mp_u64 sample, distance;
 
+	if (memory < least)
+		memory = least;
 	if (!elapsed || elapsed < self->srtt_us)
 		return;
 	/* kernel counters are 32 bits wide */

@@ -13,10 +13,18 @@ static __always_inline __u64 glue_extend(__u64 total, __u32 now)
 
 static __always_inline void glue_facts(struct tcp_sock *tp, struct mp_subflow *subflow)
 {
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+	/* tcp_packets_in_flight, include/net/tcp.h */
+	__u32 in_flight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+
 	subflow->mss = tp->mss_cache;
 	subflow->srtt_us = tp->srtt_us >> 3;
 	subflow->delivered = glue_extend(subflow->delivered, tp->delivered);
 	subflow->lost = glue_extend(subflow->lost, tp->lost);
+	subflow->in_flight = in_flight;
+	subflow->ce = glue_extend(subflow->ce, tp->delivered_ce);
+	subflow->phase = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	subflow->app_limited = tp->write_seq - tp->snd_nxt < tp->mss_cache && in_flight < tp->snd_cwnd;
 	subflow->cwnd = tp->snd_cwnd;
 	subflow->ssthresh = tp->snd_ssthresh;
 }

@@ -16,6 +16,10 @@
 
 #include MP_HEADER
 
+#ifndef MP_SEND_BUFFER_WINDOWS
+#define MP_SEND_BUFFER_WINDOWS MP_DEFAULT_SEND_BUFFER_WINDOWS
+#endif
+
 #include "socket.h"
 #include "facts.h"
 #include "calls.h"
@@ -50,10 +54,10 @@ static __always_inline int glue_is_off(struct tcp_sock *tp)
 }
 
 /*
- * A kernel may skip a hook (docs/kernel.md has one that does while process 1 is interrupted) and take a stale word of
- * its stack, the address of kernel code, for what it returned. No window is above TCP_INFINITE_SSTHRESH, but such an
- * address is. Left alone, a window would follow it to a billion packets at the end of recovery; the next hook makes up
- * for it.
+ * A kernel may skip a hook (docs/explanation/kernel.md has one that does while process 1 is interrupted) and take a
+ * stale word of its stack, the address of kernel code, for what it returned. No window is above TCP_INFINITE_SSTHRESH,
+ * but such an address is. Left alone, a window would follow it to a billion packets at the end of recovery; the next
+ * hook makes up for it.
  */
 static __noinline int glue_mend(struct sock *sk)
 {
@@ -286,17 +290,19 @@ void BPF_PROG(glue_set_state, struct sock *sk, __u8 new_state)
 	if (new_state != TCP_CA_Loss)
 		return;
 	entry = glue_find(sk, &slot);
-	if (entry)
-		glue_facts(tp, &entry->connection.subflows[slot]);
+	if (!entry)
+		return;
+	glue_facts(tp, &entry->connection.subflows[slot]);
+	entry->connection.subflows[slot].phase = new_state; /* tcp_set_ca_state calls us before it stores it */
 }
 
 #define GLUE_WAKING_US 1000
 #define GLUE_MOST_WINDOWS 64
 
 /*
- * How many windows the send buffer should hold: two (tcp_sndbuf_expand, net/ipv4/tcp_input.c). Where the round trip is
- * shorter than a program takes to be woken, so many that it lasts until then: MPTCP's buffer is the sum of its
- * subflows', and a controller that keeps queues short would else run dry of data on the shortest paths.
+ * How many windows the send buffer should hold: what the controller asks for. Where the round trip is shorter than a
+ * program takes to be woken, so many that it lasts until then: MPTCP's buffer is the sum of its subflows', and a
+ * controller that keeps queues short would else run dry of data on the shortest paths.
  */
 SEC("struct_ops")
 __u32 BPF_PROG(glue_sndbuf_expand, struct sock *sk)
@@ -304,9 +310,11 @@ __u32 BPF_PROG(glue_sndbuf_expand, struct sock *sk)
 	__u32 srtt_us = ((struct tcp_sock *)sk)->srtt_us >> 3, windows;
 
 	if (!srtt_us || srtt_us >= GLUE_WAKING_US)
-		return 2;
+		return MP_SEND_BUFFER_WINDOWS;
 	windows = 2 * GLUE_WAKING_US / srtt_us;
-	return windows < GLUE_MOST_WINDOWS ? windows : GLUE_MOST_WINDOWS;
+	if (windows > GLUE_MOST_WINDOWS)
+		windows = GLUE_MOST_WINDOWS;
+	return windows > MP_SEND_BUFFER_WINDOWS ? windows : MP_SEND_BUFFER_WINDOWS;
 }
 
 /* Also called for the MPTCP socket itself, which is no tcp_sock and never saw .init: touch nothing then. */

@@ -25,14 +25,12 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
-	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_MMAPABLE = 1 << 10,
-	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
 };
 
@@ -40,6 +38,7 @@ enum {
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+/* A plain read of a bit field is not relocated: those need BPF_CORE_READ_BITFIELD. */
 #define RELOCATED __attribute__((preserve_access_index))
 
 struct net {
@@ -75,6 +74,7 @@ struct sock {
 
 struct inet_connection_sock {
 	void *icsk_ulp_data;
+	__u8 icsk_ca_state : 5; /* enum tcp_ca_state */
 	__u64 icsk_ca_priv[13]; /* 104 bytes */
 } RELOCATED;
 
@@ -84,8 +84,6 @@ struct tcp_options_received {
 	__u16 tstamp_ok : 1;
 } RELOCATED;
 
-/* is_cwnd_limited, tcp_usec_ts and is_mptcp need BPF_CORE_READ_BITFIELD: a plain read of a bit field is not relocated.
- */
 struct minmax_sample {
 	__u32 t;
 	__u32 v;
@@ -106,7 +104,14 @@ struct tcp_sock {
 	__u32 prior_cwnd; /* window before the reduction under way */
 	__u32 srtt_us;    /* 8 times the smoothed RTT */
 	__u32 mss_cache;
+	__u32 write_seq;
+	__u32 snd_nxt;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
 	__u32 delivered;
+	__u32 delivered_ce;
 	__u32 lost;
 	__u32 max_packets_out;
 	__u64 tcp_mstamp;

@@ -1,5 +1,9 @@
 //! Compiles every controller header for the kernel, and the preload shim, so that the binary carries them all.
 
+#[path = "../controllers/src/entries.rs"]
+#[allow(dead_code)]
+mod entries;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +13,21 @@ fn main() {
     let headers = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../controllers");
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
     println!("cargo:rerun-if-changed={}", headers.display());
+    println!("cargo:rerun-if-changed=../controllers/src/entries.rs");
     println!("cargo:rerun-if-changed=src/preload.c");
     println!("cargo:rerun-if-env-changed=CLANG");
+    // For the tests that compare layouts.
+    println!("cargo:rustc-env=MP_BPF_INCLUDE={}", bpf_headers());
 
     let mut names = Vec::new();
     let mut jobs = Vec::new();
-    for (name, rate_based) in controllers(&headers) {
+    for entry in entries::ENTRIES {
+        let name = entry.header();
         let mut defines = vec![
             format!("-DMP_HEADER=\"../{name}.h\""),
             format!("-DMP_NAME={name}"),
         ];
-        if rate_based {
+        if entry.kind == entries::Kind::Rate {
             defines.push("-DMP_RATE_BASED".into());
         }
         for source in ["glue", "proof"] {
@@ -43,9 +51,7 @@ fn main() {
             &out.join(format!("{object}.o")),
         ));
     }
-    for source in ["telemetry", "primary"] {
-        jobs.push(bpf(&headers, source, &[], &out.join(format!("{source}.o"))));
-    }
+    jobs.push(bpf(&headers, "primary", &[], &out.join("primary.o")));
     jobs.push(shim(&out.join("preload.so")));
     for (what, mut job) in jobs {
         if !job.wait().is_ok_and(|status| status.success()) {
@@ -73,23 +79,6 @@ fn main() {
     fs::write(out.join("proofs.rs"), table("PROOFS", "proof")).unwrap();
 }
 
-/// Names of the headers that define a controller, and whether it is rate-based.
-fn controllers(headers: &Path) -> Vec<(String, bool)> {
-    let mut found: Vec<_> = fs::read_dir(headers)
-        .unwrap_or_else(|error| fail(&format!("{}: {error}", headers.display())))
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let name = path.file_name()?.to_str()?.strip_suffix(".h")?.to_owned();
-            let text = fs::read_to_string(&path).ok()?;
-            text.contains(&format!(" {name}_on_close("))
-                .then(|| (text.contains(&format!(" {name}_on_interval(")), name))
-                .map(|(rate_based, name)| (name, rate_based))
-        })
-        .collect();
-    found.sort();
-    found
-}
-
 fn bpf(headers: &Path, source: &str, defines: &[String], object: &Path) -> (String, Child) {
     let arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "arm64",
@@ -113,10 +102,7 @@ fn bpf(headers: &Path, source: &str, defines: &[String], object: &Path) -> (Stri
             headers.display()
         ))
         // libbpf's own headers, as unpacked by the build of libbpf-sys
-        .arg(format!(
-            "-I{}",
-            env::var("DEP_BPF_INCLUDE").expect("libbpf-sys is a direct dependency")
-        ))
+        .arg(format!("-I{}", bpf_headers()))
         .args(defines)
         .arg("-c")
         .arg(headers.join(format!("bpf/{source}.bpf.c")))
@@ -126,6 +112,10 @@ fn bpf(headers: &Path, source: &str, defines: &[String], object: &Path) -> (Stri
         format!("controllers/bpf/{source}.bpf.c {}", defines.join(" ")),
         spawn(command),
     )
+}
+
+fn bpf_headers() -> String {
+    env::var("DEP_BPF_INCLUDE").expect("libbpf-sys is a direct dependency")
 }
 
 fn shim(library: &Path) -> (String, Child) {

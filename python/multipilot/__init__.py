@@ -7,7 +7,14 @@
 
 from multipilot._core import Controller, ScenarioError, SimulationError, __version__
 from multipilot.record import Record, RecordError
-from multipilot.simulation import expand, list_controllers, list_path_managers, list_schedulers, simulate
+from multipilot.simulation import (
+    expand,
+    list_controllers,
+    list_initial_paths,
+    list_path_managers,
+    list_schedulers,
+    simulate,
+)
 
 __all__ = [
     "Controller",
@@ -18,6 +25,7 @@ __all__ = [
     "__version__",
     "expand",
     "list_controllers",
+    "list_initial_paths",
     "list_path_managers",
     "list_schedulers",
     "simulate",

@@ -7,19 +7,32 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-__all__ = ["CannotHere", "Progress", "RunFailed", "TaskID", "command", "fail", "progress", "say", "seconds", "stderr"]
+__all__ = [
+    "CannotHere",
+    "Progress",
+    "RunFailed",
+    "TaskID",
+    "command",
+    "fail",
+    "progress",
+    "run",
+    "say",
+    "seconds",
+    "stderr",
+]
 
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 RUN_FAILED = 1
 WRONG_CALL = 2
 CANNOT_HERE = 3
+INTERRUPTED = 130
 
 
 def say(message: str) -> None:
@@ -30,6 +43,27 @@ def fail(message: str, code: int = WRONG_CALL) -> NoReturn:
     """One line to stderr and the exit code of the contract."""
     stderr.print(f"multipilot: {message}", markup=False)
     raise typer.Exit(code)
+
+
+# Typer brings a Click of its own in some versions, and exports no base class of the errors of a call.
+_WrongCall: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def run(app: typer.Typer, name: str) -> NoReturn:
+    """Run ``multipilot NAME`` and end the process; a wrong call is one line, as the Rust command has it."""
+    whole = f"multipilot {name}"
+    called = whole if Path(sys.argv[0]).name == f"multipilot-{name}" else None
+    try:
+        code = app(prog_name=called, standalone_mode=False)
+    except _WrongCall as error:
+        # Without a command Click says the whole help.
+        helped = type(error).__name__ == "NoArgsIsHelpError"
+        said = "no command" if helped else " ".join(error.format_message().split()).rstrip(".")
+        stderr.print(f"multipilot: {said[:1].lower() + said[1:]}; see {whole} --help", markup=False)
+        code = WRONG_CALL
+    except typer.Abort:
+        code = INTERRUPTED
+    sys.exit(code or 0)
 
 
 def command() -> str:

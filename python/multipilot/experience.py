@@ -4,9 +4,9 @@
 >>> experience.export("/var/lib/multipilot", "experience.parquet")  # doctest: +SKIP
 >>> table = experience.load("experience.parquet", "record/")  # doctest: +SKIP
 
-Wherever it comes from (``experience.db`` of a server; the streams that ``multipilot run --path-manager bandit`` and the
-daemon write; the ``decisions`` of a record), the columns of ``OUTCOME`` are of the same type and meaning, so that the
-same code trains on all of it.
+Wherever it comes from (``experience.db`` of a server; the streams that the daemon and ``multipilot run --initial-path
+active-explorer`` write; the ``decisions`` of a record), the columns of ``OUTCOME`` are of the same type and meaning, so
+that the same code trains on all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import math
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +29,7 @@ import pyarrow.parquet as parquet
 import typer
 
 from multipilot.bandit import Judge
-from multipilot.console import fail, say
+from multipilot.console import fail, run, say
 from multipilot.record import DECISION, OUTCOME, Record, RecordError
 
 #: ``user_version`` of the databases that this version reads (``FORMAT`` of the server's store).
@@ -226,4 +225,4 @@ def experience(
 
 
 def main() -> None:
-    app(prog_name="multipilot experience" if Path(sys.argv[0]).name == "multipilot-experience" else None)
+    run(app, "experience")

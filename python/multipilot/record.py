@@ -20,6 +20,7 @@ from multipilot import toml
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SCHEMA_VERSION = 1
 
@@ -28,7 +29,11 @@ class RecordError(ValueError):
     """A record folder that is missing, incomplete or of another version; the message says which and how to mend it."""
 
 
-@dataclass(frozen=True)
+class RecordNotFoundError(RecordError, FileNotFoundError):
+    """There is no record in the folder."""
+
+
+@dataclass(frozen=True, repr=False)
 class Record:
     """Rows (one a run), transfers, samples and decisions (each with the index of its row in the column ``row``).
 
@@ -45,7 +50,7 @@ class Record:
 
     @property
     def rows(self) -> pa.Table:
-        """One row a run: variant, controller, path_manager, scheduler, seed, goodput_mbps, completion_s, …"""
+        """One row a run: variant, controller, path_manager, initial_path, scheduler, seed, goodput_mbps, …"""
         schema = _rows_schema(self.row_dicts)
         columns = {field.name: [_plain(row.get(field.name)) for row in self.row_dicts] for field in schema}
         return pa.table(columns, schema=schema)
@@ -78,6 +83,31 @@ class Record:
         except toml.TOMLDecodeError:
             return {}
         return table
+
+    def __repr__(self) -> str:
+        seeds = len({row.get("seed") for row in self.row_dicts})
+        cells = len({tuple((row.get("cell") or {}).items()) for row in self.row_dicts})
+        counts = [(len(self.variants), "variant"), (seeds, "seed"), (len(self.row_dicts), "run")]
+        if cells > 1:
+            # Each cell of a grid has variants of its own name.
+            counts[0] = (len(self.variants) // cells, "variant")
+            counts.insert(0, (cells, "cell"))
+        said = ", ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
+        where = f", {self.path}" if self.path else ""
+        return f"<Record {self.scenario or 'without a name'} ({self.world}): {said}{where}>"
+
+    def _repr_html_(self) -> str:
+        from multipilot.report import notebook
+
+        return notebook.table(self)
+
+    def plot(self, variant: str | None = None) -> Figure:
+        """The report's picture as a Matplotlib figure: all variants, as bars or over the axis of a grid; with a
+        variant's name, the subflows of its most usual run over time.
+        """
+        from multipilot.report import notebook
+
+        return notebook.plot(self, variant)
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The tables as pandas frames; needs ``pip install 'multipilot[pandas]'``."""
@@ -153,7 +183,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecordError(
+        raise RecordNotFoundError(
             f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote"
         ) from None
     except (OSError, json.JSONDecodeError) as error:
@@ -239,6 +269,7 @@ TRANSFERS = pa.schema(
         ("end_s", pa.float64()),
         ("bytes", pa.uint64()),
         ("intact", pa.bool_()),
+        ("window_overruns", pa.uint64()),
         ("path_bytes", pa.list_(pa.struct([("path", pa.string()), ("bytes", pa.uint64())]))),
     ]
 )
@@ -255,6 +286,7 @@ SAMPLES = pa.schema(
         ("srtt_us", pa.uint32()),
         ("min_rtt_us", pa.uint32()),
         ("delivered_bytes", pa.uint64()),
+        ("in_order_bytes", pa.uint64()),
         ("lost", pa.uint32()),
         ("pacing_rate", pa.uint64()),
         ("backup", pa.bool_()),

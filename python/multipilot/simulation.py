@@ -24,6 +24,7 @@ def simulate(
     seeds: int = 1,
     controllers: Sequence[str] | None = None,
     path_managers: Sequence[str] | None = None,
+    initial_paths: Sequence[str] | None = None,
     schedulers: Sequence[str] | None = None,
     duration: str | float | None = None,
     threads: int | None = None,
@@ -37,7 +38,8 @@ def simulate(
     Args:
         scenario: A file, the text of one (anything with a line break), or a dictionary of the same shape.
         seeds: Runs of each variant; run k has the scenario's seed + k.
-        controllers: These in place of the scenario's; likewise ``path_managers`` and ``schedulers``.
+        controllers: These in place of the scenario's; likewise ``path_managers``, ``initial_paths`` and
+            ``schedulers``.
         duration: Upper bound of a run: seconds, or text with a unit such as ``"2min"``.
         threads: At once; by default one a core.
         telemetry: Whether to keep each subflow's samples over time. Without them a batch of many seeds stays small.
@@ -50,11 +52,15 @@ def simulate(
     Raises:
         ScenarioError: The scenario or an override is wrong; the message names the place and what was expected.
         SimulationError: A run could not be done.
-        ValueError: No seeds, or an empty list of controllers, path managers or schedulers.
+        TypeError: An argument of another type, such as a string where a list of names belongs.
+        ValueError: No seeds, or an empty list of controllers, path managers, initial paths or schedulers.
     """
+    if isinstance(seeds, bool) or not isinstance(seeds, int):
+        raise TypeError(f"seeds: {seeds!r} is no whole number; give the number of runs")
     if seeds < 1:
         raise ValueError(f"seeds: {seeds} is no number of runs; give 1 or more")
-    source, wishes = _given(scenario), _wishes(controllers, path_managers, schedulers, duration, overrides)
+    source = _given(scenario)
+    wishes = _wishes(controllers, path_managers, initial_paths, schedulers, duration, overrides)
     workers = threads if threads is not None else os.cpu_count() or 1
     document, text, transfers, samples, decisions = _core.simulate(source, wishes, seeds, workers, telemetry)
     return Record(
@@ -71,17 +77,20 @@ def expand(
     *,
     controllers: Sequence[str] | None = None,
     path_managers: Sequence[str] | None = None,
+    initial_paths: Sequence[str] | None = None,
     schedulers: Sequence[str] | None = None,
     duration: str | float | None = None,
     **overrides: Any,
 ) -> str:
     """The scenario as TOML with every default filled in, checked as :func:`simulate` would check it."""
-    return _core.expand(_given(scenario), _wishes(controllers, path_managers, schedulers, duration, overrides))
+    return _core.expand(
+        _given(scenario), _wishes(controllers, path_managers, initial_paths, schedulers, duration, overrides)
+    )
 
 
 def expanded(file: Path, settings: Mapping[str, str]) -> str:
     """:func:`expand` of a file with settings as ``compare --set KEY=VALUE`` takes them; a grid stays as it is."""
-    wishes = _wishes(None, None, None, None, {})
+    wishes = _wishes(None, None, None, None, None, {})
     return _core.expand(_given(file), {**wishes, "set": [f"{key}={value}" for key, value in settings.items()]})
 
 
@@ -94,18 +103,24 @@ def default_mss() -> int:
 
 
 def list_controllers() -> list[dict[str, Any]]:
-    """Congestion controllers: name, summary, source, what they steer (``window`` or ``rate``), parameters."""
+    """Congestion controllers: name, summary, source, what they steer (``window`` or ``rate``), whether they
+    are coupled, parameters."""
     return _entries(_core.controllers())
 
 
 def list_schedulers() -> list[dict[str, Any]]:
-    """Schedulers: name, summary, source."""
+    """Schedulers: name, summary, source, worlds."""
     return _entries(_core.schedulers())
 
 
 def list_path_managers() -> list[dict[str, Any]]:
-    """Path managers: name, summary, source."""
+    """Path managers: name, summary, source, worlds."""
     return _entries(_core.path_managers())
+
+
+def list_initial_paths() -> list[dict[str, Any]]:
+    """Ways to choose the initial path: name, summary, source, worlds."""
+    return _entries(_core.initial_paths())
 
 
 def _entries(text: str) -> list[dict[str, Any]]:
@@ -115,24 +130,36 @@ def _entries(text: str) -> list[dict[str, Any]]:
 
 def _given(scenario: Scenario) -> _core.Given:
     if isinstance(scenario, Mapping):
-        return {"kind": "json", "value": json.dumps(scenario, default=str)}
+        return {"kind": "json", "value": json.dumps(scenario, default=_as_text)}
     if isinstance(scenario, str) and "\n" in scenario:
         return {"kind": "toml", "value": scenario}
+    if not isinstance(scenario, (str, os.PathLike)):
+        raise TypeError(f"scenario: is {type(scenario).__name__}; give a file, the text of one, or a dictionary")
     return {"kind": "file", "value": os.fspath(scenario)}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    raise TypeError(f"scenario: {value!r} is no value of a scenario; give text, numbers, lists and dictionaries")
 
 
 def _wishes(
     controllers: Sequence[str] | None,
     path_managers: Sequence[str] | None,
+    initial_paths: Sequence[str] | None,
     schedulers: Sequence[str] | None,
     duration: str | float | None,
     overrides: Mapping[str, Any],
 ) -> _core.Wishes:
     return {
-        "set": [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in _dotted(overrides)],
+        "set": [
+            f"{key}={json.dumps(value, ensure_ascii=False, default=_as_text)}" for key, value in _dotted(overrides)
+        ],
         "duration": f"{duration}s" if isinstance(duration, (int, float)) else duration,
         "controllers": _names("controllers", controllers),
         "path_managers": _names("path_managers", path_managers),
+        "initial_paths": _names("initial_paths", initial_paths),
         "schedulers": _names("schedulers", schedulers),
     }
 

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::arrow::{schema_with_row, with_row, Tables};
 use crate::scenario::{load, Given, Wishes};
-use crate::SimulationError;
+use crate::{ScenarioError, SimulationError};
 
 /// How often Python is asked whether Ctrl-C was pressed.
 const HEED: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ struct Done {
     decisions: RecordBatch,
 }
 
-type Outcome = (usize, Result<Done, String>);
+type Outcome = (usize, PyResult<Done>);
 
 /// Runs the scenario and gives the document (JSON), its scenario (TOML), transfers, samples and decisions.
 #[pyfunction]
@@ -126,7 +126,7 @@ fn run_all(
         loop {
             match py.detach(wait) {
                 Ok((index, Ok(done))) => finished[index] = Some(done),
-                Ok((_, Err(error))) => return Err(SimulationError::new_err(error)),
+                Ok((_, Err(error))) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -139,15 +139,23 @@ fn run_all(
     Ok(finished.into_iter().flatten().collect())
 }
 
-fn run_one(experiment: &Experiment, job: Job, telemetry: bool) -> Result<Done, String> {
+fn run_one(experiment: &Experiment, job: Job, telemetry: bool) -> PyResult<Done> {
     let cell = &experiment.cells[job.cell];
     let variant = &cell.scenario.variants[job.variant];
-    let named = |error: String| format!("{} with seed {}: {error}", variant.name, job.seed);
+    let named = |error: String| {
+        SimulationError::new_err(format!("{} with seed {}: {error}", variant.name, job.seed))
+    };
     let run = catch_unwind(AssertUnwindSafe(|| {
         mp_simulator::simulate(&cell.scenario, variant, job.seed)
     }))
     .map_err(|_| named("the simulator broke an assumption of its own; please report this".into()))?
-    .map_err(|e| named(e.to_string()))?;
+    .map_err(|e| match e {
+        // The scenario's, whatever the seed.
+        mp_simulator::Error::Unknown(..) | mp_simulator::Error::Parameter { .. } => {
+            ScenarioError::new_err(format!("{}: {e}", variant.name))
+        }
+        other => named(other.to_string()),
+    })?;
     let mut row = Row::of(&cell.scenario, variant, job.seed, &run);
     row.cell = cell.values.iter().cloned().collect();
     let arrow = |e: tables::Error| named(e.to_string());

@@ -29,13 +29,12 @@ impl Controller {
         })?;
         let mut connection = rule.connection();
         for (key, value) in parameters.unwrap_or_default() {
-            let index = rule.parameter(&key).ok_or_else(|| {
-                let known: Vec<_> = rule.parameters.iter().map(|p| p.name).collect();
-                PyKeyError::new_err(format!(
-                    "{name} has no parameter {key:?}; it has {}",
-                    known.join(", ")
-                ))
-            })?;
+            let index = rule
+                .check(&key, value)
+                .map_err(|refused| match refused.is_unknown() {
+                    true => PyKeyError::new_err(refused.to_string()),
+                    false => PyValueError::new_err(refused.to_string()),
+                })?;
             connection.parameters[index] = value;
         }
         Ok(Controller { rule, connection })

@@ -37,22 +37,28 @@ fn task(source: &Given, wishes: Wishes, varied: &Varied) -> PyResult<Task> {
             "the scenario has a grid or cases: an environment takes one of its cells (set the keys)",
         ));
     }
-    let range = |name: &str, ends: Ends, least: f64| match ends {
+    if varied.change_s.is_some() && varied.rate_mbps.is_none() {
+        return Err(PyValueError::new_err(
+            "change_s: a path's rate changes to another one of rate_mbps, which is None; set it too",
+        ));
+    }
+    let range = |name: &str, ends: Ends, least: f64, most: f64| match ends {
         None => Ok(None),
-        Some((low, high)) if low >= least && high >= low && high.is_finite() => {
+        Some((low, high)) if low >= least && high >= low && high <= most => {
             Ok(Some(Range { low, high }))
         }
         Some((low, high)) => Err(PyValueError::new_err(format!(
-            "{name}: ({low}, {high}) is no range; expected (low, high) with low at least {least}"
+            "{name}: ({low}, {high}) is no range; expected (low, high) from {least} to {most}"
         ))),
     };
     Ok(Task {
-        rate_mbps: range("rate_mbps", varied.rate_mbps, 0.05)?,
-        rtt_ms: range("rtt_ms", varied.rtt_ms, 0.1)?,
-        queue_bdp: range("queue_bdp", varied.queue_bdp, 0.01)?,
-        loss: range("loss", varied.loss, 0.0)?,
-        change_s: range("change_s", varied.change_s, 0.01)?,
-        start: range("start", varied.start, 0.01)?,
+        rate_mbps: range("rate_mbps", varied.rate_mbps, 0.05, 1e6)?,
+        rtt_ms: range("rtt_ms", varied.rtt_ms, 0.1, 1e5)?,
+        queue_bdp: range("queue_bdp", varied.queue_bdp, 0.01, 1e3)?,
+        // Above half of all packets lost, retransmissions alone keep a subflow busy.
+        loss: range("loss", varied.loss, 0.0, 0.5)?,
+        change_s: range("change_s", varied.change_s, 0.01, 86_400.0)?,
+        start: range("start", varied.start, 0.01, 1.0)?,
         ..Task::new(experiment.cells.remove(0).scenario)
     })
 }
@@ -161,6 +167,11 @@ impl Lanes {
 
     fn restart(&mut self, seed: u64, episode: u64) {
         self.lanes.restart(seed, episode);
+    }
+
+    /// Each lane from its own seed.
+    fn restart_each(&mut self, seeds: Vec<u64>) {
+        self.lanes.restart_each(&seeds);
     }
 
     #[getter]

@@ -42,13 +42,14 @@ mod _core {
         controller::Controller,
         env::{act, Lanes, Together},
         federation::{merge_arms, merge_arms_trimmed, MsUcb},
-        names::{controllers, path_managers, schedulers},
+        names::{controllers, initial_paths, path_managers, schedulers},
         scenario::expand,
         ScenarioError, SimulationError,
     };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("__source__", mp_simulator::SOURCE)
     }
 }

@@ -1,47 +1,49 @@
 //! What there is to choose from, by name, as JSON.
 
-use mp_controllers::Kind;
-use mp_policy::{path_manager, scheduler};
+use mp_policy::registry::Entry;
+use mp_policy::{initial_path, path_manager, scheduler};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 
+/// Those of `controllers/`.
 #[pyfunction]
 pub fn controllers() -> String {
     let parameters = |c: &mp_controllers::Controller| -> Value {
         c.parameters
             .iter()
-            .map(
-                |p| json!({"name": p.name, "unit": p.unit, "default": p.default, "about": p.about}),
-            )
+            .map(|p| {
+                json!({"name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about})
+            })
             .collect()
     };
     let entries: Value = mp_controllers::all()
         .iter()
         .map(|c| {
-            let steers = match c.kind {
-                Kind::Window => "window",
-                Kind::Rate => "rate",
-            };
-            json!({"name": c.name, "summary": c.summary, "source": c.source, "steers": steers, "parameters": parameters(c)})
+            json!({"name": c.name, "summary": c.summary, "source": c.source, "steers": c.kind.name(), "coupled": c.coupled, "parameters": parameters(c)})
         })
         .collect();
     entries.to_string()
 }
 
+fn registered<T>(all: &[Entry<T>]) -> String {
+    let entry = |e: &Entry<T>| {
+        let worlds: Vec<&str> = e.worlds.iter().map(|w| w.name()).collect();
+        json!({"name": e.name, "summary": e.summary, "source": e.source, "worlds": worlds})
+    };
+    all.iter().map(entry).collect::<Value>().to_string()
+}
+
 #[pyfunction]
 pub fn schedulers() -> String {
-    let entries = scheduler::all().iter();
-    let entries: Value = entries
-        .map(|e| json!({"name": e.name, "summary": e.summary, "source": e.source}))
-        .collect();
-    entries.to_string()
+    registered(scheduler::all())
 }
 
 #[pyfunction]
 pub fn path_managers() -> String {
-    let entries = path_manager::all().iter();
-    let entries: Value = entries
-        .map(|e| json!({"name": e.name, "summary": e.summary, "source": e.source}))
-        .collect();
-    entries.to_string()
+    registered(path_manager::all())
+}
+
+#[pyfunction]
+pub fn initial_paths() -> String {
+    registered(initial_path::all())
 }

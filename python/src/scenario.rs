@@ -30,6 +30,8 @@ pub struct Wishes {
     #[pyo3(item)]
     pub path_managers: Vec<String>,
     #[pyo3(item)]
+    pub initial_paths: Vec<String>,
+    #[pyo3(item)]
     pub schedulers: Vec<String>,
 }
 
@@ -45,6 +47,7 @@ pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
         duration: wishes.duration,
         controllers: wishes.controllers,
         path_managers: wishes.path_managers,
+        initial_paths: wishes.initial_paths,
         schedulers: wishes.schedulers,
     };
     let parse = |shown: &str, text: &str| {

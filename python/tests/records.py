@@ -111,6 +111,7 @@ def make(
                     "variant": name,
                     "controller": name.split("+")[0],
                     "path_manager": "fullmesh",
+                    "initial_path": "first",
                     "scheduler": "default",
                     "seed": seed,
                     "goodput_mbps": total * 8e-6 / seconds,
@@ -121,7 +122,7 @@ def make(
                     "paper": None,
                     "competing_mbps": samples[-1]["delivered_bytes"] * 8e-6 / seconds if competing else None,
                     "path_mbps": {entry["path"]: entry["bytes"] * 8e-6 / seconds for entry in carried},
-                    "samples_dropped": 0,
+                    "window_overruns": 0,
                     "unfinished": 0,
                     "cell": {},
                     "notes": ["the peer did not answer MP_CAPABLE"] if fallback and seed == 1 else [],
@@ -149,7 +150,7 @@ def _decision(row: int) -> dict[str, Any]:
         "row": row,
         "transfer": 0,
         "time_s": 0.0,
-        "policy": "bandit",
+        "policy": "active-explorer",
         "arm": "lte",
         "explored": False,
         "probability": 0.9,
@@ -182,6 +183,7 @@ def _transfer(
         "end_s": end,
         "bytes": total,
         "intact": None,
+        "window_overruns": 0,
         "path_bytes": carried,
     }
 

@@ -52,6 +52,28 @@ def test_report_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
     assert "no result.json" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("report",), "missing argument 'DIR'; see multipilot report --help"),
+        (("agree", "--nosuch"), "no such option: --nosuch"),
+        (("federation",), "no command; see multipilot federation --help"),
+        (("experience", "folder"), "missing option '--parquet'; see multipilot experience --help"),
+    ],
+)
+def test_a_wrong_call_of_a_python_command_is_one_line(words: tuple[str, ...], line: str) -> None:
+    done = command(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"multipilot: {line}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_of_a_python_command() -> None:
+    done = command("help", "report")
+    assert done.returncode == 0
+    assert "Draw a record" in done.stdout
+
+
 def test_agree_of_no_cell_is_a_wrong_call() -> None:
     done = command("agree", "--only", "nosuch-*")
     assert done.returncode == 2

@@ -30,7 +30,7 @@ def test_loss_halves_and_undo_restores() -> None:
 
 
 def test_parameters_and_slots_are_checked() -> None:
-    with pytest.raises(ValueError, match='no controller "nosuch"; there are reno, lia'):
+    with pytest.raises(ValueError, match='no controller "nosuch"; there are pilot, reno, lia'):
         Controller("nosuch")
     with pytest.raises(KeyError, match="target_us"):
         Controller("rsf-db", target=1)

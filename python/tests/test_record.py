@@ -82,3 +82,25 @@ def test_a_torn_arrow_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(RecordError, match=r"samples\.arrow: not an Arrow IPC file"):
         Record.load(folder)
+
+
+def test_what_is_not_there_is_also_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no result\.json"):
+        Record.load(tmp_path / "nowhere")
+
+
+def test_a_notebook_shows_a_record() -> None:
+    record = records.make({"lia": 0.6, "<reno>": 0.8}, seeds=3, seconds=2)
+    assert repr(record) == "<Record wifi-lte (kernel): 2 variants, 3 seeds, 6 runs>"
+    table = record._repr_html_()
+    assert "&lt;reno&gt;</td><td>3</td>" in table
+    assert "<reno>" not in table
+    assert "95 % interval" in table
+    for figure in (record.plot(), record.plot("lia")):
+        picture = figure._repr_png_()  # type: ignore[attr-defined]
+        assert picture.startswith(b"\x89PNG")
+    # Real colours, not those that the page's style sheet replaces.
+    bar = record.plot().axes[0].patches[1].get_facecolor()
+    assert tuple(round(255 * part) for part in bar[:3]) == (0x18, 0x60, 0xD0)
+    with pytest.raises(KeyError, match="one of lia, <reno>"):
+        record.plot("nosuch")

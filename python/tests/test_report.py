@@ -8,7 +8,7 @@ import records
 from typer.testing import CliRunner
 
 from multipilot.record import Record
-from multipilot.report import render, summary
+from multipilot.report import grid, render, summary
 from multipilot.report.cli import app
 from multipilot.report.series import edges, running_total, subflows, throughput
 
@@ -89,12 +89,10 @@ def test_many_variants_and_seeds_stay_readable() -> None:
 
 def test_warnings_come_before_the_figures() -> None:
     record = records.make({"lia": 0.6, "reno": 0.8}, seeds=2, seconds=2, fallback=True)
-    record.row_dicts[1]["samples_dropped"] = 17
     record.document["failed"].append({"variant": "reno", "seed": 3, "error": "the server did not start"})
     page = render(record)
     for text in (
         "2 runs a connection fell back to plain TCP: lia 1 of 2, reno 1 of 2",
-        "17 telemetry samples were lost",
         "1 run failed, left out of the means: reno 1 of 3",
         "the server did not start",
         "the peer did not answer MP_CAPABLE (2 runs)",
@@ -171,6 +169,60 @@ def test_a_grid_is_judged_cell_by_cell() -> None:
     assert verdict.best == {"reno loss=0", "reno loss=0.1"} or "do not tell" in verdict.sentence
     assert "Of 2 cells, clearly best: reno in" in verdict.sentence
     check(render(record))
+
+
+def gridded(losses: list[str], rates: list[str]) -> Record:
+    """Goodput is known: the rate, less for lia, less with loss."""
+    names = [
+        f"{c} d=5 wifi.loss={loss} wifi.rate={rate}" for rate in rates for loss in losses for c in ("lia", "pilot")
+    ]
+    record = records.make(dict.fromkeys(names, 0.5), seeds=2, seconds=1, competing=False)
+    for row in record.row_dicts:
+        choice, _, loss, rate = row["variant"].split(" ")
+        row["cell"] = {"paths.wifi.loss": loss.split("=")[1], "paths.wifi.rate": rate.split("=")[1]}
+        full = grid.number(row["cell"]["paths.wifi.rate"]) or 0
+        row["goodput_mbps"] = full / 1e6 * (1 - float(row["cell"]["paths.wifi.loss"])) * (0.5 if choice == "lia" else 1)
+    return record
+
+
+def test_a_grid_is_drawn_as_lines_over_its_longest_axis() -> None:
+    record = gridded(["0.1", "0", "0.01"], ["50Mbit", "8Mbit"])
+    drawn = grid.of(summary.variants(record))
+    assert drawn is not None
+    assert (drawn.key, drawn.ticks) == ("paths.wifi.loss", ["0", "0.01", "0.1"])
+    assert list(drawn.panels) == ["rate 8Mbit", "rate 50Mbit"]
+    assert drawn.choices == ["lia d=5", "pilot d=5"]
+    line = drawn.panels["rate 50Mbit"]["lia d=5"]
+    assert [round(mean.mean, 6) for mean in line if mean] == [25.0, 24.75, 22.5]
+    figure = grid.figure(drawn)
+    assert figure.axes[1].lines[0].get_ydata()[0] == 25.0  # type: ignore[index]
+    page = render(record)
+    check(page)
+    assert page.count("<tr><td>loss ") == 6, "a verdict for each cell"
+    assert "<td>pilot d=5</td><td>pilot d=5: 50 Mbit/s" in page
+
+
+def test_a_grid_of_words_or_of_two_values_is_drawn_as_bars() -> None:
+    record = gridded(["0", "0.1"], ["8Mbit", "50Mbit"])
+    assert grid.of(summary.variants(record)) is None
+    assert "Bytes by path" in render(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.01", 0.01),
+        ("50Mbit", 50e6),
+        ("300kbit", 3e5),
+        ("20ms", 0.02),
+        ("2min", 120.0),
+        ("1.5bdp", 1.5),
+        ("100p", 100.0),
+    ],
+)
+def test_values_of_an_axis_have_an_order(text: str, value: float) -> None:
+    assert grid.number(text) == pytest.approx(value)
+    assert grid.number("fullmesh") is None
 
 
 def test_a_variant_of_which_every_run_failed_is_shown() -> None:

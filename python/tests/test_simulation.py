@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import multipilot
-from multipilot import Record, ScenarioError, SimulationError, console
+from multipilot import Record, ScenarioError, console
 
 SCENARIO = """
 title = "Two paths"
@@ -34,6 +34,7 @@ def test_rows_samples_and_transfers_belong_together() -> None:
     for row, transfer in zip(record.row_dicts, record.transfers.to_pylist(), strict=True):
         assert row["goodput_mbps"] == pytest.approx(transfer["bytes"] * 8e-6 / row["elapsed_s"], rel=1e-6)
         assert 1 < row["goodput_mbps"] < 70
+        assert row["window_overruns"] == transfer["window_overruns"]
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -96,7 +97,7 @@ def test_a_simulated_record_is_one_of_the_command(tmp_path: Path) -> None:
 def test_what_a_bandit_chose_is_in_the_record_as_it_is_on_disk(tmp_path: Path) -> None:
     paths, _ = SCENARIO.split("[[variants]]")
     text = paths + '[[connections]]\nbytes = "50kB"\narrivals = "5/s"\ncount = 4\n'
-    text += '[[variants]]\npath_manager = ["bandit", "fullmesh"]\n'
+    text += '[[variants]]\ninitial_path = ["active-explorer", "first"]\n'
     record = multipilot.simulate(text, seeds=2, telemetry=False)
     assert set(record.decisions["row"].to_pylist()) == {0, 1}
     assert set(record.decisions["arm"].to_pylist()) <= {"wifi", "lte"}
@@ -136,10 +137,16 @@ def test_a_missing_file_and_a_wrong_call(tmp_path: Path) -> None:
         multipilot.simulate(SCENARIO, seeds=0)
     with pytest.raises(TypeError, match=r'\["lia"\]'):
         multipilot.simulate(SCENARIO, controllers="lia")
+    with pytest.raises(TypeError, match="seeds: '3'"):
+        multipilot.simulate(SCENARIO, seeds="3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="scenario: is int"):
+        multipilot.simulate(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no value of a scenario"):
+        multipilot.simulate({"paths": {"a": {"rate": object()}}})
 
 
 def test_an_unknown_controller_is_named() -> None:
-    with pytest.raises(SimulationError, match="nosuch"):
+    with pytest.raises(ScenarioError, match='"nosuch" is unknown'):
         multipilot.simulate(SCENARIO, controllers=["nosuch"])
 
 
@@ -149,6 +156,7 @@ def test_what_there_is_to_choose_from() -> None:
     assert all(entry["summary"] and entry["source"] for entry in multipilot.list_controllers())
     assert "default" in [entry["name"] for entry in multipilot.list_schedulers()]
     assert "fullmesh" in [entry["name"] for entry in multipilot.list_path_managers()]
+    assert "active-explorer" in [entry["name"] for entry in multipilot.list_initial_paths()]
 
 
 def test_ctrl_c_ends_a_long_batch() -> None:

@@ -18,8 +18,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .filter_map(|(name, _)| name.strip_suffix(".toml"))
 }
 
-/// A file where there is one of that name, else the built-in scenario.
+/// `-` is stdin; else a file where there is one of that name, else the built-in scenario.
 pub fn load(wanted: &str, overrides: &Overrides) -> Outcome<Experiment> {
+    if wanted == "-" {
+        let text = io::read_to_string(io::stdin()).map_err(|e| usage(format!("stdin: {e}")))?;
+        let folder = std::env::current_dir().unwrap_or_default();
+        let from_disk = |file: &Path| std::fs::read(file);
+        return mp_scenario::parse("stdin", &text, &folder, &from_disk, overrides).map_err(usage);
+    }
     if Path::new(wanted).is_file() {
         return mp_scenario::load(Path::new(wanted), overrides).map_err(usage);
     }

@@ -7,50 +7,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
-use mp_scenario::{Experiment, Overrides};
+use mp_scenario::Experiment;
 
+use crate::choice::Choice;
 use crate::outcome::{print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
-use crate::{bundled, names, runner, table};
+use crate::{runner, table};
 
 #[derive(Args, Debug)]
 pub struct Compare {
-    /// A scenario file, or the name of a built-in one (see multipilot list scenarios)
-    pub scenario: String,
-    /// Where to run it [default: kernel; exit code 3 where this machine cannot]
-    #[arg(long, value_enum)]
-    pub world: Option<World>,
-    /// Compare these instead of the scenario's; settings that it gives them stay
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub controllers: Vec<String>,
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "A,B",
-        help = "Compare these instead of the scenario's"
-    )]
-    pub path_managers: Vec<String>,
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "A,B",
-        help = "Compare these instead of the scenario's"
-    )]
-    pub schedulers: Vec<String>,
-    /// Runs of each variant, with the scenario's seed, the next one, …
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub seeds: u64,
-    /// Upper bound of one run: seconds, or with a unit such as 500ms
-    #[arg(long, value_name = "S")]
-    pub duration: Option<String>,
-    /// Change a key of the scenario, e.g. paths.wifi.loss=0.02; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Measure each single path with plain TCP too, and from that the benefit of aggregation
-    #[arg(long)]
-    pub ben: bool,
+    #[command(flatten)]
+    pub choice: Choice,
     /// Folder of the record; the same call with the same folder resumes [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -62,33 +31,9 @@ pub struct Compare {
     pub json: bool,
 }
 
-impl Compare {
-    pub fn overrides(&self) -> Overrides {
-        // The contract's --duration is in seconds.
-        let bare = |text: &String| text.chars().all(|c| c.is_ascii_digit() || c == '.');
-        let duration = self.duration.as_ref().map(|text| {
-            if bare(text) {
-                format!("{text}s")
-            } else {
-                text.clone()
-            }
-        });
-        Overrides {
-            set: self.set.clone(),
-            duration,
-            controllers: self.controllers.clone(),
-            path_managers: self.path_managers.clone(),
-            schedulers: self.schedulers.clone(),
-        }
-    }
-}
-
 pub fn main(args: &Compare) -> Outcome {
-    let experiment = bundled::load(&args.scenario, &args.overrides())?;
-    let asked = args.world;
-    // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
-    check(&experiment, asked.unwrap_or(World::Kernel))?;
-    let world = World::choose(asked)?;
+    let experiment = args.choice.load()?;
+    let world = World::choose(args.choice.world)?;
     if let Some(file) = &args.pcapng {
         capture(&experiment, world, file)?;
     }
@@ -137,13 +82,6 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
-fn check(experiment: &Experiment, world: World) -> Outcome {
-    experiment
-        .cells
-        .iter()
-        .try_for_each(|cell| names::check(&cell.scenario, world))
-}
-
 /// Runs what is missing of the comparison and shows the whole; the folder it lies in, where it stays.
 pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome<Option<PathBuf>> {
     let temporary = match (&args.out, args.json) {
@@ -160,7 +98,7 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
     let document = Document::new(&experiment.name, &experiment.title, world.name());
     let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(of_opening)?;
     let ended = run_missing(experiment, world, args, &mut folder);
-    match args.ben {
+    match args.choice.ben {
         true => fill_ben(experiment, &mut folder)?,
         false => folder.flush().map_err(of_writing)?,
     }
@@ -177,7 +115,7 @@ fn run_missing(
     args: &Compare,
     folder: &mut Folder,
 ) -> Outcome {
-    let all = plan::jobs(experiment, args.seeds, args.ben);
+    let all = plan::jobs(experiment, args.choice.seeds, args.choice.ben);
     let total = all.len();
     let done = folder.done();
     let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));

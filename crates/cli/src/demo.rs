@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 
+use crate::choice::Choice;
 use crate::compare::{self, Compare};
 use crate::outcome::{print, say, Outcome};
 use crate::world::{kernel_lacks, World};
@@ -31,20 +32,24 @@ pub fn main(args: &Demo) -> Outcome {
         (asked, _) => World::choose(asked)?,
     };
     let compare = Compare {
-        scenario: SCENARIO.into(),
-        world: Some(world),
-        controllers: available(world),
-        path_managers: vec![],
-        schedulers: vec![],
-        seeds: if world == World::Sim { 5 } else { 3 },
-        duration: None,
-        set: vec![],
-        ben: false,
+        choice: Choice {
+            scenario: SCENARIO.into(),
+            world: Some(world),
+            controllers: available(world),
+            path_managers: vec![],
+            initial_paths: vec![],
+            schedulers: vec![],
+            // Enough to tell them apart: pilot and BBR lie a few per cent from each other.
+            seeds: if world == World::Sim { 20 } else { 5 },
+            duration: None,
+            set: vec![],
+            ben: false,
+        },
         out: args.out.clone(),
         pcapng: None,
         json: false,
     };
-    let experiment = bundled::builtin(SCENARIO, &compare.overrides())?;
+    let experiment = bundled::builtin(SCENARIO, &compare.choice.overrides())?;
     say(&format!(
         "{}: {}",
         experiment.title,
@@ -56,7 +61,7 @@ pub fn main(args: &Demo) -> Outcome {
     Ok(())
 }
 
-/// The scenario's own choice, less what this kernel does not have.
+/// The scenario's own choice, less what this kernel does not have; none: all of it.
 fn available(world: World) -> Vec<String> {
     let Ok(experiment) = bundled::builtin(SCENARIO, &Default::default()) else {
         return vec![];
@@ -69,12 +74,18 @@ fn available(world: World) -> Vec<String> {
             .map_err(|e| say(&format!("left out: {e}")))
             .is_ok()
     };
-    scenario
-        .variants
-        .iter()
-        .map(|v| v.controller.clone())
-        .filter(alone)
-        .collect()
+    let mut names: Vec<String> = Vec::new();
+    for variant in &scenario.variants {
+        if !names.contains(&variant.controller) {
+            names.push(variant.controller.clone());
+        }
+    }
+    let all = names.len();
+    names.retain(alone);
+    if names.len() == all {
+        return vec![];
+    }
+    names
 }
 
 fn report(folder: &std::path::Path) {

@@ -1,11 +1,13 @@
 //! `multipilot list`: everything that has a name.
 
 use clap::{Args, ValueEnum};
+use mp_controllers::Parameter;
+use mp_policy::registry::{Entry, World, EVERYWHERE};
 use mp_scenario::Overrides;
 use serde_json::{json, Map, Value};
 
+use crate::bundled;
 use crate::outcome::{print, Outcome};
-use crate::{bundled, names};
 
 #[derive(Args, Debug)]
 pub struct List {
@@ -22,16 +24,18 @@ enum Kind {
     Controllers,
     Schedulers,
     PathManagers,
+    InitialPaths,
     Allocations,
     Agents,
     Scenarios,
     Loaded,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Controllers,
     Kind::Schedulers,
     Kind::PathManagers,
+    Kind::InitialPaths,
     Kind::Allocations,
     Kind::Agents,
     Kind::Scenarios,
@@ -43,6 +47,7 @@ impl Kind {
             Kind::Controllers => "controllers",
             Kind::Schedulers => "schedulers",
             Kind::PathManagers => "path managers",
+            Kind::InitialPaths => "initial paths",
             Kind::Allocations => "allocations",
             Kind::Agents => "agents",
             Kind::Scenarios => "scenarios",
@@ -54,14 +59,9 @@ impl Kind {
         let plain = |name: &str, summary: &str, source: &str| json!({ "name": name, "summary": summary, "source": source });
         Ok(match self {
             Kind::Controllers => controllers(),
-            Kind::Schedulers => mp_policy::scheduler::all()
-                .iter()
-                .map(|e| plain(e.name, e.summary, e.source))
-                .collect(),
-            Kind::PathManagers => mp_policy::path_manager::all()
-                .iter()
-                .map(|e| plain(e.name, e.summary, e.source))
-                .collect(),
+            Kind::Schedulers => registered(mp_policy::scheduler::all()),
+            Kind::PathManagers => registered(mp_policy::path_manager::all()),
+            Kind::InitialPaths => registered(mp_policy::initial_path::all()),
             // Of beams and RF chains in a scenario's [radio].
             Kind::Allocations => mp_wireless::allocation::SCHEMES
                 .iter()
@@ -78,21 +78,30 @@ impl Kind {
     }
 }
 
+fn registered<T>(all: &[Entry<T>]) -> Vec<Value> {
+    let entry = |e: &Entry<T>| {
+        let worlds: Vec<&str> = e.worlds.iter().map(|w| w.name()).collect();
+        let parameter = |p: &mp_policy::registry::Parameter| json!({ "name": p.name, "unit": p.unit, "default": p.default, "least": p.least, "most": p.most, "about": p.about });
+        let mut entry =
+            json!({ "name": e.name, "summary": e.summary, "source": e.source, "worlds": worlds });
+        if !e.parameters.is_empty() {
+            entry["parameters"] = e.parameters.iter().map(parameter).collect();
+        }
+        entry
+    };
+    all.iter().map(entry).collect()
+}
+
 fn controllers() -> Vec<Value> {
-    let builtin = names::BUILTINS.iter().map(|b| {
-        json!({ "name": b.name, "summary": b.summary, "source": b.source, "kind": "kernel", "parameters": [] })
-    });
-    let ours = mp_controllers::all().iter().map(|c| {
-        let parameters: Vec<Value> = (c.parameters.iter())
-            .map(|p| json!({ "name": p.name, "unit": p.unit, "default": p.default, "about": p.about }))
-            .collect();
-        let kind = match c.kind {
-            mp_controllers::Kind::Window => "window",
-            mp_controllers::Kind::Rate => "rate",
-        };
-        json!({ "name": c.name, "summary": c.summary, "source": c.source, "kind": kind, "parameters": parameters })
-    });
-    builtin.chain(ours).collect()
+    let parameter = |p: &Parameter| json!({ "name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about });
+    let entry = |c: &mp_controllers::Entry| {
+        let parameters: Vec<Value> = c.parameters.iter().map(parameter).collect();
+        json!({
+            "name": c.name, "summary": c.summary, "source": c.source, "kind": c.kind.name(), "coupled": c.coupled,
+            "worlds": EVERYWHERE.map(World::name), "parameters": parameters
+        })
+    };
+    mp_controllers::entries().map(entry).collect()
 }
 
 fn scenarios() -> Outcome<Vec<Value>> {
@@ -130,6 +139,9 @@ pub fn main(args: &List) -> Outcome {
     if args.json {
         let mut document = Map::new();
         document.insert("schema".into(), json!(mp_record::SCHEMA));
+        // What each world's results depend on, for those who keep results.
+        let sources = json!({ "simulator": mp_simulator::SOURCE, "kernel": mp_testbed::SOURCE });
+        document.insert("sources".into(), sources);
         for kind in kinds {
             document.insert(
                 kind.title().replace(' ', "_"),
@@ -160,7 +172,13 @@ fn lines(entries: &[Value]) -> String {
         .map(|e| text(e, "name").chars().count())
         .max()
         .unwrap_or(0);
-    let setting = |p: &Value| format!("{} = {} {}", text(p, "name"), p["default"], text(p, "unit"));
+    let setting = |p: &Value| {
+        let (name, unit) = (text(p, "name"), text(p, "unit"));
+        format!(
+            "{name} = {} {unit}, {} to {}",
+            p["default"], p["least"], p["most"]
+        )
+    };
     let line = |e: &Value| {
         let settings: Vec<String> = e["parameters"]
             .as_array()
@@ -171,10 +189,17 @@ fn lines(entries: &[Value]) -> String {
         let settings = if settings.is_empty() {
             String::new()
         } else {
-            format!(" [{}]", settings.join(", "))
+            format!(" [{}]", settings.join("; "))
+        };
+        let worlds = match e["worlds"].as_array() {
+            Some(some) if some.len() < EVERYWHERE.len() => {
+                let names: Vec<&str> = some.iter().filter_map(Value::as_str).collect();
+                format!(" ({})", names.join(", "))
+            }
+            _ => String::new(),
         };
         format!(
-            "  {:<width$}  {}{settings}\n",
+            "  {:<width$}  {}{settings}{worlds}\n",
             text(e, "name"),
             text(e, "summary")
         )

@@ -2,6 +2,7 @@
 
 use mp_kernel::controller;
 
+use crate::names::{self, Names};
 use crate::outcome::{print, say, Failure, Outcome};
 
 /// Register a controller, so that sockets and namespaces of this host can choose it, until `unload`
@@ -10,6 +11,7 @@ use crate::outcome::{print, say, Failure, Outcome};
 #[derive(clap::Args)]
 pub struct Load {
     /// See multipilot list controllers
+    #[arg(value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: String,
     /// A setting of the controller; may be repeated
     #[arg(long, value_name = "KEY=N")]

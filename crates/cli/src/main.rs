@@ -3,17 +3,22 @@
 
 mod agent;
 mod bundled;
+mod check;
+mod choice;
 mod compare;
 mod daemon;
 mod demo;
 mod external;
+mod fallback;
 mod list;
 mod load;
+mod manual;
 mod names;
 mod outcome;
 mod plan;
 mod progress;
 mod radio;
+mod relay;
 mod run;
 mod runner;
 mod serve;
@@ -49,6 +54,8 @@ enum Command {
     List(list::List),
     /// A scenario's variants side by side: who does better, and how sure that is
     Compare(compare::Compare),
+    /// Validate a scenario and show what compare would run: cells, variants, runs, time
+    Check(check::Check),
     /// Any program of this host, over MPTCP
     Run(run::Run),
     Agent(agent::Args),
@@ -60,34 +67,40 @@ enum Command {
     Daemon(daemon::Daemon),
     /// Start the daemon in the background
     Up(daemon::Up),
-    /// End the daemon and put endpoints, limits and controller back as they were
+    /// End the daemon and put endpoints, limits and controller back as they were, also after a crash
     Down(daemon::Down),
+    /// Have the daemon read its configuration again; a wrong one changes nothing
+    Reload(daemon::Reload),
     /// The daemon's paths: what they carry, and why one is spared
     Status(daemon::Status),
     /// The same, live and with every subflow
     Top(daemon::Top),
     /// Tell many devices where their connections should start, and learn from what came of them
     Serve(serve::Serve),
+    /// Run a relay: devices send their TCP streams to it over all links at once, and it connects to any server
+    Relay(relay::Relay),
     /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
     Radio(radio::Radio),
     /// Completions for a shell, to be sourced
     Completions {
         shell: clap_complete::Shell,
     },
+    #[command(hide = true)]
+    Manual(manual::Manual),
     #[command(external_subcommand)]
     External(Vec<OsString>),
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let command = match help_of_external().map_or_else(|| Cli::try_parse().map(|c| c.command), Ok) {
+        Ok(command) => command,
         Err(error) => return refuse(&error),
     };
     // The daemon and the server have signals of their own.
-    if !matches!(cli.command, Command::Daemon(_) | Command::Serve(_)) {
+    if !matches!(command, Command::Daemon(_) | Command::Serve(_)) {
         signals::catch();
     }
-    match dispatch(cli.command) {
+    match dispatch(command) {
         Ok(()) if outcome::lost_output() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -104,6 +117,7 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::List(args) => list::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Check(args) => check::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Agent(args) => agent::main(&args),
         Command::Load(args) => load::load(&args),
@@ -112,9 +126,11 @@ fn dispatch(command: Command) -> Outcome {
         Command::Daemon(args) => daemon::run(&args),
         Command::Up(args) => daemon::up(&args),
         Command::Down(args) => daemon::down(&args),
+        Command::Reload(args) => daemon::reload(&args),
         Command::Status(args) => daemon::status(&args),
         Command::Top(args) => daemon::top(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::Relay(args) => relay::main(&args),
         Command::Radio(args) => radio::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -122,14 +138,25 @@ fn dispatch(command: Command) -> Outcome {
             outcome::print(&String::from_utf8_lossy(&script));
             Ok(())
         }
-        Command::External(words) => {
-            let own: Vec<String> = Cli::command()
-                .get_subcommands()
-                .map(|c| c.get_name().to_owned())
-                .collect();
-            external::main(&words, &own)
-        }
+        Command::Manual(args) => manual::main(&args, Cli::command()),
+        Command::External(words) => external::main(&words, &own_commands()),
     }
+}
+
+fn own_commands() -> Vec<String> {
+    let cli = Cli::command();
+    let visible = cli.get_subcommands().filter(|c| !c.is_hide_set());
+    visible.map(|c| c.get_name().to_owned()).collect()
+}
+
+/// `multipilot help report` is `multipilot report --help`: clap knows no external commands.
+fn help_of_external() -> Option<Command> {
+    let mut words = std::env::args_os().skip(1);
+    let (help, name) = (words.next()?, words.next()?);
+    let ours = name == "help" || own_commands().iter().any(|own| name == own.as_str());
+    let flag = name.as_encoded_bytes().starts_with(b"-");
+    let asked = help == "help" && !ours && !flag && words.next().is_none();
+    asked.then(|| Command::External(vec![name, "--help".into()]))
 }
 
 /// Help goes to stdout as it is; an error of the call becomes one line.

@@ -25,6 +25,12 @@ impl Job {
     }
 }
 
+/// The number of [`jobs`], without the single-path yardsticks.
+pub fn count(experiment: &Experiment, seeds: u64) -> u64 {
+    let round = experiment.cells.iter().map(|c| c.scenario.variants.len());
+    seeds.saturating_mul(round.sum::<usize>() as u64)
+}
+
 /// Every run of the experiment, the single-path yardsticks first in each round where the benefit is asked for.
 pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
     let mut round = Vec::new();
@@ -108,6 +114,8 @@ fn single_path(scenario: &Scenario, variant: &Variant, path: &str) -> Scenario {
     single.variants = vec![Variant {
         name,
         path_manager: "single".into(),
+        path_manager_parameters: Default::default(),
+        initial_path: mp_scenario::defaults::INITIAL_PATH.into(),
         ..variant.clone()
     }];
     single

@@ -42,7 +42,7 @@ pub fn main(args: &Radio) -> Outcome {
     for (index, cell) in experiment.cells.iter().enumerate() {
         let Some(tuned) = &cell.scenario.radio else {
             return Err(usage(format!(
-                "{}: has no [radio]; docs/scenario.md shows one",
+                "{}: has no [radio]; docs/reference/scenario.md shows one",
                 args.scenario
             )));
         };

@@ -46,10 +46,6 @@ impl Entry<'_> {
         if unfinished > 0 {
             flags.push(format!("{unfinished} unfinished"));
         }
-        let dropped: u64 = self.rows.iter().map(|r| r.samples_dropped).sum();
-        if dropped > 0 {
-            flags.push(format!("{dropped} samples lost"));
-        }
         flags.join(", ")
     }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use common::*;
+use serde_json::json;
 
 #[test]
 fn commands() {
@@ -25,11 +26,19 @@ fn commands() {
     );
     refused(
         &["compare", "wifi-lte", "--seeds", "0"],
-        "invalid value '0' for '--seeds <N>': 0 is not in 1..=100000; see multipilot --help",
+        "invalid value '0' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot --help",
+    );
+    refused(
+        &["compare", "wifi-lte", "--seeds", "-1"],
+        "invalid value '-1' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot --help",
+    );
+    refused(
+        &["help", "nothing"],
+        "unknown command nothing, and there is no multipilot-nothing on the PATH; see multipilot --help",
     );
     refused(
         &["list", "controlers"],
-        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, allocations, agents, scenarios, loaded] \
+        "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, initial-paths, allocations, agents, scenarios, loaded] \
          — a similar value exists: 'controllers'; see multipilot --help",
     );
 }
@@ -85,7 +94,7 @@ fn scenarios() {
     assert_eq!(reply.code, 2);
     assert!(
         reply.err.starts_with(&format!(
-            "multipilot: variant \"lea\": unknown controller \"lea\" (did you mean \"lia\"?); expected one of {known}"
+            "multipilot: --controllers lea: variants.0.controller: \"lea\" is unknown (did you mean \"lia\"?); expected one of {known}"
         )),
         "{}",
         reply.err
@@ -99,9 +108,9 @@ fn scenarios() {
         "fulmesh",
     ]);
     assert!(
-        reply
-            .err
-            .contains("unknown path manager \"fulmesh\" (did you mean \"fullmesh\"?)"),
+        reply.err.contains(
+            "variants.0.path_manager.0: \"fulmesh\" is unknown (did you mean \"fullmesh\"?)"
+        ),
         "{}",
         reply.err
     );
@@ -116,9 +125,21 @@ fn scenarios() {
     assert!(
         reply
             .err
-            .contains("unknown scheduler \"blessed\" (did you mean \"blest\"?)"),
+            .contains("variants.0.scheduler.0: \"blessed\" is unknown (did you mean \"blest\"?)"),
         "{}",
         reply.err
+    );
+    sim(
+        "wifi-lte",
+        &["--path-managers", "bandit-thompson"],
+        "--path-managers bandit-thompson: variants.0.path_manager.0: \"bandit-thompson\" is no path manager: it chooses the initial path; \
+         expected initial_path = \"thompson\" (--initial-paths)",
+    );
+    sim(
+        "wifi-lte",
+        &["--initial-paths", "tompson"],
+        "--initial-paths tompson: variants.0.initial_path.0: \"tompson\" is unknown (did you mean \"thompson\"?); expected one of \
+         first, active-explorer, epsilon-greedy, bootstrapped-ucb, adaptive-greedy, explore-first, adaptive-active-greedy, lin-ucb, thompson",
     );
 }
 
@@ -132,20 +153,163 @@ fn settings_of_controllers() {
             format!("[paths.a]\nrate = '1Mbit'\n[[variants]]\n{variant}"),
         )
         .unwrap();
-        refused(&["compare", file.to_str().unwrap(), "--world", "sim"], line);
+        let file = file.to_str().unwrap();
+        refused(
+            &["compare", file, "--world", "sim"],
+            &format!("{file}:5:{line}"),
+        );
     };
     check(
+        "controller = 'rsf-db'\nparameters.target_us = '50MB'",
+        "24: variants.0.parameters.target_us: \"50MB\" is no duration; expected a duration from \"100us\" to \"60s\"",
+    );
+    check(
+        "controller = 'rsf-db'\nparameters.target_us = '2min'",
+        "24: variants.0.parameters.target_us: \"2min\" is out of range; expected a duration from \"100us\" to \"60s\"",
+    );
+    check(
         "controller = 'lia'\nparameters.d = 5",
-        "variant \"lia\": lia has no setting \"d\"; remove it",
+        "16: variants.0.parameters.d: lia has no parameter \"d\"; expected no parameters",
     );
-    check(
-        "controller = 'cubic'\nparameters.d = 5",
-        "variant \"cubic\": cubic has no setting \"d\"; remove it",
+}
+
+/// A file of that content and what `check` says of it with these options, in the simulator.
+fn checked(content: &str, more: &[&str]) -> (Reply, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.toml");
+    fs::write(&file, content).unwrap();
+    let shown = file.to_str().unwrap();
+    let args = [&["check", shown, "--world", "sim"], more].concat();
+    (call(&args), shown.to_owned())
+}
+
+const TWO: &str = "duration = '4s'\n[paths.wifi]\nrate = '8Mbit'\n[paths.lte]\nrate = '4Mbit'\n";
+
+#[test]
+fn a_misspelt_name_has_its_place() {
+    let (reply, shown) = checked(
+        &format!("{TWO}[[variants]]\ncontroller = ['lia', 'cubci']\n"),
+        &[],
     );
-    check(
-        "controller = 'rsf-db'\nparameters.target = 5",
-        "variant \"rsf-db\": unknown setting of rsf-db \"target\" (did you mean \"target_us\"?); expected one of target_us",
+    reply.refused(
+        2,
+        &format!(
+            "{shown}:7:22: variants.0.controller.1: \"cubci\" is unknown (did you mean \"cubic\"?)"
+        ),
     );
+    let (reply, shown) = checked(&format!("{TWO}[[connections]]\nscheduler = 'blets'\n"), &[]);
+    reply.refused(
+        2,
+        &format!(
+            "{shown}:7:13: connections.0.scheduler: \"blets\" is unknown (did you mean \"blest\"?)"
+        ),
+    );
+}
+
+#[test]
+fn a_misspelt_path_of_an_override_is_named() {
+    let set = ["--set", "paths.wfi.loss=0.1"];
+    let (reply, _) = checked(TWO, &set);
+    reply.refused(
+        2,
+        "--set paths.wfi.loss=0.1: paths.wfi: there is no [paths.wfi] (did you mean \"wifi\"?); expected one of wifi, lte, or a rate too",
+    );
+    let (reply, shown) = checked(&format!("{TWO}[grid]\npaths.wfi.loss = [0, 0.1]\n"), &[]);
+    reply.refused(
+        2,
+        &format!("{shown}:7:19: paths.wfi: there is no [paths.wfi]"),
+    );
+    // With a rate it is a path, and that is said.
+    let (reply, _) = checked(TWO, &["--set", "paths.wfi.rate=5Mbit"]);
+    assert_eq!(reply.code, 0);
+    assert_eq!(
+        reply.err,
+        "multipilot: note: --set paths.wfi.rate=5Mbit: [paths.wfi] is new: the scenario has none\n"
+    );
+}
+
+#[test]
+fn too_many_cells_and_runs_are_counted_and_refused() {
+    let list = |n: usize| {
+        (1..=n)
+            .map(|i| format!("'{i}ms'"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let grid = format!(
+        "{TWO}[grid]\npaths.wifi.delay = [{}]\npaths.lte.delay = [{}]\n",
+        list(1000),
+        list(1000)
+    );
+    let (reply, shown) = checked(&grid, &[]);
+    reply.refused(
+        2,
+        &format!("{shown}:6:2: grid: makes 1000000 cells; expected at most 10000"),
+    );
+    let grid = format!("{TWO}[grid]\npaths.wifi.delay = [{}]\n", list(100));
+    let (reply, shown) = checked(&grid, &["--seeds", "100000"]);
+    reply.refused(
+        2,
+        &format!(
+            "{shown}: makes 10000000 runs (100 cells, 100000 seeds); expected at most 1000000"
+        ),
+    );
+}
+
+#[test]
+fn what_never_happens_is_said() {
+    let late = format!("{TWO}[[connections]]\nstart = '4s'\n");
+    let (reply, _) = checked(&late, &[]);
+    reply.refused(2, "every connection starts after the end of the run at 4 s");
+    let late = format!("{TWO}[[connections]]\n[[connections]]\nname = 'cross'\nstart = '9s'\n[[events]]\nat = '5s'\npath = 'lte'\ndown = true\n");
+    let (reply, _) = checked(&late, &[]);
+    assert_eq!(reply.code, 0);
+    assert_eq!(
+        reply.err,
+        "multipilot: note: connection \"cross\" never starts: it is due at 9s, and a run ends at 4s (duration)\n\
+         multipilot: note: the event of \"lte\" never happens: it is due at 5s, and a run ends at 4s (duration)\n"
+    );
+}
+
+#[test]
+fn check_says_what_would_run() {
+    let text = format!(
+        "{TWO}[[variants]]\ncontroller = ['lia', 'cubic']\n[grid]\npaths.wifi.loss = [0, 0.1]\n"
+    );
+    let (reply, shown) = checked(&text, &["--seeds", "5"]);
+    assert_eq!((reply.code, reply.err.as_str()), (0, ""));
+    let lines: Vec<&str> = reply.out.lines().collect();
+    assert_eq!(lines[0], format!("{shown}: valid"));
+    assert_eq!(
+        lines[1..5],
+        [
+            "cells     2 (paths.wifi.loss)",
+            "variants  2 (lia; cubic)",
+            "seeds     5",
+            "runs      20"
+        ]
+    );
+    assert!(lines[5].starts_with("sim       "), "{}", lines[5]);
+    assert_eq!(lines.len(), 6);
+}
+
+#[test]
+fn a_scenario_comes_from_stdin() {
+    use std::io::Write;
+    let mut child = multipilot()
+        .args(["check", "-", "--world", "sim"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(TWO.replace("8Mbit", "8").as_bytes())
+        .unwrap();
+    drop(stdin);
+    let reply = Reply::from(child.wait_with_output().unwrap());
+    reply.refused(2, "stdin:3:8: paths.wifi.rate: \"8\" has no unit");
 }
 
 #[test]
@@ -178,7 +342,7 @@ fn the_kernel_world_has_one_scheduler() {
     ]);
     assert_eq!(
         reply.err,
-        "multipilot: variant \"linux-reno\": scheduler \"blest\": a stock kernel has only \"default\"; leave it out, or use --world sim\n"
+        "multipilot: variant \"pilot\": scheduler \"blest\": --world kernel has only default; leave it out, or use another world\n"
     );
     assert_eq!(reply.code, 3);
 }
@@ -233,6 +397,14 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
         (reply.code, reply.out.as_str(), reply.err.as_str()),
         (7, "hello --to you\n", "")
     );
+    let reply = Reply::from(
+        multipilot()
+            .args(["help", "hello"])
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(reply.out, "hello --help\n");
 
     let reply = Reply::from(
         multipilot()
@@ -254,8 +426,15 @@ fn list_shows_every_name() {
     let document = reply.json();
     assert_eq!(
         (reply.code, reply.err.as_str(), &document["schema"]),
-        (0, "", &serde_json::json!(1))
+        (0, "", &json!(1))
     );
+    let source = |world: &str| document["sources"][world].as_str().unwrap().to_owned();
+    for world in ["simulator", "kernel"] {
+        let digits = source(world);
+        assert_eq!(digits.len(), 16, "{digits}");
+        assert!(digits.chars().all(|c| c.is_ascii_hexdigit()), "{digits}");
+    }
+    assert_ne!(source("simulator"), source("kernel"));
     let names = |kind: &str| -> Vec<String> {
         document[kind]
             .as_array()
@@ -281,6 +460,22 @@ fn list_shows_every_name() {
     }
     assert!(names("schedulers").contains(&"blest".to_owned()));
     assert!(names("path_managers").contains(&"fullmesh".to_owned()));
+    assert_eq!(names("initial_paths")[..2], ["first", "active-explorer"]);
+    let rsf = document["controllers"].as_array().unwrap();
+    let rsf = rsf.iter().find(|c| c["name"] == "rsf-db").unwrap();
+    assert_eq!(
+        (&rsf["kind"], &rsf["coupled"], &rsf["parameters"][0]["most"]),
+        (&json!("window"), &json!(false), &json!(60_000_000))
+    );
+    let worlds = |kind: &str, name: &str| {
+        let all = document[kind].as_array().unwrap();
+        all.iter().find(|e| e["name"] == name).unwrap()["worlds"].clone()
+    };
+    assert_eq!(worlds("schedulers", "blest"), json!(["sim", "relay"]));
+    assert_eq!(
+        worlds("path_managers", "ms-ucb-federated"),
+        json!(["sim", "daemon"])
+    );
     assert_eq!(
         names("allocations"),
         ["greedy", "exhaustive", "hekaton", "bush", "mu-mimo"]
@@ -301,6 +496,7 @@ fn list_shows_every_name() {
         "controllers",
         "schedulers",
         "path managers",
+        "initial paths",
         "allocations",
         "agents",
         "scenarios",
@@ -318,8 +514,26 @@ fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let reply = call(&["completions", shell]);
         assert_eq!(reply.code, 0);
-        assert!(reply.out.contains("compare"), "{shell}");
+        for word in ["compare", "ld-mpsp", "loss-aware", "thompson", "blest"] {
+            assert!(reply.out.contains(word), "{shell}: {word}");
+        }
     }
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = call(&["manual", folder.path().to_str().unwrap()]);
+    assert_eq!((reply.code, reply.err.as_str()), (0, ""));
+    let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    assert!(page("multipilot.1").contains("multipilot\\-compare(1)"));
+    assert!(page("multipilot-compare.1").contains("\\-\\-seeds"));
+    // The hidden one writes pages, and has none.
+    assert!(!folder.path().join("multipilot-manual.1").exists());
+    refused(
+        &["manual", "/nowhere"],
+        "/nowhere: No such file or directory (os error 2)",
+    );
 }
 
 #[test]

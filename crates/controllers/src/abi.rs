@@ -2,7 +2,7 @@
 
 pub const MAX_SUBFLOWS: usize = 8;
 pub const PARAMETERS: usize = 8;
-pub const STATE_WORDS: usize = 40;
+pub const STATE_WORDS: usize = 48;
 /// Packets; the floor of every window rule.
 pub const MIN_CWND: u64 = 2;
 /// [`Subflow::cwnd_fraction`] counts 2^-40 packets.
@@ -33,6 +33,14 @@ pub struct Subflow {
     pub lost: u64,
     /// 1: not used while a normal subflow lives.
     pub backup: u64,
+    /// Packets sent, neither acknowledged nor marked lost.
+    pub in_flight: u64,
+    /// Packets acknowledged so far whose ACK carried ECN-Echo.
+    pub ce: u64,
+    /// `enum tcp_ca_state`: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 timeout.
+    pub phase: u64,
+    /// 1: the window has room and nothing is queued to fill it.
+    pub app_limited: u64,
     /// Packets.
     pub cwnd: u64,
     /// Packets.
@@ -60,6 +68,10 @@ impl Default for Subflow {
             delivered: 0,
             lost: 0,
             backup: 0,
+            in_flight: 0,
+            ce: 0,
+            phase: 0,
+            app_limited: 0,
             cwnd: 0,
             ssthresh: INFINITE_SSTHRESH,
             cwnd_fraction: 0,
@@ -103,4 +115,5 @@ pub(crate) struct Hooks {
     pub on_undo: unsafe extern "C" fn(&mut Connection, u32) -> u64,
     pub on_close: unsafe extern "C" fn(&mut Connection, u32),
     pub on_interval: Option<unsafe extern "C" fn(&mut Connection, u32, u64)>,
+    pub send_buffer_windows: u64,
 }

@@ -12,26 +12,21 @@
 //! ```
 
 mod abi;
+mod entries;
 pub mod learned;
 mod registry;
+
+use std::ops::Deref;
 
 pub use abi::{
     Ack, Connection, Subflow, FRACTION_BITS, INFINITE_SSTHRESH, MAX_SUBFLOWS, MIN_CWND, PARAMETERS,
     STATE_WORDS, UNKNOWN,
 };
-pub use registry::{all, find, Parameter};
+pub use entries::{Entry, KernelOwn, Kind, Parameter, Unit, KERNEL_OWN};
+pub use registry::{all, entries, entry, find, kernel_own, Refused};
 
 /// Folder of the headers, for crates that compile them for another target.
 pub const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../controllers");
-
-/// What a controller steers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The congestion window, by [`Controller::on_ack`].
-    Window,
-    /// The pacing rate, by [`Controller::on_interval`].
-    Rate,
-}
 
 /// One congestion controller. Its hooks are documented in `controllers/mp.h`.
 ///
@@ -39,13 +34,16 @@ pub enum Kind {
 /// alone, and every controller here then acts as its single-path form.
 #[derive(Debug)]
 pub struct Controller {
-    pub name: &'static str,
-    pub summary: &'static str,
-    /// Paper, RFC or kernel file that the rule is from.
-    pub source: &'static str,
-    pub kind: Kind,
-    pub parameters: &'static [Parameter],
+    entry: &'static Entry,
     hooks: &'static abi::Hooks,
+}
+
+impl Deref for Controller {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        self.entry
+    }
 }
 
 impl Controller {
@@ -58,16 +56,10 @@ impl Controller {
         connection
     }
 
-    /// Index of a setting in [`Connection::parameters`].
-    pub fn parameter(&self, name: &str) -> Option<usize> {
-        self.parameters
-            .iter()
-            .position(|parameter| parameter.name == name)
-    }
-
-    /// Stem of the header in [`DIR`] and prefix of its functions.
-    pub fn header(&self) -> String {
-        self.name.replace('-', "_")
+    /// Congestion windows that a subflow's send buffer should hold (`sndbuf_expand`).
+    #[inline]
+    pub fn send_buffer_windows(&self) -> u64 {
+        self.hooks.send_buffer_windows
     }
 
     /// The subflow in `slot` has joined; cwnd and ssthresh are set.

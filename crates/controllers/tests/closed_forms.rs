@@ -145,9 +145,34 @@ fn rsf_is_reno_up_to_half_its_budget_and_turns_at_all_of_it() {
         (8, -0.005),
     ] {
         let mut c = connection(lb, &[subflow(100, 100_000)]);
-        c.subflows[0].lost = 2 * lost_per_s;
-        lb.on_rtt(&mut c, 0, 2_000_000); // longer than its memory, so that the average is this sample
+        c.subflows[0].lost = 3 * lost_per_s;
+        lb.on_rtt(&mut c, 0, 3_000_000); // longer than its memory, so that the average is this sample
         assert_close(growth(lb, &c, 0, &ack(1)), expected);
+    }
+}
+
+/// Over 16 round trips of 20 ms a loss would be 3.1 a second, above half the budget of 4.
+#[test]
+fn rsf_lb_is_reno_at_a_loss_a_second_however_short_the_round_trip() {
+    let lb = controller("rsf-lb");
+    for srtt in [1_000, 5_000, 20_000, 30_000, 150_000] {
+        let mut c = connection(lb, &[subflow(100, srtt)]);
+        let mut sampled = 0;
+        for second in 1..=20 {
+            while sampled + srtt <= second * 1_000_000 {
+                sampled += srtt;
+                lb.on_rtt(&mut c, 0, sampled);
+                assert_close(growth(lb, &c, 0, &ack(1)), 0.01);
+            }
+            c.subflows[0].lost += 1;
+        }
+        // Ten a second are far above the budget, and the average still finds out.
+        while sampled < 30_000_000 {
+            sampled += srtt;
+            c.subflows[0].lost = 20 + (sampled - 20_000_000) / 100_000;
+            lb.on_rtt(&mut c, 0, sampled);
+        }
+        assert!(growth(lb, &c, 0, &ack(1)) < 0.0, "{srtt} us");
     }
 }
 

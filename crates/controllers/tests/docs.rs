@@ -1,4 +1,4 @@
-//! The reference speaks of every controller, with its source and the defaults of its settings.
+//! The reference speaks of every controller, with its source and the defaults and ranges of its settings.
 
 use mp_controllers::{all, find, Controller};
 
@@ -20,7 +20,10 @@ fn settings(controller: &Controller) -> Vec<String> {
     let mut lines = Vec::new();
     for (i, p) in controller.parameters.iter().enumerate() {
         if !variant_of {
-            lines.push(format!("| `{}` | {} | {} |", p.name, p.unit, p.default));
+            lines.push(format!(
+                "| `{}` | {} | {} | {} to {} |",
+                p.name, p.unit, p.default, p.least, p.most
+            ));
         } else if p.default != base.parameters[i].default {
             lines.push(format!("`{}` = {}", p.name, p.default));
         }
@@ -30,8 +33,11 @@ fn settings(controller: &Controller) -> Vec<String> {
 
 #[test]
 fn every_controller_is_in_the_reference() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/controllers.md");
-    let text = std::fs::read_to_string(path).expect("docs/controllers.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/controllers.md"
+    );
+    let text = std::fs::read_to_string(path).expect("docs/reference/controllers.md");
     for controller in all() {
         let section = section(&text, controller.name).replace('\n', " ");
         if controller.name != "dalia" {

@@ -118,7 +118,8 @@ proptest! {
         let rsf = controller("rsf-lb");
         let mut c = connection(rsf, &[subflow(cwnd, srtt)]);
         c.parameters[rsf.parameter("loss_budget").unwrap()] = budget;
-        let memory = 16.0 * srtt as f64;
+        // 16 round trips, or as long as ten losses at the budget take
+        let memory = (16 * srtt).max(10_000_000 / budget) as f64;
         let (mut now, mut rate) = (0, 0.0);
         for (round_trips, lost) in rounds {
             let elapsed = (round_trips * srtt as f64).ceil() as u64;

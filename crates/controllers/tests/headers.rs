@@ -48,6 +48,23 @@ fn headers_state_their_settings_as_the_registry_does() {
 }
 
 #[test]
+fn what_a_header_defines_holds_for_it_alone() {
+    for controller in all() {
+        let text = header(controller);
+        let asked = text
+            .lines()
+            .find_map(|line| line.strip_prefix("#define MP_SEND_BUFFER_WINDOWS "))
+            .map_or(2, |windows| windows.trim().parse().unwrap());
+        assert_eq!(
+            controller.send_buffer_windows(),
+            asked,
+            "{}",
+            controller.name
+        );
+    }
+}
+
+#[test]
 fn headers_compile_for_bpf() {
     for controller in all() {
         let name = controller.header();

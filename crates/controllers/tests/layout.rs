@@ -7,7 +7,7 @@ use mp_controllers::{Ack, Connection, Subflow};
 #[test]
 fn structs_match_the_c_layout() {
     extern "C" {
-        static mp_layout: [usize; 23];
+        static mp_layout: [usize; 27];
     }
     let expected = [
         size_of::<Connection>(),
@@ -23,6 +23,10 @@ fn structs_match_the_c_layout() {
         offset_of!(Subflow, delivered),
         offset_of!(Subflow, lost),
         offset_of!(Subflow, backup),
+        offset_of!(Subflow, in_flight),
+        offset_of!(Subflow, ce),
+        offset_of!(Subflow, phase),
+        offset_of!(Subflow, app_limited),
         offset_of!(Subflow, cwnd),
         offset_of!(Subflow, ssthresh),
         offset_of!(Subflow, cwnd_fraction),

@@ -6,6 +6,8 @@ use common::{ack, assert_close, connection, controller, decades, growth, subflow
 use mp_controllers::{all, Ack, Controller, Kind, Subflow, INFINITE_SSTHRESH, MAX_SUBFLOWS};
 use proptest::prelude::*;
 
+/// `MP_TIMEOUT`
+const TIMEOUT: u64 = 4;
 /// Of a slot.
 const WORDS: usize = std::mem::size_of::<Subflow>() / 8;
 
@@ -16,7 +18,7 @@ fn window_controllers() -> impl Iterator<Item = &'static Controller> {
 }
 
 /// Those that grow by Reno's packet a window where they are alone and nothing is queued or lost.
-const RENO_WHEN_ALONE: [&str; 8] = [
+const RENO_WHEN_ALONE: &[&str] = &[
     "reno", "lia", "olia", "balia", "rsf-db", "rsf-lb", "ld-mpsp", "dalia",
 ];
 
@@ -75,9 +77,10 @@ proptest! {
             for (subflow, words) in c.subflows.iter_mut().zip(words.chunks(WORDS)) {
                 *subflow = Subflow {
                     owner: words[0] & 1, mss: words[1], rtt_us: words[2], srtt_us: words[3], min_rtt_us: words[4],
-                    queue_owd_us: words[5], delivered: words[6], lost: words[7], backup: words[8] & 1, cwnd: words[9],
-                    ssthresh: words[10], cwnd_fraction: words[11], prior_cwnd: words[12], pacing_rate: words[13],
-                    state: words[14..].try_into().unwrap(),
+                    queue_owd_us: words[5], delivered: words[6], lost: words[7], backup: words[8] & 1, in_flight: words[9],
+                    ce: words[10], phase: words[11], app_limited: words[12] & 1, cwnd: words[13],
+                    ssthresh: words[14], cwnd_fraction: words[15], prior_cwnd: words[16], pacing_rate: words[17],
+                    state: words[18..].try_into().unwrap(),
                 };
             }
             let ack = Ack { now_us: ack[0], acked: ack[1], is_cwnd_limited: ack[2] & 1, max_packets_out: ack[3] };
@@ -141,7 +144,47 @@ fn a_loss_halves_and_undo_gives_back() {
 }
 
 /// Coupled ones see two equal subflows: a quarter of Reno's growth each.
-const COUPLED: [&str; 4] = ["lia", "olia", "balia", "dalia"];
+const COUPLED: &[&str] = &["lia", "olia", "balia", "dalia"];
+
+/// The window of a subflow after fifty round trips with a short queue, beside `siblings` like it.
+fn grown_beside(controller: &Controller, siblings: usize) -> u64 {
+    let like = Subflow {
+        min_rtt_us: 20_000,
+        ..subflow(20, 30_000)
+    };
+    let mut c = connection(controller, &vec![like; 1 + siblings]);
+    for round in 1..=50 {
+        let now_us = round * 30_000;
+        for slot in 0..=siblings {
+            // Fewer samples a round trip are too few for wVegas.
+            (0..4).for_each(|_| controller.on_rtt(&mut c, slot, now_us));
+            let acked = c.subflows[slot].cwnd;
+            c.subflows[slot].delivered += acked;
+            controller.on_ack(
+                &mut c,
+                slot,
+                &Ack {
+                    now_us,
+                    ..ack(acked)
+                },
+            );
+        }
+    }
+    c.subflows[0].cwnd
+}
+
+#[test]
+fn a_window_depends_on_siblings_where_the_registry_says_so() {
+    for controller in window_controllers() {
+        let (alone, beside) = (grown_beside(controller, 0), grown_beside(controller, 1));
+        assert_eq!(
+            alone != beside,
+            controller.coupled,
+            "{}: {alone} alone, {beside} beside a sibling",
+            controller.name
+        );
+    }
+}
 
 #[test]
 fn a_subflow_that_closes_leaves() {
@@ -185,6 +228,33 @@ fn a_backup_counts_for_backups_only() {
         let c = connection(controller, &[subflow(100, 50_000), backup]);
         assert_close(growth(controller, &c, 0, &ack(1)), 0.01);
         assert_close(growth(controller, &c, 1, &ack(1)), 0.0025);
+    }
+}
+
+#[test]
+fn a_sibling_whose_timeout_nothing_has_answered_does_not_count() {
+    for name in COUPLED {
+        let controller = controller(name);
+        let timed_out = |cwnd| Subflow {
+            phase: TIMEOUT,
+            ssthresh: 4,
+            ..subflow(cwnd, 50_000)
+        };
+        // Reno's growth on the path that is left; LIA had 8/81 in place of 1/8.
+        let dead = connection(controller, &[subflow(8, 50_000), timed_out(1)]);
+        assert_close(growth(controller, &dead, 0, &ack(1)), 0.125);
+        let answered = connection(controller, &[subflow(8, 50_000), timed_out(2)]);
+        assert!(
+            growth(controller, &answered, 0, &ack(1)) < 0.12,
+            "{name}: an acknowledgement raised its window"
+        );
+        // Its own window counts even so, or the sums would be empty.
+        let own = Subflow {
+            ssthresh: 1,
+            ..timed_out(1)
+        };
+        let alone = connection(controller, &[own]);
+        assert_close(growth(controller, &alone, 0, &ack(1)), 1.0);
     }
 }
 

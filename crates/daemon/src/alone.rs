@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::endpoints::controller;
 use crate::Error;
 
 /// Cookie of the namespace that the kernel starts with.
@@ -16,7 +17,7 @@ const FIRST: u64 = 1;
 
 /// Held for as long as the daemon is at work.
 pub fn lock(path: &Path) -> Result<Flock<File>, Error> {
-    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{}: {e}", path.display()));
+    let failed = |e: &std::io::Error| refused(path, e);
     let open = File::options()
         .read(true)
         .write(true)
@@ -35,10 +36,21 @@ pub fn lock(path: &Path) -> Result<Flock<File>, Error> {
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
             let pid = fs::read_to_string(path).unwrap_or_default();
             Err(Error::Busy(format!(
-                "another multipilot daemon (process {pid}) is at work in this network namespace: multipilot down ends it"
+                "another multipilot daemon (process {pid}) is at work in this network namespace: multipilot down, with its --socket, ends it"
             )))
         }
-        Err((_, e)) => Err(failed(&e)),
+        Err((_, e)) => Err(failed(&e.into())),
+    }
+}
+
+/// A file of the daemon's that cannot be opened.
+pub fn refused(path: &Path, error: &std::io::Error) -> Error {
+    let line = format!("{}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            Error::Missing(format!("{line}: the daemon needs root (run it with sudo)"))
+        }
+        _ => Error::Failed(line),
     }
 }
 
@@ -65,17 +77,22 @@ pub fn check_alone(userspace: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what daemons have left of network namespaces that are gone. The files of one that lives stay: the next daemon
-/// there goes on from them.
-pub fn clear_up(folder: &Path) {
-    let files = || fs::read_dir(folder).into_iter().flatten().flatten();
+/// Files of daemons, each with the cookie of its network namespace.
+pub fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
     let ours = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_prefix("daemon-")?;
         u64::from_str_radix(name.split_once('.')?.0, 16).ok()
     };
-    let left: Vec<(u64, PathBuf)> = files()
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files
         .filter_map(|f| Some((ours(&f.path())?, f.path())))
-        .collect();
+        .collect()
+}
+
+/// Removes what daemons have left of network namespaces that are gone. The files of one that lives stay: the next daemon
+/// there goes on from them.
+pub fn clear_up(folder: &Path) {
+    let left = left(folder);
     if left.is_empty() {
         return;
     }
@@ -89,7 +106,10 @@ pub fn clear_up(folder: &Path) {
             Err(e) => e.kind() == ErrorKind::NotFound,
         };
         if free {
+            let kept = controller::kept(&path);
             let _ = fs::remove_file(path);
+            // Nobody is left to complain to.
+            let _ = kept.map(|name| controller::let_go(&name));
         }
     }
 }

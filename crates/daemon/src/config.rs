@@ -1,5 +1,6 @@
-//! What the user may settle. Every key has a default; `docs/daemon.md` is the reference.
+//! What the user may settle. Every key has a default; `docs/reference/daemon.md` is the reference.
 
+mod controller;
 mod federation;
 mod judgement;
 mod starts;
@@ -8,10 +9,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use mp_policy::awareness;
-use mp_policy::path_manager::Rule;
+use mp_policy::path_manager::{mptcp_la, Rule};
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
+pub use controller::Controller;
 pub use federation::Federation;
 pub use starts::{Server, Starts};
 
@@ -44,7 +46,7 @@ const AWARENESS_KEYS: &[&str] = &[
     "loss",
     "signal",
 ];
-const LOSS_KEYS: &[&str] = &["window", "short", "long", "long-rtt"];
+const LOSS_KEYS: &[&str] = &["window", "threshold"];
 const THRESHOLD_KEYS: &[&str] = &["park", "back"];
 const RADIO_KEYS: &[&str] = &["file"];
 const CONTROL_KEYS: &[&str] = &["socket", "group"];
@@ -74,6 +76,8 @@ const IGNORED: &[&str] = &[
 pub enum Judge {
     /// As [`Config::awareness`] says.
     Awareness,
+    /// The paper's own rule.
+    MptcpLa(mptcp_la::Config),
     /// A bandit over super-arms of at most three.
     MsUcb,
     /// One for each connection, that begins with what those before it have seen.
@@ -82,8 +86,8 @@ pub enum Judge {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Of new sockets; `None` leaves the system's.
-    pub controller: Option<String>,
+    /// Of new sockets.
+    pub controller: Controller,
     /// Its settings, where they are not its defaults.
     pub parameters: Vec<(String, u64)>,
     /// Whether each connection is managed by itself, and not by the kernel.
@@ -113,7 +117,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            controller: None,
+            controller: Controller::Automatic,
             parameters: Vec::new(),
             userspace: false,
             ignore: IGNORED.iter().map(|&s| s.to_owned()).collect(),
@@ -143,12 +147,12 @@ impl Config {
     pub fn parse(shown: &str, text: &str) -> Result<Config, Error> {
         let node = document::parse(shown, text)?;
         let root = document::root(&node, TOP_KEYS)?;
-        let mut config = Config {
-            controller: root.get("controller").map(controller).transpose()?,
-            ..Config::default()
-        };
+        let mut config = Config::default();
+        if let Some(field) = root.get("controller") {
+            config.controller = Controller::read(&field)?;
+        }
         if let Some(table) = root.get("parameters") {
-            config.parameters = parameters(&table, config.controller.as_deref())?;
+            config.parameters = controller::parameters(&table, &config.controller)?;
         }
         if let Some(field) = root.get("path-manager") {
             config.userspace = field.choice(&[("kernel", false), ("userspace", true)])?;
@@ -212,7 +216,7 @@ impl Config {
     }
 }
 
-/// Every key, by the section it stands in: what `docs/daemon.md` has to cover.
+/// Every key, by the section it stands in: what `docs/reference/daemon.md` has to cover.
 pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("top level", TOP_KEYS),
@@ -227,40 +231,6 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("control", CONTROL_KEYS),
         ("metrics", METRICS_KEYS),
     ]
-}
-
-fn controller(field: Field<'_>) -> Result<String, Error> {
-    let name = field.string()?;
-    let built_in = mp_kernel::controller::BUILT_IN
-        .iter()
-        .map(|(name, _)| *name);
-    let ours = mp_controllers::all().iter().map(|c| c.name);
-    let known: Vec<&str> = ours.chain(built_in).collect();
-    if known.contains(&name) {
-        return Ok(name.to_owned());
-    }
-    let hint = mp_scenario::did_you_mean(name, known.iter().copied());
-    Err(field.error(
-        format!("\"{name}\" is unknown{hint}"),
-        format!("one of {}", known.join(", ")),
-    ))
-}
-
-fn parameters(table: &Field<'_>, controller: Option<&str>) -> Result<Vec<(String, u64)>, Error> {
-    let Some(ours) = controller.and_then(mp_controllers::find) else {
-        return Err(table.error(
-            "belong to no controller",
-            "a controller of multipilot's own beside them",
-        ));
-    };
-    let known: Vec<&str> = ours.parameters.iter().map(|p| p.name).collect();
-    let section = Section::open(table, &known)?;
-    let stated = known
-        .iter()
-        .filter_map(|name| Some((*name, section.get(name)?)));
-    stated
-        .map(|(name, field)| Ok((name.to_owned(), document::parameter(&field)?)))
-        .collect()
 }
 
 fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
@@ -328,7 +298,8 @@ mod tests {
         );
         assert!(error("interfaces.wlan0.rule = \"cheap\"").contains("\"cheap\" is unknown"));
         assert!(
-            error("[awareness]\nloss.short = { park = 0.01, back = 0.02 }").contains("worse value")
+            error("[awareness]\npolicy = \"both\"\nsignal = { park = -70, back = -80 }")
+                .contains("worse value")
         );
         assert!(
             error("[awareness]\npolicy = \"signal-aware\"\nloss.window = 500")
@@ -342,10 +313,25 @@ mod tests {
         assert!(error("[bandit]\nserver = \"edge.example\"").contains("is no address"));
         assert!(error("[bandit]\nserver = \"127.0.0.1:1\"").contains("token-file"));
         assert!(error("[bandit]\nlocation = \"x\"").contains("without a server"));
-        assert!(error("parameters.target_us = 1").contains("belong to no controller"));
+        let line = error("controller = \"system\"\nparameters.target_us = 1");
+        assert!(line.contains("belong to no controller"), "{line}");
+        let line = error("parameters.target = 1");
+        assert!(line.contains("pilot has no parameter"), "{line}");
+        assert!(error("controller = \"sistem\"").contains("did you mean \"system\"?"));
         let line = error("controller = \"ld-mpsp\"\nparameters.target = 1");
         assert!(line.contains("did you mean \"target_us\"?"), "{line}");
         assert!(!error("x = ]").contains('\n'));
+    }
+
+    #[test]
+    fn without_the_key_pilot_is_tried_and_the_word_system_leaves_the_systems() {
+        let wanted = |text| {
+            let config = Config::parse("daemon.toml", text).unwrap();
+            config.controller.wanted().map(str::to_owned)
+        };
+        assert_eq!(wanted(""), Some("pilot".into()));
+        assert_eq!(wanted("controller = \"system\""), None);
+        assert_eq!(wanted("controller = \"lia\""), Some("lia".into()));
     }
 
     #[test]
@@ -371,13 +357,13 @@ mod tests {
     #[test]
     fn thresholds_reach_the_policy() {
         let text = "[awareness]\npolicy = \"both\"\ninterval = \"100ms\"\nparking = \"2s\"\n\
-                    loss.long = { park = 0.01, back = 0.005 }\nsignal = { park = -80, back = -72 }\n";
+                    loss.threshold = 0.01\nsignal = { park = -80, back = -72 }\n";
         let config = Config::parse("daemon.toml", text).unwrap().awareness;
         assert_eq!(
             (config.interval_us, config.parking.first_us),
             (100_000, 2_000_000)
         );
-        assert_eq!(config.loss.unwrap().long.park, 0.01);
+        assert_eq!(config.harm.unwrap().loss, 0.01);
         assert_eq!(
             config.signal.unwrap(),
             Threshold {

@@ -86,7 +86,7 @@ impl Drop for Control {
     }
 }
 
-fn group_id(name: &str) -> Result<nix::unistd::Gid, Error> {
+pub(crate) fn group_id(name: &str) -> Result<nix::unistd::Gid, Error> {
     match nix::unistd::Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid),
         _ => Err(Error::Usage(format!(
@@ -151,7 +151,9 @@ pub fn request(socket: &Path, request: Request) -> Result<Value, Error> {
         .read_line(&mut answer)
         .map_err(|e| failed(&e))?;
     let answer: Value = serde_json::from_str(&answer).map_err(|e| failed(&e))?;
+    let code = answer.get("code").and_then(Value::as_u64);
     match answer.get("error").and_then(Value::as_str) {
+        Some(error) if code == Some(2) => Err(Error::Usage(error.to_owned())),
         Some(error) => Err(Error::Failed(error.to_owned())),
         None => Ok(answer),
     }

@@ -3,19 +3,22 @@
 mod extras;
 mod reload;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mp_kernel::diag::Diag;
+use mp_kernel::fallback::Counts;
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use crate::alone::check_alone;
+use crate::check;
 use crate::config::Config;
 use crate::control::{Call, Control, Request};
-use crate::endpoints::Endpoints;
+use crate::endpoints::{EndpointChange, Endpoints};
 use crate::federation::Shared;
 use crate::links::Links;
 use crate::log::{self, Priority};
@@ -44,9 +47,8 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Runs in the network namespace of the calling thread until it is told to end. `file` is read again on SIGHUP.
 pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> {
     let config = load(file.as_deref(), socket.as_deref())?;
-    mp_kernel::check::mptcp().map_err(|lack| {
-        Error::Missing(format!("this machine lacks {} ({})", lack.what, lack.mend))
-    })?;
+    check::mptcp()?;
+    check::privilege()?;
     let userspace = config.userspace;
     check_alone(userspace)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -112,6 +114,18 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     }
 }
 
+/// Goes the way back for a daemon that is gone without having done so; `None` where nothing is left of one. Returns the
+/// endpoints that connections still need.
+pub fn undo() -> Result<Option<Vec<IpAddr>>, Error> {
+    if !Endpoints::left()? {
+        return Ok(None);
+    }
+    check::privilege()?;
+    let endpoints = Endpoints::open()?;
+    let subflows = Diag::new()?.subflows()?;
+    endpoints.restore(&subflows).map(Some)
+}
+
 enum End {
     /// SIGTERM: all stays in force, for the next daemon to take over.
     Leave,
@@ -124,6 +138,8 @@ struct Daemon {
     socket: Option<PathBuf>,
     config: Config,
     started: Instant,
+    /// Connections before that.
+    counted: Counts,
     endpoints: Endpoints,
     links: Links,
     news: mpsc::Receiver<()>,
@@ -167,7 +183,7 @@ async fn settle(
     let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
     let metrics = Metrics::start(config.metrics, sender).await?;
     endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-    endpoints.choose(config.controller.as_deref(), &config.parameters)?;
+    endpoints.choose(config)?;
     Ok((control, metrics))
 }
 
@@ -206,7 +222,7 @@ impl Daemon {
         let (news, diag) = (news::watch()?, Diag::new()?);
         if config.userspace {
             // Last of all, and only now that their events are heard.
-            userspace::manage_new(true)?;
+            endpoints.manage_new()?;
         }
         let mut daemon = Daemon {
             connections,
@@ -216,6 +232,7 @@ impl Daemon {
             file,
             socket,
             started,
+            counted: Counts::read().unwrap_or_default(),
             endpoints,
             links,
             news,
@@ -362,15 +379,13 @@ impl Daemon {
                     // What came of it is looked at soon.
                     self.busy_until = Instant::now() + LINGER;
                 }
-                for what in done {
-                    let (address, change) = what.split_once(' ').unwrap_or((&what, ""));
+                for EndpointChange { address, what } in done {
+                    let address = address.to_string();
                     let paths = status::paths(&self.pilot, self.now_us());
-                    let path = paths
-                        .iter()
-                        .find(|p| p.addresses.iter().any(|a| a == address));
+                    let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
                         Priority::Info,
-                        change,
+                        &what.to_string(),
                         &[
                             ("address", &address),
                             ("interface", &path.map_or("", |p| &p.interface)),
@@ -418,7 +433,10 @@ impl Daemon {
         self.apply();
     }
 
-    fn status(&self) -> Status {
+    fn status(&mut self) -> Status {
+        // What is missing here says nothing false: a look that fails is in the log.
+        let fallbacks = self.diag.fallbacks().unwrap_or_default();
+        let counted = Counts::read().unwrap_or_default();
         Status {
             schema: 1,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -426,7 +444,10 @@ impl Daemon {
             uptime_s: self.started.elapsed().as_secs_f64(),
             policy: self.config.policy.clone(),
             controller: self.endpoints.controller().map(str::to_owned),
-            connections: self.pilot.traffic.connections.len(),
+            controller_why: self.endpoints.refused().to_owned(),
+            connections: status::connections(&self.pilot, &fallbacks),
+            fallbacks,
+            since_start: counted.since(self.counted),
             looks: self.looks,
             look_ms: self.look.as_secs_f64() * 1e3,
             paths: status::paths(&self.pilot, self.now_us()),

@@ -4,7 +4,8 @@
 //! the last one ended, and `down` goes the way back.
 
 mod apply;
-mod controller;
+mod change;
+pub(crate) mod controller;
 mod removed;
 mod untrusted;
 
@@ -23,7 +24,9 @@ use untrusted::Taken;
 
 use crate::alone;
 use crate::pilot::Wanted;
-use crate::Error;
+use crate::{userspace, Error};
+
+pub use change::{EndpointChange, What};
 
 pub const FOLDER: &str = "/run/multipilot";
 
@@ -46,6 +49,9 @@ struct Before {
     controller: Option<String>,
     /// Kernel name of that other one.
     ours: Option<String>,
+    /// New connections were the daemon's to manage, not the kernel's.
+    #[serde(default)]
+    userspace: bool,
 }
 
 pub struct Endpoints {
@@ -53,6 +59,8 @@ pub struct Endpoints {
     before: Before,
     file: PathBuf,
     controller: Option<Controller>,
+    /// Why the system's controller is left where another one was to be tried; else empty.
+    refused: String,
     /// What was asked for last.
     applied: Vec<Wanted>,
     removed: Removed,
@@ -62,15 +70,18 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
+    /// Whether a daemon has changed this network namespace and not undone it.
+    pub fn left() -> Result<bool, Error> {
+        Ok(notes()?.exists())
+    }
+
     /// For the network namespace of the calling thread.
     pub fn open() -> Result<Endpoints, Error> {
-        let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{FOLDER}: {e}"));
-        fs::create_dir_all(FOLDER).map_err(|e| failed(&e))?;
-        let cookie = mp_kernel::choose::own_cookie()?;
+        fs::create_dir_all(FOLDER).map_err(|e| alone::refused(Path::new(FOLDER), &e))?;
+        let file = notes()?;
         alone::clear_up(Path::new(FOLDER));
-        let lock = alone::lock(&Path::new(FOLDER).join(format!("daemon-{cookie:x}.lock")))?;
+        let lock = alone::lock(&file.with_extension("lock"))?;
         let manager = PathManager::new()?;
-        let file = Path::new(FOLDER).join(format!("daemon-{cookie:x}.json"));
         let saved = fs::read_to_string(&file)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok());
@@ -91,6 +102,7 @@ impl Endpoints {
             before,
             file,
             controller: None,
+            refused: String::new(),
             applied: Vec::new(),
             removed: Removed::default(),
             first,
@@ -141,6 +153,13 @@ impl Endpoints {
         Ok(all.into_iter().filter(|e| !e.flags.implicit).collect())
     }
 
+    /// From now on new connections are the daemon's to manage; noted first, for whoever undoes it.
+    pub fn manage_new(&mut self) -> Result<(), Error> {
+        self.before.userspace = true;
+        self.save()?;
+        userspace::manage_new(true)
+    }
+
     pub fn set_limits(&self, subflows: u32, add_addr_accepted: u32) -> Result<(), Error> {
         let limits = Limits {
             subflows,
@@ -157,7 +176,7 @@ impl Endpoints {
     /// Goes the way back to how it was before the first daemon. Returns the endpoints that had to stay, because some
     /// connection has no other subflow that works; the next daemon knows them for its own.
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
-        self.choose(None, &[])?;
+        self.leave_controller()?;
         self.pay()?;
         let stay = lifelines(&self.before.added, subflows);
         for endpoint in self.list()? {
@@ -177,6 +196,9 @@ impl Endpoints {
         }
         self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
         self.give_back(|_| true)?;
+        if self.before.userspace {
+            userspace::manage_new(false)?;
+        }
         if stay.is_empty() {
             let _ = fs::remove_file(&self.file);
             let _ = fs::remove_file(self.file.with_extension("lock"));
@@ -202,6 +224,12 @@ impl Endpoints {
         mp_files::replace(&self.file, text.as_bytes())
             .map_err(|e| Error::Failed(format!("{}: {e}", self.file.display())))
     }
+}
+
+/// What daemons of this network namespace have changed.
+fn notes() -> Result<PathBuf, Error> {
+    let cookie = mp_kernel::choose::own_cookie()?;
+    Ok(Path::new(FOLDER).join(format!("daemon-{cookie:x}.json")))
 }
 
 /// Whether a connection has no subflow but at this address and at those that are gone.

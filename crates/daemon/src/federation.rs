@@ -40,15 +40,23 @@ fn read(file: &Path) -> Result<Links, String> {
     }
 }
 
+/// Whether [`Shared::open`] would do.
+pub fn check(settings: &Federation) -> Result<(), Error> {
+    own(settings).map(drop)
+}
+
+/// What daemons before this one have seen.
+fn own(settings: &Federation) -> Result<Links, Error> {
+    let own = settings.folder.join("own.json");
+    read(&own).map_err(|e| Error::Usage(format!("{}: {e}; remove it to begin anew", own.display())))
+}
+
 impl Shared {
     pub fn open(settings: &Federation) -> Result<Shared, Error> {
         let folder = &settings.folder;
         fs::create_dir_all(folder)
             .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
-        let own = folder.join("own.json");
-        let before = read(&own).map_err(|e| {
-            Error::Usage(format!("{}: {e}; remove it to begin anew", own.display()))
-        })?;
+        let before = own(settings)?;
         let mut shared = Shared {
             settings: settings.clone(),
             told: before.clone(),

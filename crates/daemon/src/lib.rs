@@ -3,7 +3,7 @@
 //!
 //! It watches interfaces ([`links`]), keeps the in-kernel path manager's endpoints ([`endpoints`]), looks at what the
 //! connections do ([`traffic`]) and asks the policy ([`pilot`]); where the user wants it, for each connection by itself
-//! ([`userspace`]). [`starts`] learns where connections should begin. `docs/daemon.md` is the user's side.
+//! ([`userspace`]). [`starts`] learns where connections should begin. `docs/reference/daemon.md` is the user's side.
 
 pub mod config;
 pub mod control;
@@ -18,17 +18,17 @@ pub mod traffic;
 pub mod userspace;
 
 mod alone;
-mod beginnings;
+mod check;
 mod daemon;
 mod federation;
-mod log;
+pub mod log;
 mod metrics;
 mod news;
-mod silence;
 mod unheard;
 
+pub use check::{check, privilege};
 pub use config::Config;
-pub use daemon::run;
+pub use daemon::{run, undo};
 
 /// Each one line: what, where, how to mend it.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,17 @@ pub enum Error {
     Missing(String),
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// As the command's contract has it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) | Error::Denied(_) => 2,
+            Error::Missing(_) => 3,
+            Error::Busy(_) | Error::Down(_) | Error::Failed(_) => 1,
+        }
+    }
 }
 
 impl From<mp_kernel::Error> for Error {

@@ -127,17 +127,35 @@ fn render(status: &Status) -> String {
         status.connections as f64,
     );
     plain(
-        "looks_total",
+        "polls_total",
         "counter",
-        "Looks at the connections",
+        "Polls of the kernel's counters",
         status.looks as f64,
     );
     plain(
         "uptime_seconds",
-        "counter",
+        "gauge",
         "Since the daemon's start",
         status.uptime_s,
     );
+    let counts = status.since_start;
+    plain(
+        "handshakes_total",
+        "counter",
+        "Connections that began as MPTCP",
+        (counts.mptcp + counts.options_lost) as f64,
+    );
+    let _ = writeln!(
+        out,
+        "# HELP multipilot_fallbacks_total Connections that fell back to TCP\n# TYPE multipilot_fallbacks_total counter"
+    );
+    for (why, count) in [
+        ("no_answer", counts.no_answer),
+        ("syn_lost", counts.syn_lost),
+        ("options_lost", counts.options_lost),
+    ] {
+        let _ = writeln!(out, "multipilot_fallbacks_total{{why=\"{why}\"}} {count}");
+    }
     for (name, kind, help, value) in OF_PATHS {
         let _ = writeln!(
             out,
@@ -153,4 +171,38 @@ fn render(status: &Status) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prometheus takes rates of counters alone, and its conventions name those `_total`.
+    #[test]
+    fn counters_are_those_that_are_named_so() {
+        let status = serde_json::json!({
+            "schema": 1, "version": "", "pid": 1, "uptime_s": 1.5, "policy": "", "controller": null,
+            "path_manager": "kernel", "connections": 1, "looks": 1, "look_ms": 0.0, "subflows": [],
+            "since_start": { "mptcp": 3, "no_answer": 2, "syn_lost": 0, "options_lost": 1 },
+            "paths": [{
+                "interface": "wifi", "addresses": [], "up": true, "rule": "none", "priority": "normal", "why": "",
+                "subflows": 1, "rate_mbps": 1.0, "srtt_ms": 1.0, "min_rtt_ms": 1.0, "loss": 0.0, "signal_dbm": null,
+                "switches": 4, "sent_bytes": 5, "received_bytes": 6,
+            }],
+        });
+        let text = render(&serde_json::from_value(status).unwrap());
+        let kinds = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
+        let mut names = Vec::new();
+        for kind in kinds {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+            names.push(name);
+        }
+        for line in text.lines().filter(|l| !l.starts_with('#')) {
+            let name = line.split([' ', '{']).next().unwrap();
+            assert!(names.contains(&name), "{line} has no type");
+        }
+        assert!(text.contains("multipilot_handshakes_total 4\n"), "{text}");
+        assert!(text.contains("multipilot_fallbacks_total{why=\"no_answer\"} 2\n"));
+    }
 }

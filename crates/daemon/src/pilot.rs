@@ -8,8 +8,8 @@ use std::time::Duration;
 use mp_kernel::diag::Subflow;
 use mp_policy::awareness::{Awareness, Reason};
 use mp_policy::path_manager::{
-    Action, Event, Federated, Known, Manage, Path, Probes, Rule, State, Stats, Subflow as Slot,
-    View,
+    Action, Event, Federated, Known, Manage, MptcpLa, Path, Probes, Role, Rule, State,
+    Subflow as Slot, View,
 };
 
 use crate::config::{Config, Judge};
@@ -58,8 +58,6 @@ pub struct PathState {
     /// Endpoints are there.
     pub open: bool,
     pub backup: bool,
-    /// Since when.
-    backup_us: u64,
     /// Changes between normal and backup so far.
     pub switches: u64,
     /// Since when no connection has a subflow here although some are old enough for it, or since the last try.
@@ -72,6 +70,7 @@ pub struct PathState {
 /// Who decides.
 enum Mind {
     Aware(Box<Awareness>),
+    MptcpLa(MptcpLa),
     /// One for all that this pilot sees.
     SuperArm(Federated),
 }
@@ -80,6 +79,7 @@ impl Mind {
     fn new(config: &Config) -> Mind {
         match config.judge {
             Judge::Awareness => Mind::Aware(Box::new(Awareness::new(config.awareness))),
+            Judge::MptcpLa(config) => Mind::MptcpLa(MptcpLa::new(config)),
             Judge::MsUcb | Judge::MsUcbFederated => Mind::SuperArm(Federated::default()),
         }
     }
@@ -87,6 +87,7 @@ impl Mind {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
         match self {
             Mind::Aware(awareness) => awareness.observe(event, view, actions),
+            Mind::MptcpLa(manager) => manager.observe(event, view, actions),
             Mind::SuperArm(chooser) => chooser.observe(event, view, actions),
         }
     }
@@ -94,6 +95,7 @@ impl Mind {
     fn told(&self) -> Option<Vec<Known>> {
         match self {
             Mind::Aware(awareness) => awareness.told(),
+            Mind::MptcpLa(manager) => manager.told(),
             Mind::SuperArm(chooser) => chooser.told(),
         }
     }
@@ -101,6 +103,7 @@ impl Mind {
     fn hear(&mut self, known: &[Known], now_us: u64) {
         match self {
             Mind::Aware(awareness) => awareness.hear(known, now_us),
+            Mind::MptcpLa(manager) => manager.hear(known, now_us),
             Mind::SuperArm(chooser) => chooser.hear(known, now_us),
         }
     }
@@ -108,6 +111,10 @@ impl Mind {
     fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
         match self {
             Mind::Aware(awareness) => awareness.reasons(view),
+            Mind::MptcpLa(manager) => {
+                let backup = |path: usize| manager.is_backup(path).then_some(Reason::Loss);
+                (0..view.paths.len()).map(backup).collect()
+            }
             Mind::SuperArm(chooser) => {
                 let spared = |path: usize| (!chooser.chose(path)).then_some(Reason::Unchosen);
                 (0..view.paths.len()).map(spared).collect()
@@ -130,7 +137,6 @@ pub fn together(all: impl IntoIterator<Item = Memory>) -> Memory {
 
 pub struct Pilot {
     mind: Mind,
-    coupled: bool,
     pub paths: Vec<PathState>,
     pub traffic: Traffic,
     looked_us: u64,
@@ -147,7 +153,6 @@ impl Pilot {
     pub fn new(config: &Config) -> Pilot {
         Pilot {
             mind: Mind::new(config),
-            coupled: coupled(config),
             paths: Vec::new(),
             traffic: Traffic::default(),
             looked_us: 0,
@@ -160,7 +165,6 @@ impl Pilot {
 
     /// A new configuration; what the policy knows of the paths stays unless it is to judge by other thresholds.
     pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
-        self.coupled = coupled(new);
         let anew = (old.judge, old.awareness) != (new.judge, new.awareness);
         if anew {
             self.mind = Mind::new(new);
@@ -228,7 +232,6 @@ impl Pilot {
                     up: false,
                     open: false,
                     backup: false,
-                    backup_us: 0,
                     switches: 0,
                     missing: false,
                     tried_us: 0,
@@ -329,8 +332,9 @@ impl Pilot {
 
     fn tell(&mut self, now_us: u64, event: Event) {
         let mut actions = Vec::new();
-        let (paths, slots) = (self.path_views(), self.slots(now_us));
+        let (paths, slots) = (self.path_views(), self.slots());
         let view = self.view(now_us, &paths, &slots);
+        debug_assert_eq!(view.check(None), Ok(()));
         self.mind.observe(event, &view, &mut actions);
         let mut closed = Vec::new();
         for action in actions {
@@ -338,7 +342,7 @@ impl Pilot {
                 Action::Open { path, backup } => {
                     let state = &mut self.paths[path];
                     (state.open, state.tried_us) = (true, now_us);
-                    (state.backup, state.backup_us) = (backup, now_us);
+                    state.backup = backup;
                     state.stuck = closed.contains(&path);
                     self.again.push((path, state.stuck));
                 }
@@ -349,7 +353,7 @@ impl Pilot {
                 Action::SetBackup { slot, backup } => {
                     let state = &mut self.paths[slot];
                     state.switches += u64::from(state.backup != backup);
-                    (state.backup, state.backup_us) = (backup, now_us);
+                    state.backup = backup;
                 }
                 Action::Probe { path, count } => self.asked.push((path, count)),
                 // The first is for servers; when to look again is the daemon's own affair.
@@ -371,8 +375,7 @@ impl Pilot {
         self.paths.iter().enumerate().map(path).collect()
     }
 
-    fn slots(&self, now_us: u64) -> Vec<Slot> {
-        let begins = self.begins(now_us);
+    fn slots(&self) -> Vec<Slot> {
         let slot = |(i, p): (usize, &PathState)| Slot {
             state: match p.open {
                 true if p.stuck => State::Opening,
@@ -381,47 +384,35 @@ impl Pilot {
             },
             path: i,
             backup: p.backup,
-            stats: self.stats(i, begins),
+            counters: self
+                .traffic
+                .paths
+                .get(i)
+                .map_or(Default::default(), |t| t.counters),
         };
         self.paths.iter().enumerate().map(slot).collect()
     }
 
-    fn stats(&self, path: usize, begins: bool) -> Stats {
-        let of = self.traffic.paths.get(path);
-        let mut stats = of.map_or(Stats::default(), |t| t.stats);
-        // As while there is nothing to send: no account moves.
-        if begins {
-            stats.unacked = 0;
-        }
-        stats
-    }
-
-    /// To the policy all connections are one stream. Where those that carried data when a path was spared are gone and others
-    /// begin, that stream seems to sink, and the spared path to be missed.
-    fn begins(&self, now_us: u64) -> bool {
-        let beginnings = &self.traffic.beginnings;
-        let spared = |p: &&PathState| p.up && p.backup && p.rule != Rule::Metered;
-        let mut spared = self.paths.iter().filter(spared);
-        spared.any(|p| beginnings.all_since(p.backup_us, now_us))
-    }
-
     fn view<'a>(&self, now_us: u64, paths: &'a [Path], subflows: &'a [Slot]) -> View<'a> {
+        let sends = self.traffic.mostly_sends();
         View {
             now_us,
             paths,
             subflows,
+            role: match sends {
+                true => Role::Sender,
+                false => Role::Receiver,
+            },
+            connections: self.traffic.connections.len(),
             bytes: self.traffic.in_order,
-            held_us: self.traffic.held_us,
-            window_limit: u64::MAX,
-            // Ours; of the peer's controller nothing is known.
-            coupled: self.coupled && self.traffic.mostly_sends(),
+            began_us: self.traffic.beginnings.oldest(now_us),
             client: true,
         }
     }
 
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
-        let (paths, slots) = (self.path_views(), self.slots(now_us));
+        let (paths, slots) = (self.path_views(), self.slots());
         self.mind.reasons(&self.view(now_us, &paths, &slots))
     }
 
@@ -472,14 +463,6 @@ impl Pilot {
         }
         addresses
     }
-}
-
-fn coupled(config: &Config) -> bool {
-    config
-        .controller
-        .as_deref()
-        .and_then(mp_controllers::find)
-        .is_some_and(|c| c.name != "reno" && c.kind == mp_controllers::Kind::Window)
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
-//! What the daemon tells of itself; see `docs/daemon.md` for the fields.
+//! What the daemon tells of itself; see `docs/reference/daemon.md` for the fields.
 
+use std::collections::HashSet;
+
+use mp_kernel::fallback::{Counts, Fallback};
 use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
@@ -17,12 +20,22 @@ pub struct Status {
     pub policy: String,
     /// As the kernel calls it; `None` where the system's is left.
     pub controller: Option<String>,
+    /// Why pilot is not used where the configuration names no controller; empty where it is.
+    #[serde(default)]
+    pub controller_why: String,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
     /// Where the next connection starts; `None` without a bandit.
     #[serde(default)]
     pub start: Option<Offer>,
+    /// MPTCP, now.
     pub connections: usize,
+    /// Connections of programs that asked for MPTCP and are plain TCP, now.
+    #[serde(default)]
+    pub fallbacks: Vec<Fallback>,
+    /// Connections since the daemon's start.
+    #[serde(default)]
+    pub since_start: Counts,
     /// Looks at the connections so far, and how long one took of late.
     pub looks: u64,
     pub look_ms: f64,
@@ -94,8 +107,8 @@ pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
             why: why.into(),
             subflows: traffic.subflows,
             rate_mbps: traffic.rate * 8e-6,
-            srtt_ms: f64::from(traffic.stats.srtt_us) / 1e3,
-            min_rtt_ms: f64::from(traffic.stats.min_rtt_us) / 1e3,
+            srtt_ms: ms(traffic.counters.srtt_us),
+            min_rtt_ms: ms(traffic.counters.min_rtt_us),
             loss: traffic.loss,
             signal_dbm: p.signal_dbm,
             switches: p.switches,
@@ -104,6 +117,11 @@ pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
         }
     };
     pilot.paths.iter().enumerate().map(of).collect()
+}
+
+/// 0 before the first sample.
+fn ms(us: Option<u32>) -> f64 {
+    f64::from(us.unwrap_or(0)) / 1e3
 }
 
 pub fn subflows(
@@ -124,9 +142,20 @@ pub fn subflows(
         backup: s.subflow.backup,
         why: own(s).map_or("", why).into(),
         rate_mbps: s.rate * 8e-6,
-        rtt_ms: f64::from(s.subflow.tcp.rtt) / 1e3,
+        rtt_ms: f64::from(s.rtt_us) / 1e3,
     };
     pilot.traffic.subflows.iter().map(of).collect()
+}
+
+/// Connections that are MPTCP. A subflow alone may not show that its connection fell back.
+pub fn connections(pilot: &Pilot, fallbacks: &[Fallback]) -> usize {
+    let fell_back = |s: &crate::traffic::Seen| {
+        let ends = (s.subflow.local, s.subflow.remote);
+        fallbacks.iter().any(|f| (f.local, f.remote) == ends)
+    };
+    let live = pilot.traffic.subflows.iter().filter(|s| !fell_back(s));
+    let tokens: HashSet<u32> = live.map(|s| s.subflow.token).collect();
+    tokens.len()
 }
 
 /// A reason, for people.
@@ -135,7 +164,6 @@ pub fn why(reason: Reason) -> &'static str {
         Reason::Loss => "it loses packets, and the others do better without it",
         Reason::Contribution => "it held up the stream and gave less than it cost",
         Reason::Signal => "its radio signal is weak",
-        Reason::Rtt => "its round trips are long",
         Reason::Stalled => "nothing gets through",
         Reason::Metered => "metered, as its rule says, and another path works",
         Reason::Unchosen => "MS-UCB has others carry the data in this round",

@@ -118,6 +118,7 @@ mod tests {
         [0, 1].map(|path: usize| Seen {
             path: Some(path),
             rate: 0.0,
+            rtt_us: 0,
             subflow: Subflow {
                 token,
                 cookie: u64::from(token) << 8 | path as u64,

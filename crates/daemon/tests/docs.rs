@@ -3,7 +3,7 @@
 use mp_daemon::config::known_keys;
 use mp_daemon::Config;
 
-const REFERENCE: &str = include_str!("../../../docs/daemon.md");
+const REFERENCE: &str = include_str!("../../../docs/reference/daemon.md");
 
 #[test]
 fn every_key_is_in_the_reference() {
@@ -21,7 +21,7 @@ fn every_key_is_in_the_reference() {
             ];
             assert!(
                 named.iter().any(|n| REFERENCE.contains(n)),
-                "docs/daemon.md does not mention {prefix}{key}"
+                "docs/reference/daemon.md does not mention {prefix}{key}"
             );
         }
     }
@@ -34,6 +34,6 @@ fn the_example_is_right() {
         .nth(1)
         .and_then(|rest| rest.split("```").next())
         .expect("an example");
-    let config = Config::parse("docs/daemon.md", example).expect("it parses");
+    let config = Config::parse("docs/reference/daemon.md", example).expect("it parses");
     assert_eq!(config.group.as_deref(), Some("multipilot"));
 }

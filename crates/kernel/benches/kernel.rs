@@ -64,7 +64,7 @@ fn main() {
     let mut costs = Map::new();
     let mut goodputs = Map::new();
     // The kernel's own have no counters of ours.
-    let ours = |name: &&&str| !controller::BUILT_IN.iter().any(|(own, _)| own == *name);
+    let ours = |name: &&&str| mp_controllers::kernel_own(name).is_none();
     for name in names.iter().filter(ours) {
         costs.insert((*name).into(), cost(name, measuring));
         eprintln!("{name}: {} ns per ACK", costs[*name]["ns_per_ack"]);

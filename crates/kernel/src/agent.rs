@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 use mp_policy::actor::{self, Pilot};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use crate::bytes::u64_at;
 use crate::controller::Controller;
 use crate::error::{Context, Error};
 use crate::primary::now_ns;
@@ -284,24 +284,39 @@ fn accept(rate: f64, now: u64) -> Option<u32> {
     fits.then_some(rate as u32)
 }
 
-/// struct mp_record, controllers/bpf/settings.h: its time, and what it says.
+/// `struct mp_record` of controllers/bpf/settings.h; a test compares the layouts.
+#[derive(Debug, Clone, Copy, FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct RawRecord {
+    time_ns: u64,
+    owner: u64,
+    serial: u64,
+    rate: u64,
+    mss: u64,
+    delivered: u64,
+    lost: u64,
+    elapsed_us: u64,
+    rtt_us: u64,
+    min_rtt_us: u64,
+}
+
+/// Its time, and what it says.
 fn parse(bytes: &[u8]) -> Option<(u64, Record)> {
-    let bytes: &[u8; 80] = bytes.try_into().ok()?;
-    let word = |i: usize| u64_at(bytes, 8 * i);
+    let raw = RawRecord::read_from_bytes(bytes).ok()?;
     let record = Record {
-        owner: word(1),
-        serial: word(2),
+        owner: raw.owner,
+        serial: raw.serial,
         seen: actor::Record {
-            rate: word(3),
-            mss: word(4),
-            delivered: word(5),
-            lost: word(6),
-            elapsed_us: word(7),
-            rtt_us: word(8),
-            min_rtt_us: word(9),
+            rate: raw.rate,
+            mss: raw.mss,
+            delivered: raw.delivered,
+            lost: raw.lost,
+            elapsed_us: raw.elapsed_us,
+            rtt_us: raw.rtt_us,
+            min_rtt_us: raw.min_rtt_us,
         },
     };
-    Some((word(0), record))
+    Some((raw.time_ns, record))
 }
 
 /// The kernel's map of answers, in our memory: no system call between a thought and its effect.
@@ -352,6 +367,17 @@ impl Drop for Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_record_matches_the_layout_in_c() {
+        let record = crate::layout::layout_of!(
+            RawRecord: time_ns, owner, serial, rate, mss, delivered, lost, elapsed_us, rtt_us, min_rtt_us
+        );
+        crate::layout::assert_matches(
+            &["kernel.h", "../mp.h", "settings.h"],
+            &[("mp_record", record)],
+        );
+    }
 
     #[test]
     fn only_a_rate_within_a_tenth_is_an_answer() {

@@ -66,6 +66,19 @@ pub fn check() -> Result<Support, Missing> {
     if !privileged() {
         lacks.push(ROOT);
     }
+    lacks.extend(of_kernel());
+    if !lacks.is_empty() {
+        return Err(Missing(lacks));
+    }
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Ok(Support {
+        kernel: kernel.trim().to_owned(),
+    })
+}
+
+/// What controllers need of the kernel, whoever asks.
+pub(crate) fn of_kernel() -> Vec<Lack> {
+    let mut lacks = Vec::new();
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         lacks.push(NO_BTF);
     }
@@ -76,13 +89,7 @@ pub fn check() -> Result<Support, Missing> {
     {
         lacks.push(NO_BPFFS);
     }
-    if !lacks.is_empty() {
-        return Err(Missing(lacks));
-    }
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Ok(Support {
-        kernel: kernel.trim().to_owned(),
-    })
+    lacks
 }
 
 /// Whether a program can have MPTCP sockets here; needs no privilege.
@@ -106,9 +113,23 @@ pub fn mptcp() -> Result<(), Lack> {
     }
 }
 
-/// CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_PERFMON and CAP_BPF (include/uapi/linux/capability.h) are all effective.
+/// Bits of include/uapi/linux/capability.h.
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON: u64 = 1 << 38;
+const CAP_BPF: u64 = 1 << 39;
+
 fn privileged() -> bool {
-    const NEEDED: u64 = 1 << 12 | 1 << 21 | 1 << 38 | 1 << 39;
+    effective(CAP_NET_ADMIN | CAP_SYS_ADMIN | CAP_PERFMON | CAP_BPF)
+}
+
+/// Whether this process may manage paths.
+pub fn net_admin() -> bool {
+    effective(CAP_NET_ADMIN)
+}
+
+/// All of them.
+fn effective(needed: u64) -> bool {
     fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| {
@@ -118,7 +139,7 @@ fn privileged() -> bool {
                 .to_owned();
             u64::from_str_radix(line.trim(), 16).ok()
         })
-        .is_some_and(|effective| effective & NEEDED == NEEDED)
+        .is_some_and(|effective| effective & needed == needed)
 }
 
 #[cfg(test)]

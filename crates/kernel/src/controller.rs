@@ -5,17 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{query, MapCore, MapFlags, MapHandle, MapType};
-use mp_controllers::PARAMETERS;
+use mp_controllers::{entries, kernel_own, KernelOwn, PARAMETERS};
 
 use crate::error::{Context, Error};
 use crate::object::{self, CallLog, Counters};
 use crate::{check, mounts, state};
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-
-/// The kernel's own, under the names that multipilot has for them.
-pub const BUILT_IN: [(&str, &str); 3] =
-    [("linux-reno", "reno"), ("cubic", "cubic"), ("bbr", "bbr")];
 
 /// Key of the only element of a struct_ops map.
 const FIRST: [u8; 4] = [0; 4];
@@ -60,7 +56,7 @@ pub fn acquire_with(
     options: Options,
 ) -> Result<Controller, Error> {
     static PRIVATE: AtomicU64 = AtomicU64::new(1);
-    if let Some((_, kernel_name)) = BUILT_IN.iter().find(|(ours, _)| *ours == name) {
+    if let Some(KernelOwn { kernel_name, .. }) = kernel_own(name) {
         return built_in(name, kernel_name, parameters);
     }
     let (words, bytes) = settings(name, parameters)?;
@@ -94,6 +90,19 @@ pub fn acquire_with(
         kernel_name,
         held: Some((folder, holder)),
     })
+}
+
+/// Whether [`acquire`] could succeed for somebody with the privilege for it. Loads nothing of ours.
+pub fn check(name: &str) -> Result<(), Error> {
+    match kernel_own(name) {
+        // Only the privileged can have a module loaded, so only they know.
+        Some(_) if !check::net_admin() => Ok(()),
+        Some(KernelOwn { kernel_name, .. }) => built_in(name, kernel_name, &[]).map(drop),
+        None => match check::of_kernel() {
+            lacks if lacks.is_empty() => Ok(()),
+            lacks => Err(check::Missing(lacks).into()),
+        },
+    }
 }
 
 impl Controller {
@@ -174,6 +183,20 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         let _ = self.leave();
+    }
+}
+
+/// Undoes [`Controller::keep`] of a process that is gone. Returns as [`Controller::release`].
+pub fn unkeep(kernel_name: &str) -> Result<u64, Error> {
+    let lock = state::lock()?;
+    let folder = state::controllers().join(kernel_name);
+    if !folder.exists() {
+        return Ok(0);
+    }
+    let _ = fs::remove_file(folder.join("kept"));
+    match state::holders(&folder, &lock) {
+        0 => remove(kernel_name, &lock),
+        _ => Ok(0),
     }
 }
 
@@ -338,10 +361,7 @@ fn settings(
     parameters: &[(&str, u64)],
 ) -> Result<([u64; PARAMETERS], &'static [u8]), Error> {
     let (Some(controller), Some(bytes)) = (mp_controllers::find(name), object::bytes(name)) else {
-        let ours = mp_controllers::all()
-            .iter()
-            .map(|controller| controller.name);
-        let known: Vec<_> = ours.chain(BUILT_IN.iter().map(|(name, _)| *name)).collect();
+        let known: Vec<_> = entries().map(|entry| entry.name).collect();
         return Err(Error::Usage(format!(
             "unknown controller {name} (known: {})",
             known.join(", ")
@@ -349,21 +369,9 @@ fn settings(
     };
     let mut words = controller.connection().parameters;
     for (parameter, value) in parameters {
-        let index = controller.parameter(parameter).ok_or_else(|| {
-            let known: Vec<_> = controller
-                .parameters
-                .iter()
-                .map(|parameter| parameter.name)
-                .collect();
-            let known = if known.is_empty() {
-                "it has none".into()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            Error::Usage(format!(
-                "controller {name} has no parameter {parameter} ({known})"
-            ))
-        })?;
+        let index = controller
+            .check(parameter, *value)
+            .map_err(|refused| Error::Usage(refused.to_string()))?;
         words[index] = *value;
     }
     Ok((words, bytes))

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bytes::{address_at, u16_at, u32_at};
 use crate::error::{Context, Error};
+use crate::fallback::{Fallback, Why};
 use crate::mptcp_info::{MptcpInfo, TcpInfo};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -70,30 +71,79 @@ impl Diag {
         })
     }
 
+    /// Those of connections that are MPTCP, as far as subflows show it ([`Diag::fallbacks`] knows more).
     pub fn subflows(&mut self) -> Result<Vec<Subflow>, Error> {
-        let mut found = Vec::new();
-        let subflows = request(libc::IPPROTO_TCP, 1 << TCP_ESTABLISHED);
-        self.ask(subflows, &mut |body| found.extend(parse(body)))
-            .context("sock_diag")?;
+        let all = self.established().context("sock_diag")?;
+        let live = all.into_iter().filter(|(_, why)| why.is_none());
+        let mut found: Vec<Subflow> = live.map(|(subflow, _)| subflow).collect();
         self.add_streams(&mut found).context("sock_diag")?;
         Ok(found)
+    }
+
+    /// Connections of sockets that are MPTCP's, and that are plain TCP all the same.
+    pub fn fallbacks(&mut self) -> Result<Vec<Fallback>, Error> {
+        let all = self.established().context("sock_diag")?;
+        let mut answered = HashSet::new();
+        self.connections(&mut |info| {
+            if info.fallback() && info.remote_key() {
+                answered.insert(info.token);
+            }
+        })
+        .context("sock_diag")?;
+        let fallback = |(subflow, why): (Subflow, Option<Why>)| {
+            let why = match answered.contains(&subflow.token) {
+                true => Why::OptionsLost,
+                false => why?,
+            };
+            Some(Fallback {
+                local: subflow.local,
+                remote: subflow.remote,
+                why,
+            })
+        };
+        Ok(all.into_iter().filter_map(fallback).collect())
+    }
+
+    /// Subflows, each with why it is plain TCP where it shows that.
+    fn established(&mut self) -> io::Result<Vec<(Subflow, Option<Why>)>> {
+        let mut found = Vec::new();
+        let subflows = request(libc::IPPROTO_TCP, 1 << TCP_ESTABLISHED);
+        self.ask(subflows, &mut |body| found.extend(parse(body)))?;
+        Ok(found)
+    }
+
+    /// Nothing where the kernel tells nothing of connections.
+    fn connections(&mut self, take: &mut dyn FnMut(MptcpInfo)) -> io::Result<()> {
+        if !self.tells_streams {
+            return Ok(());
+        }
+        // Subflows outlive the states in which their connection is established.
+        let connections = request(libc::IPPROTO_MPTCP, !(1 << TCP_LISTEN));
+        let asked = self.ask(connections, &mut |body| {
+            if let Some(info) = parse_connection(body) {
+                take(info);
+            }
+        });
+        match asked {
+            // Each question would have the kernel look for a module again.
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
+                self.tells_streams = false;
+                Ok(())
+            }
+            asked => asked,
+        }
     }
 
     fn add_streams(&mut self, found: &mut [Subflow]) -> io::Result<()> {
         let mut tokens = HashSet::new();
         let shared = found.iter().any(|s| !tokens.insert(s.token));
-        if !shared || !self.tells_streams {
+        if !shared {
             return Ok(());
         }
         let mut streams = HashMap::new();
-        // Subflows outlive the states in which their connection is established.
-        let connections = request(libc::IPPROTO_MPTCP, !(1 << TCP_LISTEN));
-        match self.ask(connections, &mut |body| streams.extend(parse_stream(body))) {
-            Ok(()) => {}
-            // Each question would have the kernel look for a module again.
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => self.tells_streams = false,
-            Err(e) => return Err(e),
-        }
+        self.connections(&mut |info| {
+            streams.insert(info.token, info.rcv_nxt.wrapping_add(info.snd_una));
+        })?;
         for subflow in found {
             subflow.stream = streams.get(&subflow.token).copied();
         }
@@ -187,8 +237,8 @@ fn read(mut datagram: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
     Ok(false)
 }
 
-/// `struct inet_diag_msg` of a connection: its token, and what [`Subflow::stream`] says.
-fn parse_stream(body: &[u8]) -> Option<(u32, u64)> {
+/// `struct inet_diag_msg` of a connection.
+fn parse_connection(body: &[u8]) -> Option<MptcpInfo> {
     let (_, attributes) = body.split_at_checked(MESSAGE)?;
     let bytes = attribute(attributes, INET_DIAG_INFO)?;
     let mut info = MptcpInfo::default();
@@ -197,11 +247,11 @@ fn parse_stream(body: &[u8]) -> Option<(u32, u64)> {
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
     }
-    Some((info.token, info.rcv_nxt.wrapping_add(info.snd_una)))
+    Some(info)
 }
 
 /// `struct inet_diag_msg` with its attributes; `None` where the socket is no MPTCP subflow.
-fn parse(body: &[u8]) -> Option<Subflow> {
+fn parse(body: &[u8]) -> Option<(Subflow, Option<Why>)> {
     let (message, attributes) = body.split_at_checked(MESSAGE)?;
     let ulp = attribute(attributes, INET_DIAG_ULP_INFO)?;
     let mptcp = attribute(ulp, INET_ULP_INFO_MPTCP)?;
@@ -210,8 +260,16 @@ fn parse(body: &[u8]) -> Option<Subflow> {
     let flags = attribute(mptcp, 8)
         .filter(|v| v.len() >= 4)
         .map_or(0, |v| u32_at(v, 0));
+    const CAPABLE_REMOTE: u32 = 1;
+    const CAPABLE_LOCAL: u32 = 1 << 1;
+    const JOIN: u32 = 1 << 2 | 1 << 3;
     const BACKUP: u32 = 1 << 4 | 1 << 5;
-    Some(Subflow {
+    let why = match () {
+        () if flags & (JOIN | CAPABLE_REMOTE) != 0 => None,
+        () if flags & CAPABLE_LOCAL != 0 => Some(Why::NoAnswer),
+        () => Some(Why::SynLost),
+    };
+    let subflow = Subflow {
         token: u32_at(token, 0),
         cookie: u64::from(u32_at(message, 44)) | u64::from(u32_at(message, 48)) << 32,
         local: address(message, 8, 4),
@@ -219,7 +277,8 @@ fn parse(body: &[u8]) -> Option<Subflow> {
         backup: flags & BACKUP != 0,
         tcp: tcp_info(attribute(attributes, INET_DIAG_INFO)?),
         stream: None,
-    })
+    };
+    Some((subflow, why))
 }
 
 fn address(message: &[u8], at: usize, port_at: usize) -> SocketAddr {

@@ -1,7 +1,7 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
 //! networks that steer some ([`agent`]),
 //! who uses them ([`choose`], [`preload`]), which path connections start on ([`primary`]), what subflows do
-//! ([`telemetry`], [`mptcp_info`], [`diag`]) and which exist ([`pm`]).
+//! ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which connections have none ([`fallback`]); TUN devices ([`tun`]).
 
 pub mod agent;
 pub mod cgroup;
@@ -10,16 +10,19 @@ pub mod child;
 pub mod choose;
 pub mod controller;
 pub mod diag;
+pub mod fallback;
 pub mod host;
 pub mod interfaces;
 pub mod mptcp_info;
 pub mod pm;
 pub mod preload;
 pub mod primary;
-pub mod telemetry;
+pub mod tun;
 
 mod bytes;
 mod error;
+#[cfg(test)]
+mod layout;
 mod mounts;
 mod object;
 mod state;

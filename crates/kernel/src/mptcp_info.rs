@@ -41,6 +41,11 @@ impl MptcpInfo {
     pub fn fallback(&self) -> bool {
         self.flags & 1 != 0
     }
+
+    /// The peer has answered in MPTCP.
+    pub fn remote_key(&self) -> bool {
+        self.flags & 2 != 0
+    }
 }
 
 /// `struct tcp_info` up to `tcpi_rcv_wnd`; a kernel that knows less leaves the rest 0.

@@ -9,6 +9,7 @@ use std::sync::Once;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
 use mp_controllers::{Ack, Connection, Subflow, MAX_SUBFLOWS, PARAMETERS};
 use sha2::{Digest, Sha256};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::bytes::u64_at;
 use crate::error::{Context, Error};
@@ -31,7 +32,7 @@ pub(crate) struct Entry {
 }
 
 /// struct mp_counters
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Counters {
     pub owners: u64,
@@ -144,25 +145,12 @@ pub(crate) fn counters(pin: &Path) -> Result<Counters, Error> {
     let value = map
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .context(pin.display())?;
-    let value = value.filter(|value| value.len() == size_of::<Counters>());
-    let words: Vec<u64> = value
-        .ok_or_else(|| {
-            Error::Failed(format!(
-                "{}: not the counters of this version",
-                pin.display()
-            ))
-        })?
-        .chunks_exact(8)
-        .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
-        .collect();
-    Ok(Counters {
-        owners: words[0],
-        sockets: words[1],
-        slots_full: words[2],
-        entries_full: words[3],
-        without_slot: words[4],
-        calls_dropped: words[5],
-        hooks_skipped: words[6],
+    let counters = value.and_then(|value| Counters::read_from_bytes(&value).ok());
+    counters.ok_or_else(|| {
+        Error::Failed(format!(
+            "{}: not the counters of this version",
+            pin.display()
+        ))
     })
 }
 
@@ -265,4 +253,27 @@ pub(crate) fn slots(pin: &Path) -> Result<Vec<usize>, Error> {
         taken.push((0..MAX_SUBFLOWS).filter(|slot| owner(*slot)).count());
     }
     Ok(taken)
+}
+
+#[cfg(test)]
+#[test]
+fn structs_match_the_layout_in_c() {
+    use crate::layout::{assert_matches, layout_of};
+    assert_matches(
+        &["kernel.h", "../mp.h", "settings.h"],
+        &[
+            ("mp_settings", layout_of!(Settings: log_calls, template)),
+            ("mp_entry", layout_of!(Entry: references, key, connection)),
+            (
+                "mp_counters",
+                layout_of!(
+                    Counters: owners, sockets, slots_full, entries_full, without_slot, calls_dropped, hooks_skipped
+                ),
+            ),
+            (
+                "mp_call",
+                layout_of!(Call: hook, slot, now_us, ack, result, owner, is_after, connection),
+            ),
+        ],
+    );
 }

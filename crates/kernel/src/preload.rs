@@ -40,6 +40,14 @@ pub fn start_from(command: &mut Command, addresses: &[IpAddr]) {
     command.env("MULTIPILOT_FROM", list.join(","));
 }
 
+/// Leads the TCP connections of `command` and all it starts, but those to this host, to a port of this host, where they
+/// say what they want (crates/relay, `front`). Their sockets stay TCP.
+pub fn relay(command: &mut Command, port: u16, token: &[u8; 16]) {
+    let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+    command.env("MULTIPILOT_RELAY", format!("{port},{token}"));
+    command.env("MULTIPILOT_TCP", "1");
+}
+
 /// Whether the shim reaches this program: `false` for a statically linked ELF file.
 pub fn reaches(program: &std::path::Path) -> bool {
     const PT_INTERP: u32 = 3;

@@ -121,6 +121,10 @@ impl Sequence {
         }
         subflow.delivered += random.random_range(0..100);
         subflow.lost += random.random_range(0..3u64).saturating_sub(1);
+        subflow.ce += random.random_range(0..30u64).saturating_sub(20);
+        subflow.in_flight = random.random_range(0..=2 * subflow.cwnd);
+        subflow.phase = random.random_range(0..5);
+        subflow.app_limited = random.random_range(0..=1);
         match random.random_range(0..1000) {
             0..300 => {
                 let rtt = if wide {

@@ -38,14 +38,12 @@ fn every_controller_drives_two_subflows_that_share_their_state() {
             (0, 0, 0),
             "{name}: {counters:?}"
         );
-        let all: u64 = upload.path_bytes.iter().sum();
-        for bytes in upload.path_bytes {
-            assert!(
-                bytes * 5 >= all,
-                "{name}: a path carried less than a fifth: {:?}",
-                upload.path_bytes
-            );
-        }
+        // How much each carries is the controller's affair, and chance where it experiments.
+        assert!(
+            upload.path_bytes.iter().all(|&bytes| bytes > 0),
+            "{name}: a path carried nothing: {:?}",
+            upload.path_bytes
+        );
         eventually(|| {
             loaded.connections().unwrap().is_empty()
                 && loaded.counters().unwrap().unwrap().sockets == 0
@@ -260,6 +258,67 @@ fn logged_calls_of_a_transfer_replay_natively_to_the_same_windows() {
             "{name}: {torn} of {calls} calls cannot be compared"
         );
         eprintln!("{name}: {calls} calls (init rtt ack loss undo close interval {hooks:?}), {torn} set aside");
+    }
+}
+
+#[test]
+fn facts_of_a_transfer_are_those_of_its_sockets() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(Some("30mbit"));
+    for (protocol, subflows) in [(Protocol::MPTCP, 2), (Protocol::TCP, 1)] {
+        let loaded = private("pilot", true);
+        let upload = lab.upload_over(protocol, loaded.kernel_name(), 4 << 20, || ());
+        assert_eq!(upload.received, 4 << 20);
+        let (mut calls, mut limited) = (0, 0);
+        let mut largest_window = HashMap::new();
+        let dropped = loaded.call_log().unwrap().drain(|call, after| {
+            let slot = call.slot as usize;
+            let own = &call.connection.subflows[slot];
+            let window = largest_window.entry(own.owner).or_insert(0);
+            *window = own.cwnd.max(*window);
+            // A probe of the tail and the first retransmission may exceed the window.
+            assert!(own.in_flight <= *window + 2, "{own:?}");
+            *window = after.connection.subflows[slot].cwnd.max(*window);
+            assert!(own.phase <= 4 && own.app_limited <= 1, "{own:?}");
+            assert_eq!(own.ce, 0, "no queue here marks");
+            calls += 1;
+            limited += own.app_limited;
+        });
+        assert_eq!(dropped.unwrap(), 0);
+        // Limited at least in init, when nothing is queued yet.
+        assert!(
+            0 < limited && limited < calls as u64,
+            "{limited} of {calls}"
+        );
+        assert_eq!(largest_window.len(), subflows);
+    }
+}
+
+#[test]
+fn a_timeout_reaches_rate_based_controllers() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(Some("30mbit"));
+    let b = lab.namespace('b');
+    for name in ["pilot", "mpcc"] {
+        let loaded = private(name, true);
+        let upload = lab.upload_over(Protocol::TCP, loaded.kernel_name(), 4 << 20, || {
+            sh(&format!("ip -n {b} link set p1 down"));
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            sh(&format!("ip -n {b} link set p1 up"));
+        });
+        assert_eq!(upload.received, 4 << 20, "{name}");
+        // on_loss after a silence of most of the least RTO, 200 ms; or, where recovery was under way, the phase alone.
+        let (mut last_us, mut told) = (u64::MAX, 0);
+        let dropped = loaded.call_log().unwrap().drain(|call, _| {
+            let own = &call.connection.subflows[call.slot as usize];
+            let after_silence = call.now_us.saturating_sub(last_us) > 150_000;
+            told += usize::from(own.phase == 4 || call.hook == 3 && after_silence);
+            if call.now_us > 0 {
+                last_us = call.now_us;
+            }
+        });
+        assert_eq!(dropped.unwrap(), 0, "{name}");
+        assert!(told > 0, "{name}");
     }
 }
 

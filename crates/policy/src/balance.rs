@@ -161,11 +161,20 @@ fn round(links: &[Link], open: &[usize], packets: &mut [u32], total: u32) {
     }
 }
 
+/// Moves `packets` from one link to another, and what E[T] is then.
+#[derive(Clone, Copy)]
+struct Step {
+    expected_us: f64,
+    from: usize,
+    to: usize,
+    packets: u32,
+}
+
 /// Moves packets from link to link while that lowers E[T]: links that vary much should carry less.
 fn descend(links: &[Link], open: &[usize], packets: &mut [u32]) {
     let mut now = expected(links, packets);
     loop {
-        let mut best: Option<(f64, usize, usize, u32)> = None;
+        let mut best: Option<Step> = None;
         for &from in open {
             for &to in open.iter().filter(|&&to| to != from) {
                 // Also all at once: a link that is hardly used may be better left.
@@ -178,18 +187,23 @@ fn descend(links: &[Link], open: &[usize], packets: &mut [u32]) {
                     let then = expected(links, packets);
                     packets[from] += some;
                     packets[to] -= some;
-                    if then < best.map_or(now, |b| b.0) - 1e-9 {
-                        best = Some((then, from, to, some));
+                    if then < best.map_or(now, |step| step.expected_us) - 1e-9 {
+                        best = Some(Step {
+                            expected_us: then,
+                            from,
+                            to,
+                            packets: some,
+                        });
                     }
                 }
             }
         }
-        let Some((then, from, to, some)) = best else {
+        let Some(step) = best else {
             return;
         };
-        packets[from] -= some;
-        packets[to] += some;
-        now = then;
+        packets[step.from] -= step.packets;
+        packets[step.to] += step.packets;
+        now = step.expected_us;
     }
 }
 

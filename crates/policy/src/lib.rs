@@ -10,9 +10,13 @@ pub mod awareness;
 pub mod balance;
 pub mod bandit;
 pub mod cloning;
+pub mod estimate;
+pub mod initial_path;
 pub mod path_manager;
+pub mod registry;
 pub mod scheduler;
 pub mod super_arm;
+pub mod view;
 
 /// Subflows of one connection at most (`MPTCP_PM_ADDR_MAX` of Linux, `MP_MAX_SUBFLOWS` of the controllers).
 pub const MAX_SUBFLOWS: usize = 8;

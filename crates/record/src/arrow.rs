@@ -41,6 +41,7 @@ pub fn transfers_schema() -> SchemaRef {
         Field::new("end_s", DataType::Float64, true),
         Field::new("bytes", DataType::UInt64, false),
         Field::new("intact", DataType::Boolean, true),
+        Field::new("window_overruns", DataType::UInt64, true),
         Field::new("path_bytes", DataType::List(Arc::new(item)), false),
     ]))
 }
@@ -57,6 +58,7 @@ pub fn samples_schema() -> SchemaRef {
         u32s("srtt_us"),
         u32s("min_rtt_us"),
         Field::new("delivered_bytes", DataType::UInt64, false),
+        Field::new("in_order_bytes", DataType::UInt64, true),
         u32s("lost"),
         Field::new("pacing_rate", DataType::UInt64, false),
         Field::new("backup", DataType::Boolean, false),
@@ -74,6 +76,7 @@ pub fn transfers_batch(transfers: &[Transfer]) -> Result<RecordBatch, Error> {
         Arc::new(each().map(|t| t.end_s).collect::<Float64Array>()),
         Arc::new(UInt64Array::from_iter_values(each().map(|t| t.bytes))),
         Arc::new(each().map(|t| t.intact).collect::<BooleanArray>()),
+        Arc::new(each().map(|t| t.window_overruns).collect::<UInt64Array>()),
         path_bytes(transfers),
     ];
     Ok(RecordBatch::try_new(transfers_schema(), columns)?)
@@ -120,6 +123,12 @@ pub fn samples_batch(samples: &[Sample]) -> Result<RecordBatch, Error> {
         u32s(|s| s.srtt_us),
         u32s(|s| s.min_rtt_us),
         u64s(|s| s.delivered_bytes),
+        Arc::new(
+            samples
+                .iter()
+                .map(|s| s.in_order_bytes)
+                .collect::<UInt64Array>(),
+        ),
         u32s(|s| s.lost),
         u64s(|s| s.pacing_rate),
         Arc::new(
@@ -161,6 +170,11 @@ pub fn read_transfers(from: impl Read + Seek) -> Result<Vec<Transfer>, Error> {
             batch.booleans("intact")?,
         );
         let (start_s, end_s) = (batch.floats("start_s")?, batch.floats("end_s")?);
+        // Records of before have no such column.
+        let overruns = match batch.0.column_by_name("window_overruns") {
+            Some(_) => Some(batch.u64s("window_overruns")?),
+            None => None,
+        };
         let lists = batch.column("path_bytes", |c| c.as_list_opt::<i32>())?;
         for i in 0..batch.0.num_rows() {
             let entries = lists.value(i);
@@ -182,6 +196,7 @@ pub fn read_transfers(from: impl Read + Seek) -> Result<Vec<Transfer>, Error> {
                 end_s: end_s.is_valid(i).then(|| end_s.value(i)),
                 bytes: bytes.value(i),
                 intact: intact.is_valid(i).then(|| intact.value(i)),
+                window_overruns: overruns.filter(|o| o.is_valid(i)).map(|o| o.value(i)),
                 path_bytes: (0..entries.len())
                     .map(|k| (paths.value(k).to_owned(), counts.value(k)))
                     .collect(),
@@ -204,6 +219,11 @@ pub fn read_samples(from: impl Read + Seek) -> Result<Vec<Sample>, Error> {
         let (delivered_bytes, pacing_rate) =
             (batch.u64s("delivered_bytes")?, batch.u64s("pacing_rate")?);
         let backup = batch.booleans("backup")?;
+        // Older records have no such column.
+        let in_order = match batch.0.column_by_name("in_order_bytes") {
+            Some(_) => Some(batch.u64s("in_order_bytes")?),
+            None => None,
+        };
         out.extend((0..batch.0.num_rows()).map(|i| Sample {
             time_s: time_s.value(i),
             transfer: transfer.value(i),
@@ -214,6 +234,7 @@ pub fn read_samples(from: impl Read + Seek) -> Result<Vec<Sample>, Error> {
             srtt_us: srtt_us.value(i),
             min_rtt_us: min_rtt_us.value(i),
             delivered_bytes: delivered_bytes.value(i),
+            in_order_bytes: in_order.filter(|o| o.is_valid(i)).map(|o| o.value(i)),
             lost: lost.value(i),
             pacing_rate: pacing_rate.value(i),
             backup: backup.value(i),

@@ -13,6 +13,9 @@ pub struct Row {
     pub variant: String,
     pub controller: String,
     pub path_manager: String,
+    /// Records of before this column have none.
+    #[serde(default = "first")]
+    pub initial_path: String,
     pub scheduler: String,
     pub seed: u64,
     /// Of the connections under test, over the time that at least one of their transfers was active.
@@ -39,14 +42,19 @@ pub struct Row {
     pub unfinished: u32,
     /// What arrived on each path under test, Mbit/s, duplicates included.
     pub path_mbps: IndexMap<String, f64>,
-    /// Telemetry records that were lost on the way.
-    pub samples_dropped: u64,
+    /// Of all connections of the run, those that compete included; null where the kernel does not count them
+    /// ([`Transfer::window_overruns`]).
+    pub window_overruns: Option<u64>,
     /// Seconds that the run covered.
     pub elapsed_s: f64,
     pub notes: Vec<String>,
     /// Dotted key and value of each axis of the scenario's grid.
     #[serde(default)]
     pub cell: IndexMap<String, String>,
+}
+
+fn first() -> String {
+    mp_scenario::defaults::INITIAL_PATH.into()
 }
 
 impl Row {
@@ -64,6 +72,7 @@ impl Row {
             variant: variant.name.clone(),
             controller: variant.controller.clone(),
             path_manager: variant.path_manager.clone(),
+            initial_path: variant.initial_path.clone(),
             scheduler: variant.scheduler.clone(),
             seed,
             goodput_mbps: metrics::goodput_mbps(tested.iter().copied(), end),
@@ -87,7 +96,7 @@ impl Row {
             transfers: tested.len() as u32,
             unfinished: completion.unfinished,
             path_mbps: path_mbps(scenario, &tested, end),
-            samples_dropped: run.samples_dropped,
+            window_overruns: run.window_overruns,
             elapsed_s: end,
             notes: run.notes.clone(),
             ..Row::default()
@@ -102,6 +111,7 @@ pub fn is_under_test(scenario: &Scenario, connection: &Connection) -> bool {
         c.protocol == Protocol::Mptcp
             && c.controller.is_none()
             && c.path_manager.is_none()
+            && c.initial_path.is_none()
             && c.scheduler.is_none()
     };
     let tcp = |c: &Connection| c.protocol == Protocol::Tcp && c.controller.is_none();

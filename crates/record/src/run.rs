@@ -5,10 +5,10 @@
 pub struct Run {
     pub transfers: Vec<Transfer>,
     pub samples: Vec<Sample>,
+    /// [`Transfer::window_overruns`] of all transfers together; `None` where the kernel does not count them.
+    pub window_overruns: Option<u64>,
     /// Where connections were started on a path that was chosen for each.
     pub decisions: Vec<Decision>,
-    /// Telemetry records that were lost on the way; never silent.
-    pub samples_dropped: u64,
     /// Seconds the run covered (virtual in the simulator).
     pub elapsed_s: f64,
     /// What the user should know of this run, one line each (a fallback, a policy the world cannot honour).
@@ -33,6 +33,9 @@ pub struct Transfer {
     pub bytes: u64,
     /// Whether the body's hash was right; `None` where there was no whole body to check.
     pub intact: Option<bool>,
+    /// MPTCP data that the receiver dropped, out of order and beyond the receive window that it had announced: segments in the
+    /// simulator, socket buffers in the kernel (`MPTcpExtNoDSSInWindow`). `None` where they cannot be told from other transfers'.
+    pub window_overruns: Option<u64>,
     /// Payload bytes that arrived on each path, by path name, duplicates included.
     pub path_bytes: Vec<(String, u64)>,
 }
@@ -77,6 +80,9 @@ pub struct Sample {
     pub min_rtt_us: u32,
     /// Payload bytes acknowledged so far.
     pub delivered_bytes: u64,
+    /// Payload of the whole transfer that the receiver has in order so far, the same for all its subflows; `None` where
+    /// nothing tells.
+    pub in_order_bytes: Option<u64>,
     /// Packets marked lost so far.
     pub lost: u32,
     /// bytes/s

@@ -4,8 +4,11 @@ use mp_record::{arrow, decisions, experience, Document, Failure, Row};
 
 #[test]
 fn every_column_is_in_the_reference() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/record.md");
-    let text = std::fs::read_to_string(path).expect("docs/record.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/record.md"
+    );
+    let text = std::fs::read_to_string(path).expect("docs/reference/record.md");
     let document = Document {
         rows: vec![Row::default()],
         failed: vec![Failure::default()],
@@ -36,7 +39,7 @@ fn every_column_is_in_the_reference() {
     for column in columns {
         assert!(
             text.contains(&format!("`{column}`")),
-            "docs/record.md does not mention `{column}`"
+            "docs/reference/record.md does not mention `{column}`"
         );
     }
 }

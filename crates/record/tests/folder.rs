@@ -22,6 +22,7 @@ fn run() -> Run {
         end_s,
         bytes,
         intact: end_s.map(|_| true),
+        window_overruns: end_s.map(|_| 7),
         path_bytes: paths.iter().map(|(p, b)| (p.to_string(), *b)).collect(),
         ..Transfer::default()
     };
@@ -39,6 +40,7 @@ fn run() -> Run {
             time_s: 0.5,
             path: "a".into(),
             cwnd: 10,
+            in_order_bytes: Some(1_000_000),
             pacing_rate: u64::MAX,
             backup: true,
             ..Sample::default()
@@ -79,6 +81,23 @@ fn a_record_reads_back_what_was_written() {
         .map(|e| e.unwrap().file_name())
         .collect();
     assert_eq!(names.len(), 2, "no temporary folder is left: {names:?}");
+}
+
+#[test]
+fn a_table_without_the_newer_columns_is_read() {
+    let transfers = run().transfers;
+    let batch = arrow::transfers_batch(&transfers).unwrap();
+    let place = batch.schema().index_of("window_overruns").unwrap();
+    let mut older = batch.clone();
+    older.remove_column(place);
+    let mut file = Vec::new();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(&mut file, &older.schema()).unwrap();
+    writer.write(&older).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let read = arrow::read_transfers(std::io::Cursor::new(file)).unwrap();
+    assert!(read.iter().all(|t| t.window_overruns.is_none()));
+    assert_eq!(read[0].path_bytes, transfers[0].path_bytes);
 }
 
 #[test]
@@ -144,7 +163,9 @@ fn a_row_separates_what_is_tested_from_what_competes() {
         bytes: 5_000_000,
         ..Transfer::default()
     });
+    run.window_overruns = Some(7);
     let row = Row::of(&s, &s.variants[0], 7, &run);
+    assert_eq!(row.window_overruns, Some(7));
     assert_eq!(
         (
             row.variant.as_str(),
@@ -211,6 +232,7 @@ fn the_document_has_the_columns_that_outsiders_use() {
         "variant",
         "controller",
         "path_manager",
+        "initial_path",
         "scheduler",
         "seed",
         "goodput_mbps",

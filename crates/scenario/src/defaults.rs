@@ -1,4 +1,4 @@
-//! Every default of a scenario, in one place. `docs/scenario.md` repeats them beside each key.
+//! Every default of a scenario, in one place. `docs/reference/scenario.md` repeats them beside each key.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ pub const SEGMENT_TRAIN: u32 = 1;
 pub const MSS: u32 = 1420;
 /// Bytes on the wire that a queue's packet stands for.
 pub const PACKET: u64 = 1500;
+/// Bytes of a full segment's packet that are not payload.
+pub const HEADERS: u32 = PACKET as u32 - MSS;
 
 /// Linux: third value of `net.ipv4.tcp_wmem`.
 pub const SEND_BUFFER: u64 = 4 << 20;
@@ -33,5 +35,6 @@ pub const RED_PROBABILITY: f64 = 0.02;
 
 pub const CONTROLLER: &str = "linux-reno";
 pub const PATH_MANAGER: &str = "fullmesh";
+pub const INITIAL_PATH: &str = "first";
 pub const SCHEDULER: &str = "default";
 pub const CLIENT: &str = "client";

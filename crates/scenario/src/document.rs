@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+pub use crate::choices::{controller, controller_or, parameter};
 pub use crate::field::{Field, Section};
 pub use crate::tree::Node;
-pub use crate::variants::parameter;
 
 use crate::error::Source;
 use crate::{tree, Error};

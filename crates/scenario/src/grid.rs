@@ -29,6 +29,7 @@ pub(crate) fn apply(root: &mut Node, overrides: &Overrides) -> Result<(), Error>
     select_controllers(root, &overrides.controllers)?;
     for (key, flag, names) in [
         ("path_manager", "--path-managers", &overrides.path_managers),
+        ("initial_path", "--initial-paths", &overrides.initial_paths),
         ("scheduler", "--schedulers", &overrides.schedulers),
     ] {
         if names.is_empty() {
@@ -154,6 +155,20 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
         "",
         &mut axes,
     )?;
+    // Counted before the first is made.
+    let mut count = cells.len();
+    for (_, field) in &axes {
+        count = count.saturating_mul(field.one_or_many()?.len());
+    }
+    if count > MOST_CELLS {
+        let problem = format!("makes {count} cells");
+        return Err(Error::new(
+            &node.key_at,
+            "grid",
+            problem,
+            format!("at most {MOST_CELLS}"),
+        ));
+    }
     let keys: Vec<String> = axes.iter().map(|(key, _)| key.clone()).collect();
     for (key, field) in &axes {
         let mut next = Vec::new();
@@ -161,12 +176,6 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
             for value in field.one_or_many()? {
                 next.push(lay(cell, key, &short(key, &keys), &value)?);
             }
-        }
-        if next.len() > MOST_CELLS {
-            return Err(field.error(
-                format!("makes {} cells", next.len()),
-                format!("at most {MOST_CELLS}"),
-            ));
         }
         cells = next;
     }

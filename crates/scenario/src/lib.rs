@@ -2,13 +2,17 @@
 //! Scenario files: parsed, validated, expanded. Nothing here runs anything.
 //!
 //! A file is read into a tree that remembers lines and columns, the command line's overrides, `[[cases]]` and `[grid]` are
-//! laid over it, and each resulting tree becomes one [`Scenario`]. `docs/scenario.md` is the reference of every key.
+//! laid over it, and each resulting tree becomes one [`Scenario`]. `docs/reference/scenario.md` is the reference of every
+//! key.
 
+mod choices;
 mod error;
 mod field;
 mod grid;
 mod links;
+mod notes;
 mod parse;
+mod policer;
 mod print;
 mod radio;
 mod sources;
@@ -45,6 +49,7 @@ pub struct Overrides {
     /// Each replaces the choices of the variants; empty leaves them.
     pub controllers: Vec<String>,
     pub path_managers: Vec<String>,
+    pub initial_paths: Vec<String>,
     pub schedulers: Vec<String>,
 }
 
@@ -54,6 +59,8 @@ pub struct Experiment {
     pub name: String,
     pub title: String,
     pub cells: Vec<Cell>,
+    /// What a user may not have meant: one line each.
+    pub notes: Vec<String>,
     tree: tree::Node,
 }
 
@@ -131,9 +138,10 @@ pub fn parse(
         .file_stem()
         .map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
     let traces = sources::Traces::new(read);
-    let mut cells = Vec::new();
+    let (mut cells, mut notes) = (Vec::new(), notes::Notes::default());
     for cell in grid::expand(&root)? {
         let mut scenario = parse::scenario(&radio::expand(&cell.root), &stem, &traces)?;
+        notes.add(&cell.root, &scenario);
         if !cell.label.is_empty() {
             scenario
                 .variants
@@ -150,12 +158,13 @@ pub fn parse(
     Ok(Experiment {
         name: first.name.clone(),
         title: first.title.clone(),
+        notes: notes.lines(),
         cells,
         tree: root,
     })
 }
 
-/// Every key that a scenario may have, by the section it stands in; what `docs/scenario.md` has to cover.
+/// Every key that a scenario may have, by the section it stands in; what `docs/reference/scenario.md` has to cover.
 pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("top level", parse::TOP_KEYS),
@@ -163,6 +172,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("paths", links::PATH_KEYS),
         ("links", links::LINK_KEYS),
         ("down, up", links::DIRECTION_KEYS),
+        ("policer", policer::KEYS),
         ("queue", links::QUEUE_KEYS),
         ("gilbert-elliott", links::GILBERT_ELLIOTT_KEYS),
         ("connections", traffic::CONNECTION_KEYS),

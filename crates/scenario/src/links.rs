@@ -12,19 +12,21 @@ use crate::model::{
     Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Rule, TraceKind, TransferDirection,
     RULES,
 };
+use crate::policer::policer;
 use crate::sources::Traces;
 use crate::trace;
 use crate::units::QueueSize;
 
 pub const PATH_KEYS: &[&str] = &[
-    "link", "rule", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue",
-    "down", "up",
+    "link", "rule", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer",
+    "queue", "down", "up",
 ];
 pub const LINK_KEYS: &[&str] = &[
-    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue", "down", "up",
+    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer", "queue", "down",
+    "up",
 ];
 pub const DIRECTION_KEYS: &[&str] = &[
-    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "queue",
+    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer", "queue",
 ];
 pub const QUEUE_KEYS: &[&str] = &[
     "limit",
@@ -141,12 +143,14 @@ pub(crate) fn sized(multiple: f64, rate: f64, round_trip: Duration, least: u64) 
     QueueLimit::Packets(packets.clamp(least, 100_000_000))
 }
 
-/// One `[paths.NAME]` (`links` are the names it may continue through) or `[links.NAME]` (`links` is `None`).
+/// One `[paths.NAME]` (`links` are the names it may continue through) or `[links.NAME]` (`links` is `None`). `packet`: IP bytes
+/// of a full segment.
 pub(crate) fn path(
     field: &Field<'_>,
     links: Option<&IndexMap<String, DraftPath>>,
     data: DataFlow,
     traces: &Traces<'_>,
+    packet: u64,
 ) -> Result<DraftPath, Error> {
     let section = Section::open(
         field,
@@ -184,6 +188,7 @@ pub(crate) fn path(
             link.is_some(),
             carries_data,
             traces,
+            packet,
         )
     };
     let (down, up) = (side("down", data.down)?, side("up", data.up)?);
@@ -202,6 +207,7 @@ fn direction(
     has_link: bool,
     carries_data: bool,
     traces: &Traces<'_>,
+    packet: u64,
 ) -> Result<Draft, Error> {
     let own_get = |key: &str| own.and_then(|o| o.get(key));
     let get = |key: &str| own_get(key).or_else(|| common.get(key));
@@ -247,6 +253,7 @@ fn direction(
     // A loss that does not count here is still checked.
     common.get("loss").map(|f| loss(&f)).transpose()?;
     let loss = stated.map_or(Ok(Loss::None), |f| loss(&f))?;
+    let policer = get("policer").map_or(Ok(None), |f| policer(&f, packet))?;
     let (queue, bdp) = queue(get("queue"), matches!(rate, Rate::Unlimited))?;
     Ok(Draft {
         direction: Direction {
@@ -255,6 +262,7 @@ fn direction(
             jitter,
             reorder,
             loss,
+            policer,
             queue,
         },
         bdp,

@@ -83,6 +83,7 @@ pub struct Direction {
     /// Whether jitter may reorder packets; by default a later packet waits for the earlier one.
     pub reorder: bool,
     pub loss: Loss,
+    pub policer: Option<Policer>,
     pub queue: Queue,
 }
 
@@ -149,6 +150,28 @@ pub enum Loss {
     },
 }
 
+impl Loss {
+    /// As worlds run it.
+    pub fn process(&self) -> mp_links::Loss {
+        match *self {
+            Loss::None => mp_links::Loss::None,
+            Loss::Bernoulli(p) => mp_links::Loss::bernoulli(p),
+            Loss::GilbertElliott { p, r, good, bad } => {
+                mp_links::Loss::gilbert_elliott(p, r, good, bad)
+            }
+        }
+    }
+}
+
+/// A token bucket before the queue: a packet that finds too few tokens is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policer {
+    /// bit/s of IP packets
+    pub rate: u64,
+    /// Bytes that may pass at once after a pause.
+    pub burst: u64,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
     pub limit: QueueLimit,
@@ -202,6 +225,7 @@ pub struct Connection {
     /// Overrides the variant's: a competing flow keeps its own.
     pub controller: Option<String>,
     pub path_manager: Option<String>,
+    pub initial_path: Option<String>,
     pub scheduler: Option<String>,
 }
 
@@ -262,8 +286,12 @@ pub struct Variant {
     /// Shown in tables; unique within the scenario.
     pub name: String,
     pub controller: String,
-    /// Settings of the controller by the names that its header states, in its units.
+    /// Parameters of the controller by name, in its units.
     pub parameters: IndexMap<String, u64>,
     pub path_manager: String,
+    /// Settings of the path manager by the names of its registry entry, in its units.
+    pub path_manager_parameters: IndexMap<String, u64>,
+    /// How the path is chosen that a connection is opened over.
+    pub initial_path: String,
     pub scheduler: String,
 }

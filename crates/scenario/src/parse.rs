@@ -5,7 +5,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use crate::defaults;
-use crate::error::Error;
+use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::links::{self, DataFlow, DraftPath};
 use crate::model::{Buffers, Connection, Path, Scenario};
@@ -67,11 +67,15 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
             "a name of its own",
         ));
     }
+    laid_entries(&path_fields)?;
+    laid_entries(&link_fields)?;
     let connections = traffic::connections(&top, &names)?;
-    let (links, paths) = network(&link_fields, &path_fields, &connections, traces)?;
     let number = |key: &str, low: u64, high: u64, default: u64| {
         top.get(key).map_or(Ok(default), |f| f.integer(low, high))
     };
+    let mss = number("mss", 88, 65_000, defaults::MSS.into())? as u32;
+    let packet = u64::from(mss + defaults::HEADERS);
+    let (links, paths) = network(&link_fields, &path_fields, &connections, traces, packet)?;
     Ok(Scenario {
         name: top.get("name").map_or(Ok(stem), |f| f.name())?.to_owned(),
         title: top.string_or("title", "")?,
@@ -80,7 +84,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
         seed: number("seed", 0, i64::MAX as u64, defaults::SEED)?,
         sample_interval: sample_interval(&top)?,
         segment_train: number("segment_train", 1, 1024, defaults::SEGMENT_TRAIN.into())? as u32,
-        mss: number("mss", 88, 65_000, defaults::MSS.into())? as u32,
+        mss,
         buffers: buffers(top.get("buffers"))?,
         links,
         paths,
@@ -113,6 +117,38 @@ fn named<'a>(field: Field<'a>) -> Result<Vec<(&'a str, Field<'a>)>, Error> {
         }
         None => Ok(entries),
     }
+}
+
+/// An override of a path or link that the file does not have is a misspelt name, unless it makes a whole one.
+fn laid_entries(entries: &[(&str, Field<'_>)]) -> Result<(), Error> {
+    let whole = |field: &Field<'_>| {
+        let table = field.table().ok();
+        table.is_none_or(|t| {
+            ["rate", "trace", "radio", "link", "down", "up"]
+                .iter()
+                .any(|key| t.contains_key(*key))
+        })
+    };
+    let Some((name, field)) = entries
+        .iter()
+        .find(|(_, field)| field.node.is_laid() && !whole(field))
+    else {
+        return Ok(());
+    };
+    let others = || {
+        entries
+            .iter()
+            .filter(|(_, f)| !f.node.is_laid())
+            .map(|(name, _)| *name)
+    };
+    let hint = did_you_mean(name, others());
+    Err(field.error(
+        format!("there is no [{}]{hint}", field.path),
+        format!(
+            "one of {}, or a rate too",
+            others().collect::<Vec<_>>().join(", ")
+        ),
+    ))
 }
 
 fn duration(top: &Section<'_>) -> Result<Duration, Error> {
@@ -165,6 +201,7 @@ fn network(
     paths: &[(&str, Field<'_>)],
     connections: &[Connection],
     traces: &Traces<'_>,
+    packet: u64,
 ) -> Result<Network, Error> {
     let data_of = |path: &str| {
         let mut data = DataFlow::default();
@@ -196,13 +233,19 @@ fn network(
         }
         drafts.insert(
             (*name).to_owned(),
-            links::path(field, None, data.or_down(), traces)?,
+            links::path(field, None, data.or_down(), traces, packet)?,
         );
     }
     let mut longest: IndexMap<String, Duration> = IndexMap::new();
     let mut out = IndexMap::new();
     for (name, field) in paths {
-        let draft = links::path(field, Some(&drafts), data_of(name).or_down(), traces)?;
+        let draft = links::path(
+            field,
+            Some(&drafts),
+            data_of(name).or_down(),
+            traces,
+            packet,
+        )?;
         let beyond = draft
             .link()
             .and_then(|l| drafts.get(l))

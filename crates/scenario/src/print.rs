@@ -134,6 +134,7 @@ impl Lines {
             ("command", &c.command),
             ("controller", &c.controller),
             ("path_manager", &c.path_manager),
+            ("initial_path", &c.initial_path),
             ("scheduler", &c.scheduler),
         ];
         for (key, value) in own {
@@ -170,9 +171,14 @@ impl Lines {
         self.text("name", &v.name);
         self.text("controller", &v.controller);
         self.text("path_manager", &v.path_manager);
+        self.text("initial_path", &v.initial_path);
         self.text("scheduler", &v.scheduler);
         for (key, value) in &v.parameters {
             self.raw(&format!("parameters.{}", show_key(key)), value);
+        }
+        for (key, value) in &v.path_manager_parameters {
+            let key = format!("path_manager_parameters.{}", show_key(key));
+            self.raw(&key, value);
         }
     }
 }
@@ -195,6 +201,11 @@ fn direction(d: &Direction) -> Vec<(&'static str, String)> {
     }
     out.push(("reorder", d.reorder.to_string()));
     out.push(("loss", show_loss(&d.loss)));
+    if let Some(policer) = d.policer {
+        let (rate, burst) = (show_rate(policer.rate), show_size(policer.burst));
+        let (rate, burst) = (quote(&rate), quote(&burst));
+        out.push(("policer", format!("{{ rate = {rate}, burst = {burst} }}")));
+    }
     out.extend(show_queue(d).map(|queue| ("queue", queue)));
     out
 }

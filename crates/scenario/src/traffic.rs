@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::choices;
 use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
@@ -23,6 +24,7 @@ pub const CONNECTION_KEYS: &[&str] = &[
     "arrivals",
     "controller",
     "path_manager",
+    "initial_path",
     "scheduler",
 ];
 pub const EVENT_KEYS: &[&str] = &[
@@ -78,6 +80,7 @@ fn default_connection(paths: &[&str]) -> Connection {
         arrivals: None,
         controller: None,
         path_manager: None,
+        initial_path: None,
         scheduler: None,
     }
 }
@@ -89,6 +92,9 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
             .get(key)
             .map(|f| f.name().map(str::to_owned))
             .transpose()
+    };
+    let choice = |key: &str, read: fn(&Field<'_>) -> Result<String, Error>| {
+        section.get(key).map(|f| read(&f)).transpose()
     };
     let protocol = section.get("protocol").map_or(Ok(Protocol::Mptcp), |f| {
         f.choice(&[("mptcp", Protocol::Mptcp), ("tcp", Protocol::Tcp)])
@@ -123,9 +129,10 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
         start: section.duration_or("start", Duration::ZERO)?,
         lasting: section.get("lasting").map(|f| lasting(&f)).transpose()?,
         arrivals: section.get("arrivals").map(|f| f.frequency()).transpose()?,
-        controller: text("controller")?,
-        path_manager: text("path_manager")?,
-        scheduler: text("scheduler")?,
+        controller: choice("controller", choices::controller)?,
+        path_manager: choice("path_manager", choices::path_manager)?,
+        initial_path: choice("initial_path", choices::initial_path)?,
+        scheduler: choice("scheduler", choices::scheduler)?,
     };
     if connection.bytes.is_some() && connection.lasting.is_some() {
         return Err(section.error("has both bytes and lasting", "either of them"));
@@ -144,6 +151,7 @@ fn connection(field: &Field<'_>, index: usize, paths: &[&str]) -> Result<Connect
     }
     for (key, set) in [
         ("path_manager", &connection.path_manager),
+        ("initial_path", &connection.initial_path),
         ("scheduler", &connection.scheduler),
     ] {
         if let (Protocol::Tcp, Some(_), Some(f)) = (protocol, set, section.get(key)) {

@@ -107,6 +107,11 @@ impl Node {
         }
     }
 
+    /// Whether an override made it, rather than the file.
+    pub fn is_laid(&self) -> bool {
+        self.at == self.key_at
+    }
+
     pub fn table_mut(&mut self, key: &str) -> Result<&mut Table, Error> {
         match &mut self.value {
             Value::Table(table) => Ok(table),
@@ -262,7 +267,14 @@ fn descend(node: &mut Node, segments: &[&str], key: &str, new: &Node) -> Result<
             .iter_mut()
             .try_for_each(|child| descend(child, rest, key, new)),
         Value::Table(table) => {
-            let fresh = || Node::new(Value::Table(Table::new()), &new.at);
+            // `connections.0.bytes` of a scenario without connections means its default one.
+            let fresh = || {
+                let table = Node::new(Value::Table(Table::new()), &new.at);
+                match rest.first() {
+                    Some(&"0") => Node::new(Value::Array(vec![table]), &new.at),
+                    _ => table,
+                }
+            };
             descend(
                 table.entry((*first).to_owned()).or_insert_with(fresh),
                 rest,

@@ -2,19 +2,20 @@
 
 use indexmap::IndexMap;
 
+use crate::choices;
 use crate::defaults;
 use crate::error::Error;
 use crate::field::{Field, Section};
 use crate::model::Variant;
-use crate::tree::Value;
-use crate::units;
 
 pub const VARIANT_KEYS: &[&str] = &[
     "name",
     "controller",
     "path_manager",
+    "initial_path",
     "scheduler",
     "parameters",
+    "path_manager_parameters",
 ];
 
 /// A variant before it has its name: its settings as the file spells them.
@@ -32,6 +33,8 @@ pub(crate) fn variants(field: Option<&Field<'_>>) -> Result<Vec<Variant>, Error>
             controller: defaults::CONTROLLER.into(),
             parameters: IndexMap::new(),
             path_manager: defaults::PATH_MANAGER.into(),
+            path_manager_parameters: IndexMap::new(),
+            initial_path: defaults::INITIAL_PATH.into(),
             scheduler: defaults::SCHEDULER.into(),
         };
         return Ok(vec![variant]);
@@ -58,45 +61,67 @@ pub(crate) fn variants(field: Option<&Field<'_>>) -> Result<Vec<Variant>, Error>
 
 fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
     let section = Section::open(field, VARIANT_KEYS)?;
-    let words = |key: &str, default: &str| -> Result<Vec<String>, Error> {
+    let words = |key: &str, default: &str, read: fn(&Field<'_>) -> Result<String, Error>| {
         let Some(field) = section.get(key) else {
             return Ok(vec![default.to_owned()]);
         };
-        field
-            .one_or_many()?
-            .iter()
-            .map(|f| f.name().map(str::to_owned))
-            .collect()
+        field.one_or_many()?.iter().map(read).collect()
     };
     let stated_name = section
         .get("name")
         .map(|f| f.name().map(str::to_owned))
         .transpose()?;
-    let settings = parameters(section.get("parameters"))?;
+    let controllers = words("controller", defaults::CONTROLLER, choices::controller)?;
+    let managers = words(
+        "path_manager",
+        defaults::PATH_MANAGER,
+        choices::path_manager,
+    )?;
+    let initial = words(
+        "initial_path",
+        defaults::INITIAL_PATH,
+        choices::initial_path,
+    )?;
+    let schedulers = words("scheduler", defaults::SCHEDULER, choices::scheduler)?;
+    let theirs = section.get("path_manager_parameters");
+    let managed = |manager: &String| match has_settings(manager) {
+        true => parameters(choices::path_manager_parameter, manager, theirs.as_ref()),
+        // One that has none, beside one that has.
+        false => Ok(vec![Setting::new()]),
+    };
+    if let Some(field) = theirs
+        .as_ref()
+        .filter(|_| !managers.iter().any(|name| has_settings(name)))
+    {
+        let problem = format!("belong to none of {}", managers.join(", "));
+        return Err(field.error(problem, "a path manager that has settings beside them"));
+    }
+    let own = section.get("parameters");
     let mut drafts = Vec::new();
-    for controller in words("controller", defaults::CONTROLLER)? {
-        for path_manager in words("path_manager", defaults::PATH_MANAGER)? {
-            for scheduler in words("scheduler", defaults::SCHEDULER)? {
-                for setting in &settings {
-                    let variant = Variant {
-                        name: String::new(),
-                        controller: controller.clone(),
-                        parameters: setting
-                            .iter()
-                            .map(|(key, value, _)| (key.clone(), *value))
-                            .collect(),
-                        path_manager: path_manager.clone(),
-                        scheduler: scheduler.clone(),
-                    };
-                    let spelled = setting
-                        .iter()
-                        .map(|(key, _, spelled)| (key.clone(), spelled.clone()))
-                        .collect();
-                    drafts.push(Draft {
-                        stated_name: stated_name.clone(),
-                        variant,
-                        spelled,
-                    });
+    for controller in &controllers {
+        let settings = parameters(choices::parameter, controller, own.as_ref())?;
+        for path_manager in &managers {
+            let managed = managed(path_manager)?;
+            let both = (settings.iter()).flat_map(|s| managed.iter().map(move |m| (s, m)));
+            for initial_path in &initial {
+                for scheduler in &schedulers {
+                    drafts.extend(both.clone().map(|(setting, manager)| {
+                        Draft {
+                            stated_name: stated_name.clone(),
+                            variant: Variant {
+                                name: String::new(),
+                                controller: controller.clone(),
+                                parameters: values(setting),
+                                path_manager: path_manager.clone(),
+                                path_manager_parameters: values(manager),
+                                initial_path: initial_path.clone(),
+                                scheduler: scheduler.clone(),
+                            },
+                            spelled: (setting.iter().chain(manager))
+                                .map(|(key, _, spelled)| (key.clone(), spelled.clone()))
+                                .collect(),
+                        }
+                    }));
                 }
             }
         }
@@ -119,14 +144,26 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
 
 type Setting = Vec<(String, u64, String)>;
 
-/// Every combination of the settings' values, in the units that controllers/mp.h uses: µs, bytes, bytes/s, or a bare number.
-fn parameters(field: Option<Field<'_>>) -> Result<Vec<Setting>, Error> {
+fn values(setting: &Setting) -> IndexMap<String, u64> {
+    setting.iter().map(|(k, v, _)| (k.clone(), *v)).collect()
+}
+
+fn has_settings(path_manager: &str) -> bool {
+    mp_policy::path_manager::find(path_manager).is_some_and(|e| !e.parameters.is_empty())
+}
+
+/// Every combination of the values that the parameters of a choice have here.
+fn parameters(
+    read: fn(&str, &str, &Field<'_>) -> Result<u64, Error>,
+    choice: &str,
+    field: Option<&Field<'_>>,
+) -> Result<Vec<Setting>, Error> {
     let mut all: Vec<Setting> = vec![Vec::new()];
     let Some(field) = field else { return Ok(all) };
     for (key, values) in field.entries()? {
         let mut longer = Vec::new();
         for value in values.one_or_many()? {
-            let number = parameter(&value)?;
+            let number = read(choice, key, &value)?;
             let spelled = value.node.value.label();
             longer
                 .extend(all.iter().map(|s| {
@@ -141,55 +178,30 @@ fn parameters(field: Option<Field<'_>>) -> Result<Vec<Setting>, Error> {
     Ok(all)
 }
 
-/// A controller's setting: a bare number, or with a unit, in those that controllers/mp.h uses.
-pub fn parameter(field: &Field<'_>) -> Result<u64, Error> {
-    const EXPECTED: &str = "a whole number, a duration, a size or a rate";
-    let Value::String(text) = &field.node.value else {
-        let known = matches!(field.node.value, Value::Integer(_));
-        return if known {
-            field.integer(0, u64::MAX)
-        } else {
-            Err(field.error("is no setting", EXPECTED))
-        };
-    };
-    let micros = units::duration(text)
-        .ok()
-        .and_then(|d| u64::try_from(d.as_micros()).ok());
-    let bytes = || units::size(text).ok();
-    let bytes_per_second = || units::rate(text).ok().map(|bits| bits / 8);
-    let found = micros
-        .or_else(bytes)
-        .or_else(bytes_per_second)
-        .filter(|v| *v <= i64::MAX as u64);
-    found.ok_or_else(|| field.error(format!("\"{text}\" is no setting"), EXPECTED))
-}
-
-/// Names from what differs: `lia`, `lia/blest`, `rsf-db d=50ms`.
+/// Names from what differs: `lia`, `lia/blest`, `rsf-db target_us=50ms`.
 fn name_all(drafts: Vec<Draft>) -> Vec<Variant> {
     let differs = |get: fn(&Variant) -> &String| {
         drafts
             .iter()
             .any(|d| get(&d.variant) != get(&drafts[0].variant))
     };
-    let (by_manager, by_scheduler) = (differs(|v| &v.path_manager), differs(|v| &v.scheduler));
+    let axes: [fn(&Variant) -> &String; 3] =
+        [|v| &v.path_manager, |v| &v.initial_path, |v| &v.scheduler];
+    let differing: Vec<_> = axes.into_iter().filter(|axis| differs(*axis)).collect();
     let name = |draft: &Draft| {
         if let Some(stated) = &draft.stated_name {
             return stated.clone();
         }
         let variant = &draft.variant;
         let mut name = variant.controller.clone();
-        if by_manager {
-            name += &format!("/{}", variant.path_manager);
+        for axis in &differing {
+            name += &format!("/{}", axis(variant));
         }
-        if by_scheduler {
-            name += &format!("/{}", variant.scheduler);
-        }
-        let same_controller = drafts
-            .iter()
-            .filter(|d| d.variant.controller == variant.controller);
-        let settings_differ = same_controller
-            .clone()
-            .any(|d| d.variant.parameters != variant.parameters);
+        let settings_differ = drafts.iter().map(|d| &d.variant).any(|d| {
+            d.controller == variant.controller && d.parameters != variant.parameters
+                || d.path_manager == variant.path_manager
+                    && d.path_manager_parameters != variant.path_manager_parameters
+        });
         if settings_differ {
             for (key, spelled) in &draft.spelled {
                 name += &format!(" {key}={spelled}");

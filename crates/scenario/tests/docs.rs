@@ -4,13 +4,13 @@ use std::path::Path;
 
 #[test]
 fn every_key_is_in_the_reference() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
-    let text = std::fs::read_to_string(&path).expect("docs/scenario.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/scenario.md");
+    let text = std::fs::read_to_string(&path).expect("docs/reference/scenario.md");
     for (section, keys) in mp_scenario::known_keys() {
         for key in keys {
             assert!(
                 text.contains(&format!("`{key}`")),
-                "docs/scenario.md does not mention `{key}` of {section}"
+                "docs/reference/scenario.md does not mention `{key}` of {section}"
             );
         }
     }

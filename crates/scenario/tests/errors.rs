@@ -104,9 +104,9 @@ fn paths() {
         "delay = '2h'",
         "1:9: paths.wifi.delay: is above an hour; expected less",
     );
-    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rule, rate, trace, radio, delay, jitter, reorder, loss, queue, down, up");
+    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rule, rate, trace, radio, delay, jitter, reorder, loss, policer, queue, down, up");
     check("rule = 'meterd'", "1:8: paths.wifi.rule: \"meterd\" is unknown (did you mean \"metered\"?); expected \"none\" or \"preferred\" or \"metered\" or \"untrusted\"");
-    check("up = { rule = 'metered' }", "1:8: paths.wifi.up.rule: unknown key; expected one of rate, trace, radio, delay, jitter, reorder, loss, queue");
+    check("up = { rule = 'metered' }", "1:8: paths.wifi.up.rule: unknown key; expected one of rate, trace, radio, delay, jitter, reorder, loss, policer, queue");
     check("up = { rate = '0Mbit' }", "1:15: paths.wifi.up.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("up = { rate = '5Mb' }", "1:15: paths.wifi.up.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check(
@@ -138,6 +138,17 @@ fn paths() {
     check("loss = '1%'", "1:8: paths.wifi.loss: is a string; expected a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }");
     check("loss = { gilbert = 1 }", "1:8: paths.wifi.loss: is no loss; expected a probability from 0 to 1 (0.05 is 5 %), or { gilbert-elliott = { p = 0.001, r = 0.1 } }");
     check("loss = { gilbert-elliott = { p = 0.1 } }", "1:28: paths.wifi.loss.gilbert-elliott.r: missing; expected the probability to go from bad to good");
+    check("policer = '20Mbit'", "1:11: paths.wifi.policer: is no policer; expected { rate = \"20Mbit\", burst = \"50kB\" }, or \"none\"");
+    check("policer = { rate = '20Mbit' }", "1:11: paths.wifi.policer.burst: missing; expected a size such as \"64kB\", \"4MB\" or \"1GiB\"");
+    check("policer = { burst = '50kB' }", "1:11: paths.wifi.policer.rate: missing; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
+    check("policer = { rate = 20, burst = '50kB' }", "1:20: paths.wifi.policer.rate: 20 has no unit; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
+    check("policer = { rate = '0Mbit', burst = '50kB' }", "1:20: paths.wifi.policer.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
+    check("up.policer = { rate = '20Mbit', burst = 50 }", "1:41: paths.wifi.up.policer.burst: 50 has no unit; expected a size such as \"64kB\", \"4MB\" or \"1GiB\"");
+    check("policer = { rate = '20Mbit', burst = '1kB' }", "1:38: paths.wifi.policer.burst: lets no packet of 1500 bytes through; expected at least \"1500B\": mss and 80 bytes of headers");
+    check(
+        "policer = { rate = '20Mbit', burst = '50kB', queue = '9p' }",
+        "1:46: paths.wifi.policer.queue: unknown key; expected one of rate, burst",
+    );
     check("queue = 100", "1:9: paths.wifi.queue: 100 has no unit; expected a queue such as \"100p\" (packets), \"150kB\" or \"1bdp\" (one bandwidth-delay product)");
     check("queue = '0p'", "1:9: paths.wifi.queue: holds nothing; expected a queue such as \"100p\" (packets), \"150kB\" or \"1bdp\" (one bandwidth-delay product)");
     check("queue = { ecn = true }", "1:9: paths.wifi.queue: a droptail queue marks nothing; expected ecn with \"codel\" or \"red\"");
@@ -249,10 +260,37 @@ fn events_and_variants() {
         "[[variants]]\ncontroller = 5",
         "2:14: variants.0.controller: is an integer; expected a string",
     );
-    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, scheduler, parameters");
+    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, initial_path, scheduler, parameters, path_manager_parameters");
     check("[[variants]]\ncontroller = ['lia', 'lia']", "1:1: variants.0: there is another variant \"lia\"; expected each combination once, or a name of its own");
-    check("[[variants]]\nparameters.d = '5 parsecs'", "2:16: variants.0.parameters.d: \"5 parsecs\" is no setting; expected a whole number, a duration, a size or a rate");
-    check("[[variants]]\nparameters.d = 1.5", "2:16: variants.0.parameters.d: is no setting; expected a whole number, a duration, a size or a rate");
+    check("[[variants]]\ncontroller = 'lea'", "2:14: variants.0.controller: \"lea\" is unknown (did you mean \"lia\"?); expected one of linux-reno, cubic, bbr, pilot, reno, lia, olia, balia, wvegas, rsf-db, rsf-lb, ld-mpsp, dalia, mpcc, mpcc-loss, mpcc-code, pcc, ddpg-mpcc");
+    check("[[variants]]\npath_manager = 'bandit'", "2:16: variants.0.path_manager: \"bandit\" is no path manager: it chooses the initial path; expected initial_path = \"active-explorer\" (--initial-paths)");
+    check("[[connections]]\npath_manager = 'bandit-lin-ucb'", "2:16: connections.0.path_manager: \"bandit-lin-ucb\" is no path manager: it chooses the initial path; expected initial_path = \"lin-ucb\" (--initial-paths)");
+}
+
+#[test]
+fn parameters_of_controllers() {
+    let of = |controller: &str, parameter: &str, line: &str| {
+        check(
+            &format!("[[variants]]\ncontroller = '{controller}'\nparameters.{parameter}"),
+            line,
+        );
+    };
+    of("rsf-db", "target_us = '50MB'", "3:24: variants.0.parameters.target_us: \"50MB\" is no duration; expected a duration from \"100us\" to \"60s\"");
+    of("rsf-db", "target_us = ['50ms', 0]", "3:33: variants.0.parameters.target_us.1: 0 is out of range; expected a duration from \"100us\" to \"60s\"");
+    of("rsf-db", "target = '50ms'", "3:21: variants.0.parameters.target: rsf-db has no parameter \"target\" (did you mean \"target_us\"?); expected one of target_us");
+    of(
+        "cubic",
+        "d = 5",
+        "3:16: variants.0.parameters.d: cubic has no parameter \"d\"; expected no parameters",
+    );
+    of("wvegas", "gamma = '1ms'", "3:20: variants.0.parameters.gamma: \"1ms\" is no whole number; expected a whole number from 0 to 1000 (packets)");
+    of(
+        "mpcc",
+        "coupled = 2",
+        "3:22: variants.0.parameters.coupled: 2 is out of range; expected 0 or 1",
+    );
+    of("mpcc", "step = '1ms'", "3:19: variants.0.parameters.step: \"1ms\" is no rate; expected a rate from \"8bit\" to \"10Gbit\"");
+    of("mpcc", "utility_unit = -1", "3:27: variants.0.parameters.utility_unit: -1 is no rate; expected a rate from \"1bit\" to \"1Gbit\"");
 }
 
 #[test]
@@ -270,7 +308,7 @@ fn grids_and_cases() {
         "2:18: grid.paths..loss.0: has an empty part; expected a dotted key such as paths.wifi.loss",
     );
     check(
-        "[grid]\n'connections.0.bytes' = ['1MB']",
+        "[grid]\n'connections.1.bytes' = ['1MB']",
         "2:26: connections: is a table; expected a list",
     );
     check(
@@ -313,8 +351,7 @@ fn settings_of_the_command_line() {
         "--set mss: has no \"=\"; expected KEY=VALUE, e.g. paths.wifi.loss=0.02"
     );
     assert_eq!(set("paths.wifi.loss=2"), "--set paths.wifi.loss=2: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)");
-    assert!(set("paths.wify.loss=0.2")
-        .starts_with("--set paths.wify.loss=0.2: paths.wify.rate: missing"));
+    assert_eq!(set("paths.wify.loss=0.2"), "--set paths.wify.loss=0.2: paths.wify: there is no [paths.wify] (did you mean \"wifi\"?); expected one of wifi, or a rate too");
     assert!(set("paths.wifi.los=0.2").starts_with(
         "--set paths.wifi.los=0.2: paths.wifi.los: unknown key (did you mean \"loss\"?)"
     ));

@@ -97,6 +97,45 @@ fn loss_counts_where_the_data_flows_unless_stated() {
 }
 
 #[test]
+fn a_policer_holds_in_both_directions_unless_one_says_otherwise() {
+    let sides = |text: &str| {
+        let s = one(&format!("[paths.a]\nrate = '100Mbit'\n{text}"));
+        (s.paths["a"].down.policer, s.paths["a"].up.policer)
+    };
+    let policer = |mbit: u64, burst| {
+        Some(Policer {
+            rate: mbit * 1_000_000,
+            burst,
+        })
+    };
+    let both = "policer = { rate = '20Mbit', burst = '50kB' }\n";
+    assert_eq!(sides(""), (None, None));
+    assert_eq!(sides(both), (policer(20, 50_000), policer(20, 50_000)));
+    assert_eq!(
+        sides(&format!("{both}up = {{ policer = 'none' }}")),
+        (policer(20, 50_000), None)
+    );
+    assert_eq!(
+        sides("down = { policer = { rate = '5Mbit', burst = '32KiB' } }"),
+        (policer(5, 32_768), None)
+    );
+    // A full segment of the default mss.
+    let least = "policer = { rate = '20Mbit', burst = '1500B' }";
+    assert_eq!(sides(least), (policer(20, 1500), policer(20, 1500)));
+}
+
+#[test]
+fn a_grid_takes_a_policer_away() {
+    let grid = "[paths.a]\nrate = '100Mbit'\n[grid]\n'paths.a.policer' = ['none', { rate = '20Mbit', burst = '50kB' }]";
+    let cells = read(grid, &Overrides::default()).cells;
+    let policed = cells.iter().map(|c| c.scenario.paths["a"].down.policer);
+    assert_eq!(
+        policed.map(|p| p.is_some()).collect::<Vec<_>>(),
+        [false, true]
+    );
+}
+
+#[test]
 fn a_direction_overrides_the_whole_path() {
     let s = one("[paths.a]\nrate = '10Mbit'\ndelay = '5ms'\njitter = '0..2ms'\nup = { rate = '1Mbit' }\ndown = { trace = 'lte' }");
     assert_eq!(s.paths["a"].up.rate, Rate::Constant(1_000_000));
@@ -125,8 +164,8 @@ fn variants_multiply_and_are_named_by_what_differs() {
         ["lia/default", "lia/blest", "olia/default", "olia/blest"]
     );
     assert_eq!(
-        names("[[variants]]\ncontroller = 'lia'\n[[variants]]\ncontroller = 'rsf-db'\nparameters.d = ['50ms', '100ms']"),
-        ["lia", "rsf-db d=50ms", "rsf-db d=100ms"]
+        names("[[variants]]\ncontroller = 'lia'\n[[variants]]\ncontroller = 'rsf-db'\nparameters.target_us = ['50ms', '100ms']"),
+        ["lia", "rsf-db target_us=50ms", "rsf-db target_us=100ms"]
     );
     assert_eq!(
         names("[[variants]]\nname = 'ours'\ncontroller = 'lia'"),
@@ -136,7 +175,7 @@ fn variants_multiply_and_are_named_by_what_differs() {
 
 #[test]
 fn settings_arrive_in_the_units_of_the_controllers() {
-    let s = one(&format!("{TWO_PATHS}[[variants]]\nparameters = {{ d = '100ms', mu = 4, floor = '8Mbit', chunk = '64kB' }}"));
+    let s = one(&format!("{TWO_PATHS}[[variants]]\ncontroller = 'mpcc'\nparameters = {{ gamma = 4, floor = '8Mbit', utility_unit = '1Mbit', step = 1000 }}\n[[variants]]\ncontroller = 'ld-mpsp'\nparameters.target_us = '100ms'"));
     let values: Vec<_> = s.variants[0]
         .parameters
         .iter()
@@ -145,12 +184,13 @@ fn settings_arrive_in_the_units_of_the_controllers() {
     assert_eq!(
         values,
         [
-            ("d", 100_000),
-            ("mu", 4),
+            ("gamma", 4),
             ("floor", 1_000_000),
-            ("chunk", 64_000)
+            ("utility_unit", 1_000_000),
+            ("step", 1000)
         ]
     );
+    assert_eq!(s.variants[1].parameters["target_us"], 100_000);
 }
 
 #[test]
@@ -228,7 +268,7 @@ fn cases_are_laid_over_the_file() {
 
 #[test]
 fn the_command_line_overrides_the_file() {
-    let text = format!("{TWO_PATHS}[[connections]]\nname = 'bulk'\n[[variants]]\ncontroller = ['lia', 'olia']\n[[variants]]\ncontroller = 'rsf-db'\nparameters.d = '50ms'");
+    let text = format!("{TWO_PATHS}[[connections]]\nname = 'bulk'\n[[variants]]\ncontroller = ['lia', 'olia']\n[[variants]]\ncontroller = 'rsf-db'\nparameters.target_us = '50ms'");
     let set = |items: &[&str]| Overrides {
         set: items.iter().map(|s| s.to_string()).collect(),
         ..Overrides::default()
@@ -260,7 +300,7 @@ fn the_command_line_overrides_the_file() {
         ["rsf-db/blest", "rsf-db/ecf", "cubic/blest", "cubic/ecf"]
     );
     assert_eq!(
-        s.variants[0].parameters["d"], 50_000,
+        s.variants[0].parameters["target_us"], 50_000,
         "a controller that the file names keeps its settings"
     );
     assert!(s.variants[2].parameters.is_empty());
@@ -291,4 +331,16 @@ fn a_trace_is_read_once_however_many_name_it() {
     let experiment =
         parse("x.toml", text, Path::new(""), &read, &Overrides::default()).expect("good");
     assert_eq!((experiment.cells.len(), reads.get()), (3, 1));
+}
+
+#[test]
+fn an_override_reaches_the_default_connection() {
+    let text = "[paths.a]\nrate = '1Mbit'\n[grid]\nconnections.0.bytes = ['1MB', '2MB']\n";
+    let bytes = |cell: &Cell| cell.scenario.connections[0].bytes;
+    let cells = read(text, &Overrides::default()).cells;
+    assert_eq!(
+        cells.iter().map(bytes).collect::<Vec<_>>(),
+        [Some(1_000_000), Some(2_000_000)]
+    );
+    assert_eq!(cells[0].scenario.connections[0].paths, ["a"]);
 }

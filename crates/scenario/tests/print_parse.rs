@@ -57,6 +57,13 @@ fn rate() -> impl Strategy<Value = Rate> {
     ]
 }
 
+/// Bursts hold a packet of any mss.
+fn policer() -> impl Strategy<Value = Policer> {
+    let rate = prop_oneof![1..u64::MAX, (1..1_000u64).prop_map(|m| m * 1_000_000)];
+    let burst = prop_oneof![65_080..u64::MAX, (66..1_000u64).prop_map(|k| k * 1_000)];
+    (rate, burst).prop_map(|(rate, burst)| Policer { rate, burst })
+}
+
 fn queue() -> impl Strategy<Value = Queue> {
     let limit = prop_oneof![
         (1..u64::MAX).prop_map(QueueLimit::Packets),
@@ -92,16 +99,27 @@ fn jitter() -> impl Strategy<Value = Option<(Duration, Duration)>> {
 }
 
 fn direction() -> impl Strategy<Value = Direction> {
-    (rate(), delay(), jitter(), any::<bool>(), loss(), queue()).prop_map(
-        |(rate, delay, jitter, reorder, loss, queue)| Direction {
-            rate,
-            delay,
-            jitter,
-            reorder,
-            loss,
-            queue,
-        },
+    let police = option::of(policer());
+    (
+        rate(),
+        delay(),
+        jitter(),
+        any::<bool>(),
+        loss(),
+        police,
+        queue(),
     )
+        .prop_map(
+            |(rate, delay, jitter, reorder, loss, policer, queue)| Direction {
+                rate,
+                delay,
+                jitter,
+                reorder,
+                loss,
+                policer,
+                queue,
+            },
+        )
 }
 
 /// Often both directions alike, as most files have it.
@@ -139,7 +157,12 @@ fn connection(index: usize, paths: Vec<String>) -> impl Strategy<Value = Connect
         (span, option::of(1e-6..1e6f64)).prop_map(|(l, a)| (None, Some(l), a)),
     ];
     let count = paths.len();
-    let own = (option::of(name()), option::of(name()), option::of(name()));
+    let own = (
+        option::of(controller()),
+        option::of(path_manager()),
+        option::of(initial_path()),
+        option::of(scheduler()),
+    );
     let used = sample::subsequence(paths, 1..=count).prop_shuffle();
     (
         tcp,
@@ -180,9 +203,10 @@ fn connection(index: usize, paths: Vec<String>) -> impl Strategy<Value = Connect
                     start,
                     lasting,
                     arrivals,
-                    controller: own.0,
+                    controller: own.0.map(|entry| entry.name.into()),
                     path_manager: own.1.filter(|_| !tcp),
-                    scheduler: own.2.filter(|_| !tcp),
+                    initial_path: own.2.filter(|_| !tcp),
+                    scheduler: own.3.filter(|_| !tcp),
                 }
             },
         )
@@ -206,14 +230,43 @@ fn event(paths: Vec<String>) -> impl Strategy<Value = Event> {
     })
 }
 
+fn controller() -> impl Strategy<Value = &'static mp_controllers::Entry> {
+    sample::select(mp_controllers::entries().collect::<Vec<_>>())
+}
+
+fn path_manager() -> impl Strategy<Value = String> {
+    let all = mp_policy::path_manager::all().iter();
+    sample::select(all.map(|e| e.name.to_owned()).collect::<Vec<_>>())
+}
+
+fn initial_path() -> impl Strategy<Value = String> {
+    let all = mp_policy::initial_path::all().iter();
+    sample::select(all.map(|e| e.name.to_owned()).collect::<Vec<_>>())
+}
+
+fn scheduler() -> impl Strategy<Value = String> {
+    let all = mp_policy::scheduler::all().iter();
+    sample::select(all.map(|e| e.name.to_owned()).collect::<Vec<_>>())
+}
+
 fn variant(index: usize) -> impl Strategy<Value = Variant> {
-    let settings = collection::vec(("[a-z]{1,6}", 0..=i64::MAX as u64), 0..3);
-    (name(), name(), name(), settings).prop_map(
-        move |(controller, path_manager, scheduler, settings)| Variant {
-            name: format!("v{index} {controller}"),
-            controller,
-            parameters: settings.into_iter().collect(),
+    let settings = controller().prop_flat_map(|controller| {
+        let values = controller.parameters.iter();
+        let values = values
+            .map(|p| option::of(p.least..=p.most))
+            .collect::<Vec<_>>();
+        (Just(controller), values)
+    });
+    (settings, path_manager(), initial_path(), scheduler()).prop_map(
+        move |((controller, values), path_manager, initial_path, scheduler)| Variant {
+            path_manager_parameters: Default::default(),
+            name: format!("v{index} {}", controller.name),
+            controller: controller.name.into(),
+            parameters: (controller.parameters.iter().zip(values))
+                .filter_map(|(p, value)| Some((p.name.to_owned(), value?)))
+                .collect(),
             path_manager,
+            initial_path,
             scheduler,
         },
     )

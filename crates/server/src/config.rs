@@ -1,4 +1,4 @@
-//! What the user may settle. Every key has a default; `docs/server.md` is the reference.
+//! What the user may settle. Every key has a default; `docs/reference/server.md` is the reference.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ impl Config {
     }
 }
 
-/// Every key, by the section it stands in: what `docs/server.md` has to cover.
+/// Every key, by the section it stands in: what `docs/reference/server.md` has to cover.
 pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("", TOP_KEYS),

@@ -4,7 +4,7 @@
 //!
 //! A report goes to the log ([`store`]) and is acknowledged once it is on disk; one thread follows the log and teaches the
 //! models ([`learner`], [`minds`]); requests ask the models ([`api`]). [`client`] is the device's side, and
-//! `docs/server.md` the user's.
+//! `docs/reference/server.md` the user's.
 
 pub mod api;
 pub mod client;

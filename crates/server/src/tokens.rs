@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{fchown, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -125,9 +125,24 @@ pub fn create(file: &Path, name: &str, role: Role) -> Result<String, Error> {
         .append(true)
         .mode(0o600)
         .open(file)
-        .and_then(|mut f| writeln!(f, "{name} {word} {}", hex(&hash(&token))))
+        .and_then(|mut f| {
+            belong_to_folder(&f, file)?;
+            writeln!(f, "{name} {word} {}", hex(&hash(&token)))
+        })
         .map_err(failed)?;
     Ok(token)
+}
+
+/// Root makes tokens for a service that runs as the owner of the folder, and has to be able to read them.
+fn belong_to_folder(tokens: &File, path: &Path) -> std::io::Result<()> {
+    let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let (own, folder) = (tokens.metadata()?, std::fs::metadata(folder)?);
+    if own.uid() == 0 && folder.uid() != 0 {
+        fchown(tokens, Some(folder.uid()), Some(folder.gid()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

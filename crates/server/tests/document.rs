@@ -59,7 +59,7 @@ fn every_route_is_described() {
     }
 }
 
-const REFERENCE: &str = include_str!("../../../docs/server.md");
+const REFERENCE: &str = include_str!("../../../docs/reference/server.md");
 
 #[test]
 fn the_reference_keeps_up() {
@@ -69,7 +69,7 @@ fn the_reference_keeps_up() {
             let table = ["policy", "reward", "limits"].contains(key);
             assert!(
                 named || table,
-                "docs/server.md does not mention {section}{key}"
+                "docs/reference/server.md does not mention {section}{key}"
             );
         }
     }
@@ -82,7 +82,7 @@ fn the_reference_keeps_up() {
     }
     let example = REFERENCE.split("```toml\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();
-    let config = mp_server::Config::parse("docs/server.md", example).unwrap();
+    let config = mp_server::Config::parse("docs/reference/server.md", example).unwrap();
     assert_eq!(config.latency_ms, Some(80.0));
 }
 

@@ -44,6 +44,10 @@ pub struct Flow {
     pub delivered: u64,
     /// Packets marked lost so far.
     pub lost: u64,
+    /// Packets acknowledged by ACKs with ECN-Echo so far (`delivered_ce`).
+    pub ce: u64,
+    /// Nothing is queued to send.
+    pub idle: bool,
     /// `tp->app_limited`: `delivered` at which the latest application-limited bubble ends; 0: not limited.
     pub app_limited: u64,
     /// The window, not the application, held back the last flight.
@@ -64,7 +68,8 @@ pub struct Flow {
     pub ssthresh: u32,
     /// Window at the start of the last reduction (`prior_cwnd`).
     pub prior_cwnd: u32,
-    /// Bytes/s. Linux computes it for every controller; packets are held back by it only where `pacing` is set.
+    /// Bytes/s, `u64::MAX` before it is first set. Linux computes it for every controller that does not own its window;
+    /// packets are held back by it only where `pacing` is set.
     pub pacing_rate: u64,
     /// `SK_PACING_NEEDED`.
     pub pacing: bool,

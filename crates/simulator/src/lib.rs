@@ -22,16 +22,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mp_record::Run;
 use mp_scenario::{Scenario, Variant};
 
+/// Hash of the sources that decide a run's result: a record that names another one is older than the code, or newer.
+pub const SOURCE: &str = env!("MP_SOURCE");
+
 /// Why a run could not be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unknown {0} {1:?}: `multipilot list` shows what there is")]
     Unknown(&'static str, String),
-    #[error("controller {controller:?} has no parameter {parameter:?}: `multipilot list controllers` shows those it has")]
-    Parameter {
-        controller: String,
-        parameter: String,
-    },
+    #[error("{0}")]
+    Parameter(String),
+    #[error("path manager {0}: `multipilot list path-managers` shows the settings")]
+    PathManager(String),
     #[error("no subflow under ddpg-mpcc asks for a rate within 10 s: give it to a connection of the scenario that lasts")]
     Silent,
     #[error("the capture cannot be written: {0}")]

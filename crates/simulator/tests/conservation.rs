@@ -24,6 +24,11 @@ fn discipline() -> impl Strategy<Value = Discipline> {
     ]
 }
 
+/// From room for one full segment on.
+fn policer() -> impl Strategy<Value = Policer> {
+    (300_000u64..20_000_000, 1_500u64..100_000).prop_map(|(rate, burst)| Policer { rate, burst })
+}
+
 fn rate() -> impl Strategy<Value = Rate> {
     let steps = |(a, b): (u64, u64)| {
         let step = |at, rate| Step {
@@ -64,9 +69,10 @@ prop_compose! {
     fn way()(
         rate in rate(), delay in 0u64..120, loss in loss(), discipline in discipline(), packets in 4u64..200,
         bytes in any::<bool>(), ecn in any::<bool>(), jitter in prop::option::of(0u64..20), reorder in any::<bool>(),
+        policer in prop::option::weighted(0.2, policer()),
     ) -> Direction {
         Direction {
-            rate, delay: ms(delay), loss, reorder,
+            rate, delay: ms(delay), loss, reorder, policer,
             jitter: jitter.map(|j| (Duration::ZERO, ms(j))),
             queue: Queue {
                 limit: if bytes { QueueLimit::Bytes(packets * 1500) } else { QueueLimit::Packets(packets) },
@@ -119,7 +125,7 @@ fn name(path: usize) -> String {
     ((b'a' + path as u8) as char).to_string()
 }
 
-const CONTROLLERS: [&str; 10] = [
+const CONTROLLERS: [&str; 12] = [
     "reno",
     "lia",
     "olia",
@@ -127,6 +133,8 @@ const CONTROLLERS: [&str; 10] = [
     "wvegas",
     "rsf-db",
     "rsf-lb",
+    "mpcc",
+    "pilot",
     "cubic",
     "bbr",
     "linux-reno",
@@ -171,6 +179,22 @@ prop_compose! {
         v.scheduler = SCHEDULERS[scheduler].into();
         v.path_manager = MANAGERS[manager].into();
         (s, v, seed)
+    }
+}
+
+/// Among them one that leaves the pacing rate to the stack until its first RTT sample.
+#[test]
+fn every_controller_completes_a_transfer() {
+    for controller in mp_controllers::all() {
+        for protocol in [Protocol::Mptcp, Protocol::Tcp] {
+            let way = |delay| path(mbit(10), ms(delay), 100, 0.0);
+            let mut s = scenario(vec![way(10), way(20)], ms(60_000));
+            s.connections[0].bytes = Some(300_000);
+            s.connections[0].protocol = protocol;
+            let run = simulate(&s, &variant(controller.name), 1);
+            let t = &run.transfers[0];
+            assert_eq!(t.bytes, 300_000, "{} {protocol:?}", controller.name);
+        }
     }
 }
 

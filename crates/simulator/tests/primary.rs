@@ -21,9 +21,9 @@ fn short_flows(first_mbit: f64, second_mbit: f64) -> Scenario {
     s
 }
 
-fn by(s: &Scenario, manager: &str) -> Run {
+fn by(s: &Scenario, initial: &str) -> Run {
     let v = Variant {
-        path_manager: manager.into(),
+        initial_path: initial.into(),
         ..variant("reno")
     };
     simulate(s, &v, 1)
@@ -45,7 +45,7 @@ fn completion(run: &Run, from: f64) -> f64 {
 #[test]
 fn a_bad_first_path_no_longer_starts_the_connections() {
     let s = short_flows(1.0, 20.0);
-    let (stock, learnt) = (by(&s, "fullmesh"), by(&s, "bandit"));
+    let (stock, learnt) = (by(&s, "first"), by(&s, "active-explorer"));
     assert!(stock.decisions.is_empty());
     assert_eq!(learnt.decisions.len(), learnt.transfers.len());
     let late = learnt.decisions.iter().filter(|d| d.time_s >= 150.0);
@@ -57,13 +57,13 @@ fn a_bad_first_path_no_longer_starts_the_connections() {
 #[test]
 fn every_bandit_learns_within_a_run() {
     let s = short_flows(1.0, 20.0);
-    for entry in mp_policy::path_manager::all() {
-        if entry.starts_by().is_some() {
+    for entry in mp_policy::initial_path::all() {
+        if entry.build().is_some() {
             let run = by(&s, entry.name);
             let late = run.decisions.iter().filter(|d| d.time_s >= 200.0);
             let share = share(late, "b");
             // Explore-first still explores then.
-            let least = if entry.name == "bandit-explore-first" {
+            let least = if entry.name == "explore-first" {
                 0.3
             } else {
                 0.6
@@ -76,7 +76,7 @@ fn every_bandit_learns_within_a_run() {
 #[test]
 fn a_run_with_a_bandit_depends_on_its_seed_alone() {
     let s = short_flows(5.0, 5.0);
-    assert_eq!(by(&s, "bandit"), by(&s, "bandit"));
+    assert_eq!(by(&s, "active-explorer"), by(&s, "active-explorer"));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn decisions_carry_what_was_known() {
         ),
         event(100_000, "b", Change::Readings(vec![("cqi".into(), 4.0)])),
     ];
-    let run = by(&s, "bandit");
+    let run = by(&s, "active-explorer");
     let read = |d: &Decision, name: &str| {
         let found = d.features.iter().find(|(n, _)| n == name);
         found.expect(name).1

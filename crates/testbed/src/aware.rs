@@ -1,4 +1,4 @@
-//! The path managers `loss-aware`, `signal-aware` and `ms-ucb` on the kernel: the daemon's eyes and hands, in the client's
+//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel: the daemon's eyes and hands, in the client's
 //! namespace alone. The server knows nothing of them but MP_PRIO.
 
 use std::sync::Arc;
@@ -27,8 +27,6 @@ pub struct Aware {
     pub number: usize,
     pub group: Group,
     pub policy: Policy,
-    /// Of the group's connections under the variant: whether their windows are coupled is known from it.
-    pub controller: String,
     pub signals: Signals,
     /// By interface.
     pub rules: Vec<(String, Rule)>,
@@ -77,10 +75,10 @@ impl Aware {
         let (judge, awareness) = match self.policy {
             Policy::Loss => (Judge::Awareness, awareness::Config::loss_aware()),
             Policy::Signal => (Judge::Awareness, awareness::Config::signal_aware()),
+            Policy::MptcpLa(config) => (Judge::MptcpLa(config), awareness::Config::loss_aware()),
             Policy::SuperArm => (Judge::MsUcb, awareness::Config::loss_aware()),
         };
         let config = Config {
-            controller: Some(self.controller.clone()),
             ignore: Vec::new(),
             rules: std::mem::take(&mut self.rules),
             judge,

@@ -13,6 +13,7 @@ mod aware;
 mod emulator;
 mod error;
 mod network;
+mod overruns;
 mod owner;
 mod packet;
 mod path;
@@ -26,3 +27,6 @@ pub use emulator::PathCounts;
 pub use error::Error;
 pub use path::Counts;
 pub use run::{run, run_with, Hardships};
+
+/// Hash of the sources that decide a run's result, kernel objects among them.
+pub const SOURCE: &str = env!("MP_SOURCE");

@@ -308,7 +308,7 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
 
 fn endpoints(scenario: &Scenario, g: usize, group: &Group) -> Result<(), Error> {
     let flags = match group.management {
-        PathManagement::Fullmesh | PathManagement::Bandit(_) => Flags {
+        PathManagement::Fullmesh => Flags {
             fullmesh: true,
             ..Flags::SUBFLOW
         },

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use mp_policy::initial_path;
+use mp_policy::path_manager::{mptcp_la, PathManager};
+use mp_policy::registry::{names_in, World};
 use mp_scenario::{Connection, Protocol, Scenario, TransferDirection, Variant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -19,8 +22,6 @@ pub enum PathManagement {
     Fullmesh,
     /// The same, all but the first being backup.
     Backup,
-    /// Endpoints for all paths, and a bandit that chooses the one to start on.
-    Bandit(&'static str),
     /// Endpoints for all paths, and a watch that sets some to backup.
     Aware(Policy),
     /// The client opens the subflows itself, over the first path.
@@ -32,6 +33,8 @@ pub enum PathManagement {
 pub enum Policy {
     Loss,
     Signal,
+    /// MPTCP-LA by its paper's rule.
+    MptcpLa(mptcp_la::Config),
     /// MS-UCB: a bandit over which paths carry data.
     SuperArm,
 }
@@ -43,6 +46,8 @@ pub struct Group {
     /// Indices in the scenario; the first is the primary.
     pub paths: Vec<usize>,
     pub management: PathManagement,
+    /// The bandit that chooses which of them connections are opened over; `None`: the first.
+    pub initial_path: Option<&'static str>,
     /// The flow that has this host to itself, because what its program moves is counted by host.
     pub own: Option<usize>,
 }
@@ -146,6 +151,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             client,
             paths: paths[..1].to_vec(),
             management: PathManagement::None,
+            initial_path: None,
             own: None,
         });
     }
@@ -153,37 +159,83 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
         .path_manager
         .as_ref()
         .unwrap_or(&variant.path_manager);
-    let (management, count) = match manager.as_str() {
-        "fullmesh" => (PathManagement::Fullmesh, paths.len()),
-        "backup" => (PathManagement::Backup, paths.len()),
-        "loss-aware" => (PathManagement::Aware(Policy::Loss), paths.len()),
-        "signal-aware" => (PathManagement::Aware(Policy::Signal), paths.len()),
-        "ms-ucb" => (PathManagement::Aware(Policy::SuperArm), paths.len()),
-        "ndiffports" => (PathManagement::Userspace, 1),
-        "single" => (PathManagement::None, 1),
-        other => match mp_policy::path_manager::find(other) {
-            // A program's own connections go unseen by the host's thread.
-            Some(entry) if entry.starts_by().is_some() && connection.command.is_some() => {
-                return Err(Error::Unsupported(format!(
-                    "path manager {other} with a command: in the kernel world, have the command call multipilot run --path-manager bandit"
-                )))
-            }
-            Some(entry) if entry.starts_by().is_some() => {
-                (PathManagement::Bandit(entry.name), paths.len())
-            }
-            _ => {
-                return Err(Error::Unsupported(format!(
-                    "path manager {other}: the kernel world has fullmesh, bandit, loss-aware, signal-aware, ms-ucb, ndiffports, backup and single"
-                )))
-            }
-        },
+    let management = match manager.as_str() {
+        "fullmesh" => PathManagement::Fullmesh,
+        "backup" => PathManagement::Backup,
+        "loss-aware" => PathManagement::Aware(Policy::Loss),
+        "mptcp-la" => {
+            PathManagement::Aware(Policy::MptcpLa(mptcp_la_settings(variant, connection)?))
+        }
+        "signal-aware" => PathManagement::Aware(Policy::Signal),
+        "ms-ucb" => PathManagement::Aware(Policy::SuperArm),
+        "ndiffports" => PathManagement::Userspace,
+        "single" => PathManagement::None,
+        other => {
+            return Err(Error::Unsupported(format!(
+                "path manager {other}: the kernel world has {}",
+                names_in(mp_policy::path_manager::all(), World::Kernel)
+            )))
+        }
+    };
+    let initial_path = chosen_initial(variant, connection)?;
+    if let (Some(policy), PathManagement::Backup) = (initial_path, management) {
+        return Err(Error::Unsupported(format!(
+            "initial path {policy} with path manager backup: the kernel has the same paths as backup for all connections; choose fullmesh, or --world sim"
+        )));
+    }
+    // Only a bandit may open a connection over another path than the first.
+    let one = matches!(management, PathManagement::None | PathManagement::Userspace);
+    let count = if one && initial_path.is_none() {
+        1
+    } else {
+        paths.len()
     };
     Ok(Group {
         client,
         paths: paths[..count].to_vec(),
         management,
+        initial_path,
         own: None,
     })
+}
+
+/// Settings of `mptcp-la`: those of the variant, if the connection has no path manager of its own.
+fn mptcp_la_settings(
+    variant: &Variant,
+    connection: &Connection,
+) -> Result<mptcp_la::Config, Error> {
+    let entry = mp_policy::path_manager::find("mptcp-la").expect("in the registry");
+    let settings = variant.path_manager_parameters.iter();
+    let own = |_: &(_, _)| connection.path_manager.is_none();
+    let settings = settings.filter(own).map(|(k, v)| (k.as_str(), *v));
+    match entry.build_with(settings) {
+        Ok(PathManager::MptcpLa(manager)) => Ok(manager.config()),
+        Ok(_) => unreachable!("its own kind"),
+        Err(problem) => Err(Error::Unsupported(problem)),
+    }
+}
+
+/// The bandit's name; `None` where nothing is learnt.
+fn chosen_initial(
+    variant: &Variant,
+    connection: &Connection,
+) -> Result<Option<&'static str>, Error> {
+    let name = connection
+        .initial_path
+        .as_ref()
+        .unwrap_or(&variant.initial_path);
+    let entry = initial_path::find(name)
+        .filter(|entry| entry.runs_in(World::Kernel))
+        .ok_or_else(|| {
+            Error::Unsupported(format!("initial path {name}: there is none of this name"))
+        })?;
+    match entry.build() {
+        // A program's own connections go unseen by the host's thread.
+        Some(_) if connection.command.is_some() => Err(Error::Unsupported(format!(
+            "initial path {name} with a command: in the kernel world, have the command call multipilot run --initial-path {name}"
+        ))),
+        learnt => Ok(learnt.map(|_| entry.name)),
+    }
 }
 
 fn starts(scenario: &Scenario, connection: &Connection, rng: &mut SmallRng) -> Starts {
@@ -211,5 +263,57 @@ fn starts(scenario: &Scenario, connection: &Connection, rng: &mut SmallRng) -> S
         }
         let end = end(at, rng);
         transfers.push((at, end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mp_policy::path_manager;
+
+    use super::*;
+
+    fn plan(variant: &str) -> Result<Plan, Error> {
+        let text = format!(
+            "[paths.a]\nrate = '9Mbit'\n[paths.b]\nrate = '3Mbit'\n[[variants]]\n{variant}\n"
+        );
+        let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("x.toml", &text, "".as_ref(), &none, &overrides);
+        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        Plan::new(&scenario, &scenario.variants[0], 1)
+    }
+
+    #[test]
+    fn the_kernel_world_has_the_path_managers_that_the_registry_says() {
+        for entry in path_manager::all() {
+            let made = plan(&format!("path_manager = '{}'", entry.name));
+            let fits = entry.runs_in(World::Kernel);
+            assert_eq!(made.is_ok(), fits, "{}: {made:?}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_learnt_initial_path_needs_all_paths() {
+        for (manager, learnt, paths) in [
+            ("single", false, 1),
+            ("single", true, 2),
+            ("loss-aware", true, 2),
+            ("fullmesh", false, 2),
+        ] {
+            let initial = if learnt { "thompson" } else { "first" };
+            let made = plan(&format!(
+                "path_manager = '{manager}'\ninitial_path = '{initial}'"
+            ));
+            let group = &made.unwrap().groups[0];
+            assert_eq!(
+                (group.paths.len(), group.initial_path),
+                (paths, learnt.then_some("thompson")),
+                "{manager}"
+            );
+        }
+        let refused = plan("path_manager = 'backup'\ninitial_path = 'thompson'").unwrap_err();
+        assert!(refused
+            .to_string()
+            .contains("initial path thompson with path manager backup"));
     }
 }

@@ -16,6 +16,7 @@ use crate::aware::{Aware, Signals};
 use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network};
+use crate::overruns::Overruns;
 use crate::plan::{Flow, PathManagement, Plan};
 use crate::starts::Starts;
 use crate::traffic::{Body, Client, Recorder, Server, Service};
@@ -124,12 +125,10 @@ pub fn run_with(
         .push(server.start(network.server.clone(), threads.stop.subscribe())?);
     for (number, group) in plan.groups.iter().enumerate() {
         if let PathManagement::Aware(policy) = group.management {
-            let flows = plan.flows.iter().find(|f| f.group == number);
             let aware = Aware {
                 number,
                 group: group.clone(),
                 policy,
-                controller: flows.map_or_else(String::new, |f| f.controller.clone()),
                 signals: Signals::of(scenario, |path| interface(scenario, path)),
                 rules: scenario
                     .paths
@@ -143,15 +142,9 @@ pub fn run_with(
                 .others
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
-        let starts = match group.management {
-            PathManagement::Bandit(policy) => Some(Starts::new(
-                scenario,
-                group,
-                policy,
-                seed.wrapping_add(number as u64),
-            )),
-            _ => None,
-        };
+        let starts = group
+            .initial_path
+            .map(|policy| Starts::new(scenario, group, policy, seed.wrapping_add(number as u64)));
         let client = Client {
             number,
             starts,
@@ -175,20 +168,22 @@ pub fn run_with(
         scenario, &plan, &network, &recorder, &threads, progress, stop,
     );
     let elapsed_s = recorder.now().min(scenario.duration.as_secs_f64()).max(0.0);
+    let overruns = Overruns::read(&network)?;
     threads.join()?;
     let report = emulator.finish().context("the emulator failed")?;
     drop(network);
     drop(controllers);
     stopped?;
 
-    let recorded = recorder.finish();
+    let mut recorded = recorder.finish();
+    overruns.attribute(&plan, &mut recorded.transfers);
     let mut notes: Vec<String> = recorded.notes.into_iter().collect();
     notes.extend(remarks(&report, &recorded.transfers));
     let run = Run {
         transfers: recorded.transfers,
         samples: recorded.samples,
         decisions: recorded.decisions,
-        samples_dropped: 0,
+        window_overruns: overruns.total(),
         elapsed_s,
         notes,
     };
@@ -314,7 +309,7 @@ fn mark_backups(plan: &Plan, recorder: &Recorder) {
 fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
     for (g, group) in plan.groups.iter().enumerate() {
         let fullmesh = match group.management {
-            PathManagement::Fullmesh | PathManagement::Aware(_) | PathManagement::Bandit(_) => true,
+            PathManagement::Fullmesh | PathManagement::Aware(_) => true,
             PathManagement::Backup => false,
             // One path: there is nothing that it could be a backup of.
             PathManagement::None | PathManagement::Userspace => continue,

@@ -1,4 +1,4 @@
-//! The path manager `bandit` on the kernel: which path each connection of a client host starts on, learnt within the run.
+//! The initial path on the kernel, where a bandit chooses it: learnt within the run, by the connections of a client host.
 //!
 //! It knows what a device knows: what the scenario's events tell of its radios, and the round trips that its own sockets
 //! have seen.
@@ -10,12 +10,21 @@ use mp_kernel::mptcp_info::SubflowInfo;
 use mp_policy::bandit::context::{Reading, Readings};
 use mp_policy::bandit::starter::Starter;
 use mp_policy::bandit::Settings;
-use mp_policy::path_manager;
+use mp_policy::initial_path;
 use mp_record::Decision;
 use mp_scenario::{Change, Scenario};
 
 use crate::network::path_of;
 use crate::plan::Group;
+
+/// From `at` on, the radio of this arm's path reads so.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    at: Duration,
+    arm: usize,
+    reading: Reading,
+    value: f64,
+}
 
 /// The learner of one client host.
 #[derive(Debug, Clone)]
@@ -25,19 +34,19 @@ pub struct Starts {
     paths: Vec<usize>,
     names: Vec<String>,
     starter: Starter,
-    told: Vec<(Duration, usize, Reading, f64)>,
+    told: Vec<Told>,
     /// By transfer: its context, and its arm.
     open: HashMap<u32, (Vec<f64>, usize)>,
 }
 
 impl Starts {
-    /// `policy`: the path manager's name.
+    /// `policy`: its name in the registry of initial paths.
     pub fn new(scenario: &Scenario, group: &Group, policy: &'static str, seed: u64) -> Starts {
         let names: Vec<&str> = (group.paths.iter())
             .filter_map(|&path| Some(scenario.paths.get_index(path)?.0.as_str()))
             .collect();
-        let starts_by = path_manager::find(policy).and_then(|entry| entry.starts_by());
-        let settings = Settings::new(starts_by.expect("the plan has asked"));
+        let learnt = initial_path::find(policy).and_then(|entry| entry.build());
+        let settings = Settings::new(learnt.expect("the plan has asked"));
         let starter = Starter::new(settings, &names, seed).expect("a group has a path");
         Starts {
             policy,
@@ -52,8 +61,8 @@ impl Starts {
     /// Chooses for the next connection: the arm, and what goes into the record.
     pub fn decide(&mut self, now: Duration) -> (usize, Decision) {
         let mut told = vec![Readings::default(); self.paths.len()];
-        for (_, arm, reading, value) in self.told.iter().filter(|(at, ..)| *at <= now) {
-            told[*arm].set(*reading, *value);
+        for t in self.told.iter().filter(|t| t.at <= now) {
+            told[t.arm].set(t.reading, t.value);
         }
         let (chosen, context) = self.starter.decide(&told, &[]);
         let known = |v: &f64| v.is_finite().then_some(*v);
@@ -110,8 +119,8 @@ impl Starts {
     }
 }
 
-/// What the scenario says of the radios: when, of which arm, and what.
-fn told(scenario: &Scenario, group: &Group) -> Vec<(Duration, usize, Reading, f64)> {
+/// What the scenario says of the radios.
+fn told(scenario: &Scenario, group: &Group) -> Vec<Told> {
     let named = |name: &str| Reading::ALL.iter().copied().find(|r| r.name() == name);
     let mut all = Vec::new();
     for event in &scenario.events {
@@ -119,11 +128,17 @@ fn told(scenario: &Scenario, group: &Group) -> Vec<(Duration, usize, Reading, f6
         let Some(arm) = group.paths.iter().position(|p| Some(*p) == path) else {
             continue;
         };
+        let from = |reading, value| Told {
+            at: event.at,
+            arm,
+            reading,
+            value,
+        };
         match &event.change {
-            Change::Signal(dbm) => all.push((event.at, arm, Reading::Signal, f64::from(*dbm))),
+            Change::Signal(dbm) => all.push(from(Reading::Signal, f64::from(*dbm))),
             Change::Readings(readings) => {
                 let known = readings.iter().filter_map(|(n, v)| Some((named(n)?, *v)));
-                all.extend(known.map(|(reading, value)| (event.at, arm, reading, value)));
+                all.extend(known.map(|(reading, value)| from(reading, value)));
             }
             _ => {}
         }

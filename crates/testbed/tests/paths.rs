@@ -41,6 +41,9 @@ fn an_upload_aggregates_too() {
     assert!(goodput(transfer, &run) > 40.0);
     assert!(bytes_on(transfer, "a") > 2_000_000 && bytes_on(transfer, "b") > 5_000_000);
     assert!(run.samples.iter().any(|s| s.path == "b" && s.cwnd > 10));
+    // The server counts for uploads, and this one is alone.
+    assert!(run.window_overruns.is_some());
+    assert_eq!(transfer.window_overruns, run.window_overruns);
 }
 
 #[test]
@@ -105,6 +108,24 @@ fn a_shared_link_is_one_bottleneck_for_all_who_meet_there() {
         link.down.dropped > 10 && link.down.bytes < 8 * 20_100_000 / 8,
         "{link:?}"
     );
+}
+
+#[test]
+fn a_policed_download_stays_below_the_rate_and_never_queues() {
+    let Some(_turn) = turn() else { return };
+    let text = r#"
+        duration = "5s"
+        paths.a = { rate = "100Mbit", delay = "10ms", down = { policer = { rate = "10Mbit", burst = "30kB" } } }
+        variants = [{ controller = "cubic" }]
+    "#;
+    let (run, counts) = run_over(text, &Hardships::default()).unwrap();
+    let (down, up) = (counts[0].down, counts[0].up);
+    assert!(down.policed > 10 && up.policed == 0, "{down:?} {up:?}");
+    assert_eq!(down.dropped, 0);
+    // Bytes of the burst and of 10 Mbit/s, for as long as anything was sent.
+    let seconds = run.elapsed_s.ceil() as u64 + 1;
+    assert!(down.bytes <= 30_000 + seconds * 10_000_000 / 8, "{down:?}");
+    assert!(down.bytes > 500_000, "{down:?}");
 }
 
 #[test]

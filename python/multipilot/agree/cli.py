@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
@@ -129,4 +128,4 @@ def _mean(judged: Judged, world: str) -> str:
 
 
 def main() -> None:
-    app(prog_name="multipilot agree" if Path(sys.argv[0]).name == "multipilot-agree" else None)
+    console.run(app, "agree")

@@ -26,6 +26,24 @@ _TOLD = ("time_s", "rate", "delivered", "lost", "rtt_us", "utility", "best")
 _PLACES = [FACTS.index(name) for name in _TOLD]
 
 
+def _checked(action: Any, shape: tuple[int, ...]) -> Floats:
+    """The action as an array; one that is no number would steer the simulation into nonsense without a word."""
+    array = np.asarray(action, np.float32)
+    if array.size != np.prod(shape):
+        raise ValueError(f"action: shape {array.shape}; expected {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"action: {array.tolist()} has a value that is no finite number; expected -1 to 1")
+    return array.reshape(shape)
+
+
+def _check_settings(history: int, steps: int, reward: str, num_envs: int = 1) -> None:
+    for name, value in (("history", history), ("steps", steps), ("num_envs", num_envs)):
+        if value < 1:
+            raise ValueError(f"{name}: {value}; give 1 or more")
+    if reward not in ("utility", "scaled"):
+        raise ValueError(f'reward: "{reward}"; one of "utility", "scaled"')
+
+
 class SubflowEnv(gymnasium.Env[Floats, Floats]):
     """One subflow of a Multipath TCP connection steers its rate; its siblings run plain MPCC.
 
@@ -70,8 +88,7 @@ class SubflowEnv(gymnasium.Env[Floats, Floats]):
     def __init__(
         self, task: Task | None = None, *, history: int = 4, steps: int = 1000, reward: str = "utility"
     ) -> None:
-        if reward not in ("utility", "scaled"):
-            raise ValueError(f'reward: "{reward}"; one of "utility", "scaled"')
+        _check_settings(history, steps, reward)
         self.observation_space = _box(0.0, FEATURES * history)
         self.action_space = _box(-1.0, 1)
         self._scaled, self._steps = reward == "scaled", steps
@@ -93,7 +110,7 @@ class SubflowEnv(gymnasium.Env[Floats, Floats]):
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         # An episode that the scenario's own end has cut off: nothing that follows belongs to it.
-        seen, over, info = self._go_on(float(np.asarray(action, np.float32).reshape(1)[0]))
+        seen, over, info = self._go_on(float(_checked(action, (1,))[0]))
         self._taken += 1
         reward = 0.0 if over else _reward(info["utility"], info["best"], self._scaled)
         return seen, reward, False, over or self._taken >= self._steps, info
@@ -112,8 +129,9 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
     """``num_envs`` of :class:`SubflowEnv` side by side, simulated by native threads.
 
     Spaces, rewards and times are those of :class:`SubflowEnv`. After a truncated step the next one begins another
-    episode, whatever its action, with reward 0 (Gymnasium's ``AutoresetMode.NEXT_STEP``). Info holds one array for
-    each fact.
+    episode, whatever its action, with reward 0 (Gymnasium's ``AutoresetMode.NEXT_STEP``). Info holds for
+    each fact one array and its mask (``_rtt_us``). ``reset(seed=[…])`` gives each environment a seed of its own, with
+    which it goes on as :class:`SubflowEnv` does.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -128,8 +146,7 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
         reward: str = "utility",
         threads: int = 1,
     ) -> None:
-        if reward not in ("utility", "scaled"):
-            raise ValueError(f'reward: "{reward}"; one of "utility", "scaled"')
+        _check_settings(history, steps, reward, num_envs)
         self.num_envs = num_envs
         self.single_observation_space = _box(0.0, FEATURES * history)
         self.single_action_space = _box(-1.0, 1)
@@ -144,15 +161,20 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
         if isinstance(seed, list):
-            raise ValueError("seed: a list; give one number, from which each environment has its own")
-        super().reset(seed=seed)
-        self._lanes.restart(seed if seed is not None else int(self.np_random.integers(1 << 31)), 0)
+            if len(seed) != self.num_envs:
+                raise ValueError(f"seed: a list of {len(seed)} for {self.num_envs} environments; give one each")
+            super().reset(seed=next((one for one in seed if one is not None), None))
+            drawn = self.np_random.integers(1 << 31, size=self.num_envs)
+            self._lanes.restart_each([int(d) if one is None else one for one, d in zip(seed, drawn, strict=True)])
+        else:
+            super().reset(seed=seed)
+            self._lanes.restart(seed if seed is not None else int(self.np_random.integers(1 << 31)), 0)
         self._taken[:] = 0
         asked = self._lanes.step()
         return asked.observations.copy(), self._infos(asked)
 
     def step(self, actions: Floats) -> tuple[Floats, Any, Any, Any, dict[str, Any]]:
-        asked = self._lanes.step(np.asarray(actions, np.float32).reshape(self.num_envs))
+        asked = self._lanes.step(_checked(actions, (self.num_envs, 1)).reshape(self.num_envs))
         self._taken = np.where(asked.fresh, 0, self._taken + 1)
         rewards = np.clip(asked.rewards, -1, 1) if self._scaled else asked.fact("utility")
         rewards = np.where(asked.fresh, 0.0, rewards)
@@ -161,7 +183,11 @@ class SubflowVectorEnv(VectorEnv[Floats, Floats, Any]):
 
     @staticmethod
     def _infos(asked: Asked) -> dict[str, Any]:
-        return dict(zip(_TOLD, asked.facts[:, _PLACES].T.copy(), strict=True))
+        infos: dict[str, Any] = {}
+        for name, values in zip(_TOLD, asked.facts[:, _PLACES].T.copy(), strict=True):
+            # Gymnasium's masks: which environments have the entry.
+            infos[name], infos[f"_{name}"] = values, np.ones(len(values), bool)
+        return infos
 
 
 class ConnectionEnv(gymnasium.Env[Floats, Floats]):
@@ -193,8 +219,7 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
     def __init__(
         self, task: Task | None = None, *, history: int = 4, steps: int = 1000, reward: str = "utility"
     ) -> None:
-        if reward not in ("utility", "scaled"):
-            raise ValueError(f'reward: "{reward}"; one of "utility", "scaled"')
+        _check_settings(history, steps, reward)
         task = task or Task()
         self._core = _core.Together(task.given(), task.wishes(), task.varied(), 1, history)
         self.paths = self._core.paths
@@ -209,7 +234,7 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
         return observation, info
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        action = np.asarray(action, np.float32)
+        action = _checked(action, (2 * self.paths,))
         steps, use = action[: self.paths], action[self.paths :]
         self._taken += 1
         return self._read(self._core.step(steps.tobytes(), [bool(u < 0) for u in use]))
@@ -224,5 +249,10 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
         return seen, reward, False, over or self._taken >= self._steps, info
 
 
-gymnasium.register("multipilot/Subflow-v0", "multipilot.env.gym:SubflowEnv")
+# Gymnasium from 1.0 on reads no entry points: whoever makes one names this module, or imports it.
+gymnasium.register(
+    "multipilot/Subflow-v0",
+    "multipilot.env.gym:SubflowEnv",
+    vector_entry_point="multipilot.env.gym:SubflowVectorEnv",
+)
 gymnasium.register("multipilot/Connection-v0", "multipilot.env.gym:ConnectionEnv")

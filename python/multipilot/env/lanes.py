@@ -76,6 +76,9 @@ class Lanes:
         watched: Sequence[int] = (),
         threads: int = 1,
     ) -> None:
+        for name, value in (("count", count), ("history", history), ("steps", steps), ("agents", agents)):
+            if value < 1:
+                raise ValueError(f"{name}: {value}; give 1 or more")
         self.count, self.threads, self.width = count, threads, FEATURES * history
         self._core = _core.Lanes(
             task.given(), task.wishes(), task.varied(), count, seed, history, steps, agents, list(watched)
@@ -84,6 +87,12 @@ class Lanes:
     def restart(self, seed: int, episode: int) -> None:
         """Begins the episode of that number in every lane with the next :meth:`step`."""
         self._core.restart(seed, episode)
+
+    def restart_each(self, seeds: Sequence[int]) -> None:
+        """Begins anew in every lane: lane k goes on as the only lane of ``Lanes(task, 1, seed=seeds[k])`` does."""
+        if len(seeds) != self.count:
+            raise ValueError(f"seeds: {len(seeds)} for {self.count} lanes; give one each")
+        self._core.restart_each(list(seeds))
 
     def step(self, actions: Floats | None = None) -> Asked:
         """Answers the open questions (there are none at first) and goes on to the next ones."""

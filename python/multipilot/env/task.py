@@ -45,7 +45,7 @@ class Task:
         return _given(self.scenario)
 
     def wishes(self, overrides: Mapping[str, Any] | None = None) -> _core.Wishes:
-        return _wishes(None, None, None, None, overrides or {})
+        return _wishes(None, None, None, None, None, overrides or {})
 
     def varied(self) -> _core.Varied:
         names = ("rate_mbps", "rtt_ms", "queue_bdp", "loss", "change_s", "start")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from multipilot.console import CANNOT_HERE, RUN_FAILED, fail
+from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, run
 from multipilot.console import seconds as as_seconds
 from multipilot.federation import files
 from multipilot.federation.bandit import Known
@@ -84,7 +83,7 @@ def join(
 def main() -> None:
     logging.basicConfig(format="multipilot: %(message)s")
     logging.getLogger("multipilot.federation").setLevel(logging.INFO)
-    app(prog_name="multipilot federation" if Path(sys.argv[0]).name == "multipilot-federation" else None)
+    run(app, "federation")
 
 
 if __name__ == "__main__":

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from multipilot import console
-from multipilot.console import CANNOT_HERE, fail, say
+from multipilot.console import CANNOT_HERE, fail, run, say
 
 if TYPE_CHECKING:
     from multipilot.learn.training import Trainer
@@ -140,7 +139,7 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    app(prog_name="multipilot train" if Path(sys.argv[0]).name == "multipilot-train" else None)
+    run(app, "train")
 
 
 if __name__ == "__main__":

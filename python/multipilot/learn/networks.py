@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons, and the file of an actor (docs/learning.md)."""
+"""Multi-layer perceptrons, and the file of an actor (docs/reference/learned-control.md)."""
 
 from __future__ import annotations
 

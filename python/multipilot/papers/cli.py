@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
 import typer
 
 from multipilot import console
-from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, say
-from multipilot.papers import page
+from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, run, say
+from multipilot.papers import check
 from multipilot.papers.bandit import PAPER as BANDIT
 from multipilot.papers.cost import Cost, Meter, spell
 from multipilot.papers.ddpg import PAPER as DDPG
 from multipilot.papers.drones import PAPER as DRONES
 from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
-from multipilot.papers.paper import Paper, Point
+from multipilot.papers.paper import Experiment, Paper, Point
+from multipilot.papers.pilot import PAPER as PILOT
+from multipilot.papers.publish import as_text, locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DDPG, DRONES)}
+PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DDPG, DRONES, PILOT)}
 WORLDS = ("sim", "kernel", "both")
-SEEDS, QUICK_SEEDS = 20, 3
+QUICK_SEEDS = 3
 INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -43,7 +44,7 @@ def paper(
     only: Annotated[str | None, typer.Option(metavar="ITEM,…", help="these items only, e.g. table2,fig5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="simulator, few seeds, under two minutes")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help=f"seeds a variant in the simulator [default: {SEEDS}]")
+        int | None, typer.Option(min=1, help="seeds a variant in the simulator [default: 20; pilot: 16]")
     ] = None,
     budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
     jobs: Annotated[int, typer.Option(min=1, max=16, help="kernel points at once")] = 1,
@@ -62,6 +63,13 @@ def paper(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
+    checked: Annotated[
+        bool,
+        typer.Option("--check", help="measure nothing: say what is older than the code, and what a refresh costs"),
+    ] = False,
+    lock: Annotated[
+        bool, typer.Option("--lock", help="write the verdicts into the paper's claims.lock in the checkout")
+    ] = False,
 ) -> None:
     chosen = PAPERS.get(name) or fail(f'there is no paper "{name}": one of {", ".join(PAPERS)}')
     if world not in (None, *WORLDS):
@@ -87,9 +95,12 @@ def paper(
             out=folder,
             scenarios=find_scenarios(name, scenarios),
             command=command,
-            seeds=seeds or (QUICK_SEEDS if quick else SEEDS),
+            seeds=seeds or (QUICK_SEEDS if quick else chosen.seeds),
             quick=quick,
         )
+        if checked:
+            _check(chosen, runner, worlds, wanted)
+            return
         folder.mkdir(parents=True, exist_ok=True)
         results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
     except (ValueError, OSError) as error:
@@ -98,9 +109,17 @@ def paper(
         fail(str(error), RUN_FAILED)
     except KeyboardInterrupt:
         fail(f"interrupted: the same call with --out {folder} goes on where this one stopped", INTERRUPTED)
-    document = _write(chosen, results, wanted, folder)
+    page = publish(chosen, results, wanted)
+    (folder / "index.html").write_text(page.html, encoding="utf-8")
+    (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
+    if lock:
+        now = {world: check.basis(runner, world) for world in (SIM, KERNEL)}
+        try:
+            say(f"verdicts: {locked(chosen, results, now, runner.scenarios)}")
+        except (ValueError, OSError) as error:
+            fail(str(error))
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(json.dumps(page.document, indent=1))
     else:
         print(folder / "index.html")
     if refusal is not None:
@@ -109,6 +128,25 @@ def paper(
         say(f"no kernel runs: {refusal}")
     if failed:
         raise typer.Exit(RUN_FAILED)
+
+
+def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str]) -> None:
+    """Exit code 1 if anything is older than the code, or missing."""
+    experiments, points = _asked(chosen, wanted)
+    lines = check.stale_claims(chosen, runner)
+    lines += check.stale_records(runner, worlds, experiments, points)
+    print("\n".join(lines) or f"paper {chosen.name}: all records and verdicts are of these sources")
+    if lines:
+        raise typer.Exit(RUN_FAILED)
+
+
+def _asked(chosen: Paper, wanted: list[str]) -> tuple[list[Experiment], list[Point]]:
+    """What the wanted items show."""
+    scenarios = {s for item in chosen.items if item.name in wanted for s in item.scenarios}
+    return (
+        [e for e in chosen.experiments if e.scenario in scenarios],
+        [p for p in chosen.points if p.scenario in scenarios],
+    )
 
 
 def _with_traces(chosen: Paper, traces: Path) -> Paper:
@@ -131,9 +169,7 @@ def _measure(
 ) -> tuple[Results, CannotHere | None, int]:
     """What was measured, why the kernel world refused if it did, and how many kernel points failed."""
     results = Results()
-    scenarios = {s for item in chosen.items if item.name in wanted for s in item.scenarios}
-    experiments = [e for e in chosen.experiments if e.scenario in scenarios]
-    points = [p for p in chosen.points if p.scenario in scenarios]
+    experiments, points = _asked(chosen, wanted)
     missing = [p for p in points if not runner.on_kernel(p, results, recall=True)]
     with console.progress() as progress:
         if chosen.measure is not None and any(not i.scenarios for i in chosen.items if i.name in wanted):
@@ -207,37 +243,8 @@ def _estimate(point: Point, results: Results) -> float:
     return point.runs * ((elapsed.mean if elapsed.n else 60.0) + 3.0)
 
 
-def _write(chosen: Paper, results: Results, wanted: list[str], folder: Path) -> dict[str, Any]:
-    items = [item for item in chosen.items if item.name in wanted]
-    kernel = next((f for (w, _), fs in results.folders.items() if w == KERNEL for f in fs), None)
-    release = json.loads((kernel / "result.json").read_text(encoding="utf-8")).get("kernel") if kernel else None
-    facts = (
-        f"Simulator: {sum(r['world'] == SIM for r in results.rows)} runs, {results.seeds(SIM)} seeds a variant. "
-        + (f"Linux {release}: {sum(r['world'] == KERNEL for r in results.rows)} runs, one each. " if kernel else "")
-        + "± and bands are 95 % intervals over the seeds (Student's t). Goodput is payload delivered in order."
-    )
-    html = page.render(
-        chosen.name, chosen.title, chosen.source, chosen.opening(results), facts, [item.show(results) for item in items]
-    )
-    (folder / "index.html").write_text(html, encoding="utf-8")
-    document: dict[str, Any] = {
-        "schema": 1,
-        "scenario": chosen.name,
-        "world": "+".join(w for w in (SIM, KERNEL) if results.has(w)),
-        "rows": [{"item": item.name, **row} for item in items for row in item.rows(results)],
-    }
-    (folder / "result.json").write_text(_a_line_a_row(document), encoding="utf-8")
-    return document
-
-
-def _a_line_a_row(document: dict[str, Any]) -> str:
-    """Smaller than indented rows, and two records still compare line by line."""
-    rows = ",\n  ".join(json.dumps(row) for row in document["rows"])
-    return json.dumps({**document, "rows": []}, indent=1).replace('"rows": []', f'"rows": [\n  {rows}\n ]')
-
-
-def main() -> None:
-    app(prog_name="multipilot paper" if Path(sys.argv[0]).name == "multipilot-paper" else None)
+def main() -> NoReturn:
+    run(app, "paper")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def of_comparison(file: Path, settings: Mapping[str, str], seeds: int, ben: bool
     for this only tells how long to wait.
     """
     scenario = toml.loads(simulation.expanded(file, settings))
-    cells = prod(_axes(scenario.get("grid", {})))
+    cells = prod(_axes(scenario.get("grid", {}))) * max(1, len(scenario.get("cases", [])))
     variants = scenario.get("variants", [{}])
-    count = sum(prod(len(value) for value in variant.values() if isinstance(value, list)) for variant in variants)
+    count = sum(prod(_axes(variant)) for variant in variants)
     if ben:
         count += len({name for variant in variants for name in _names(variant.get("controller"))}) * len(
             scenario["paths"]

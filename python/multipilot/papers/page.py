@@ -9,10 +9,13 @@ from html import escape
 from importlib import resources
 
 from multipilot._core import __version__
+from multipilot.papers.claims.table import CSS
 
 EXTRA_CSS = """
 .lead { margin: 0 0 12px; max-width: 78ch }
 .verdict + .lead { margin-top: 16px }
+.origin { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
+.origin + .origin, .origin + .again { margin-top: 0 }
 .again { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
 .again code { font: 12.5px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; color: var(--ink) }
 nav { font-size: 14px; margin: 18px 0 0; columns: 2; column-gap: 32px }
@@ -27,7 +30,8 @@ table.wide th { font-size: 12px; vertical-align: bottom }
 table.wide td .half { display: block; font-size: 11px; line-height: 1.2 }
 table.wide th:first-child, table.wide td:first-child { padding-left: 0 }
 td.claim { font-weight: 650; color: var(--accent) }
-td.no { color: var(--warn) }
+.no { color: var(--warn); font-weight: 600 }
+.yes { color: #1f7a4d }
 p.equation { font-family: "STIX Two Math", "Cambria Math", "DejaVu Serif", serif; margin: 4px 0 12px 24px }
 section { margin-top: 40px }
 section h2 { margin-top: 0 }
@@ -46,6 +50,8 @@ class Section:
     lead: Sequence[str]
     body: Sequence[str]
     notes: Sequence[str] = ()
+    #: Where its numbers come from, one line a world.
+    origins: Sequence[str] = ()
 
 
 def card(html: str) -> str:
@@ -70,16 +76,26 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, st
     return f"{opening}<thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def render(paper: str, title: str, source: str, summary: Sequence[str], facts: str, sections: Sequence[Section]) -> str:
-    """The whole page, one HTML document that needs no network."""
-    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8") + EXTRA_CSS
+def render(
+    paper: str,
+    title: str,
+    source: str,
+    summary: Sequence[str],
+    facts: str,
+    sections: Sequence[Section],
+    claims: Sequence[str] = (),
+) -> str:
+    """The whole page, one HTML document that needs no network. ``claims`` is HTML that comes before all sections."""
+    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8") + EXTRA_CSS + CSS
     contents = "".join(f'<a href="#{s.name}">{escape(s.title)}</a>' for s in sections)
+    opening = f'<section id="claims"><h2>Claims</h2>{"".join(map(card, claims))}</section>' if claims else ""
     body = [
         f'<header><p class="over"><span class="pill">paper {escape(paper)}</span>{escape(source)}</p>',
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="{"verdict" if i == 0 else "lead"}">{escape(text)}</p>' for i, text in enumerate(summary)),
-        f'<p class="note">{escape(facts)}</p>',
-        f"<nav>{contents}</nav></header>",
+        f'<p class="note">{escape(facts)}</p></header>',
+        opening,
+        f"<nav>{contents}</nav>",
         *(_section(paper, section) for section in sections),
         f"<footer>multipilot {escape(__version__)} made this page on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} "
         "UTC.</footer>",
@@ -100,6 +116,7 @@ def _section(paper: str, section: Section) -> str:
             *(paragraph(text) for text in section.lead),
             *(card(html) for html in section.body),
             *(paragraph(text, "note") for text in section.notes),
+            *(paragraph(text, "origin") for text in section.origins),
             f'<p class="again">Again: <code>multipilot paper {paper} --only {section.name}</code></p></section>',
         ]
     )

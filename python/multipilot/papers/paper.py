@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multipilot.papers.claims import Claims
+
 if TYPE_CHECKING:
+    from multipilot.papers.claims.quantity import Values
     from multipilot.papers.page import Section
     from multipilot.papers.results import Results
     from multipilot.papers.runs import Runner
@@ -39,10 +42,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement on the kernel: a variant in one cell of a scenario's grid.
+    """One measurement on the kernel: a variant in one cell of a scenario's grid, whose key ``case`` is a case's name.
 
-    ``beside`` are further path managers to compare it with, in the same call; ``settings``, ``ben`` and ``label`` as in
-    an :class:`Experiment`.
+    ``beside`` are further path managers to compare it with, in the same call, ``initial_paths`` the choices of the
+    initial path to compare; ``settings``, ``ben`` and ``label`` as in an :class:`Experiment`.
     """
 
     scenario: str
@@ -50,9 +53,11 @@ class Point:
     controller: str
     path_manager: str = "fullmesh"
     beside: tuple[str, ...] = ()
+    initial_paths: tuple[str, ...] = ()
     ben: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
+    seeds: int = 1
 
     @property
     def key(self) -> str:
@@ -61,7 +66,7 @@ class Point:
     @property
     def runs(self) -> int:
         """With ``ben`` one more over each of two paths."""
-        return 1 + len(self.beside) + 2 * self.ben
+        return self.seeds * ((1 + len(self.beside)) * max(1, len(self.initial_paths)) + 2 * self.ben)
 
     @property
     def variant(self) -> str:
@@ -98,8 +103,6 @@ class Paper:
     name: str
     title: str
     source: str
-    #: Paragraphs that open the page, given what was measured; none where that says nothing yet.
-    summary: Callable[[Results], list[str]]
     experiments: tuple[Experiment, ...]
     points: tuple[Point, ...]
     items: tuple[Item, ...]
@@ -108,9 +111,13 @@ class Paper:
     #: Measurements beside those of scenarios, into ``Results.own``; the flag: only what was measured before. The path
     #: is that of the user's own data, if any.
     measure: Callable[[Runner, Results, bool, Path | None], None] | None = None
-
-    def opening(self, results: Results) -> list[str]:
-        return self.summary(results) or ["Nothing has been measured yet."]
+    #: Seeds a variant in the simulator where the user names none.
+    seeds: int = 20
+    #: Paragraphs that open a page without claims, given what was measured; none where that says nothing yet.
+    summary: Callable[[Results], list[str]] = lambda _: []
+    claims: Claims = field(default_factory=Claims)
+    #: What the claims are about, by world (``sim``, ``kernel`` or ``theory``). Every name is there, measured or not.
+    values: Callable[[Results, str], Values] = lambda _results, _world: {}
 
     def experiment(self, scenario: str) -> Experiment:
         return next(e for e in self.experiments if e.scenario == scenario)

@@ -7,15 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multipilot.stats import Mean, mean_of
+
+if TYPE_CHECKING:
+    from multipilot.papers.provenance import Provenance
 
 Row = dict[str, Any]
 Cell = tuple[tuple[str, str], ...]
 Measure = str | Callable[[Row], float | None]
 
 SIM, KERNEL = "sim", "kernel"
+#: In place of a scenario: what a paper measures by itself.
+OWN = "own"
 
 
 ALONE = re.compile(r"\[tcp on (.+?)\]")
@@ -42,10 +47,19 @@ class Results:
     folders: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
     #: What a paper measured by itself (:attr:`multipilot.papers.paper.Paper.measure`).
     own: object = None
+    #: Where the rows come from, by world and scenario; what a paper measured by itself is under :data:`OWN`.
+    provenance: dict[tuple[str, str], list[Provenance]] = field(default_factory=dict)
     #: The same rows with their variants, by world and scenario: pages look for them hundreds of times.
     _sets: dict[tuple[str, str], list[tuple[str, Row]]] = field(default_factory=dict)
 
-    def add(self, world: str, scenario: str, document: Mapping[str, Any], folder: Path | None = None) -> None:
+    def add(
+        self,
+        world: str,
+        scenario: str,
+        document: Mapping[str, Any],
+        folder: Path | None = None,
+        provenance: Provenance | None = None,
+    ) -> None:
         rows = [
             {**row, "world": world, "scenario": scenario, "index": index, "folder": folder}
             for index, row in enumerate(document["rows"])
@@ -54,6 +68,18 @@ class Results:
         self._sets.setdefault((world, scenario), []).extend((variant_of(row), row) for row in rows)
         if folder is not None:
             self.folders.setdefault((world, scenario), []).append(folder)
+        if provenance is not None:
+            self.provenance.setdefault((world, scenario), []).append(provenance)
+
+    def origins(self, world: str, scenarios: Iterable[str] | None = None) -> list[Provenance]:
+        """Of the rows of some scenarios, or of all."""
+        wanted = None if scenarios is None else set(scenarios)
+        return [
+            one
+            for (w, scenario), found in self.provenance.items()
+            if w == world and (wanted is None or scenario in wanted)
+            for one in found
+        ]
 
     def find(self, world: str, scenario: str, variant: str, cell: Mapping[str, str] | None = None) -> list[Row]:
         """Rows of one variant; of the grid's axes, those in ``cell`` must match."""

@@ -17,11 +17,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from multipilot import simulation, toml
 from multipilot.agree.worlds import BUSY
 from multipilot.children import Children
-from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, say
+from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, say, seconds
 from multipilot.papers.cost import Cost, of_comparison
 from multipilot.papers.paper import Experiment, Point
+from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
 from multipilot.papers.results import KERNEL, SIM, Results
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
@@ -45,6 +47,31 @@ def trace_pairs(folder: Path) -> Iterator[tuple[str, Path, Path]]:
             yield down.name.split(".down")[0], down.resolve(), up.resolve()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One call of ``compare``, and the folder of its record."""
+
+    world: str
+    scenario: str
+    label: str
+    settings: Mapping[str, str]
+    seeds: int
+    ben: bool
+    #: Hash of the scenario as expanded, its traces and the seeds; the folder's name has the world's sources too.
+    question: str
+    folder: Path
+
+    @property
+    def done(self) -> bool:
+        return (self.folder / DONE).exists()
+
+    def older(self) -> Provenance | None:
+        """The latest record that answers the same question by other sources."""
+        beside = self.folder.parent.glob(f"{self.scenario}-{self.label}-*")
+        found = [p for folder in beside if folder != self.folder and (p := Provenance.read(folder))]
+        return max((p for p in found if p.question == self.question), key=lambda p: p.date, default=None)
+
+
 @dataclass
 class Runner:
     """``out`` is where everything is kept; ``quick`` and ``seeds`` concern the simulator alone."""
@@ -65,90 +92,97 @@ class Runner:
         heard: Callable[[str], None] = lambda _: None,
     ) -> None:
         """The whole grid of a scenario (its chosen cells with ``quick``). ``recall``: only what was run before."""
-        settings, seeds, folder = self._simulation(experiment)
-        if recall and not (folder / "done").exists():
+        asked = self.simulation(experiment)
+        if recall and not asked.done:
             return
-        self._compare(SIM, experiment.scenario, settings, seeds, folder, experiment.ben, heard)
+        self._compare(asked, heard)
         if not experiment.tables:
-            shutil.rmtree(folder / "runs", ignore_errors=True)
-        results.add(SIM, experiment.key, self._read(folder), folder)
+            shutil.rmtree(asked.folder / "runs", ignore_errors=True)
+        results.add(SIM, experiment.key, self._read(asked.folder), asked.folder, Provenance.read(asked.folder))
 
     def cost(self, experiment: Experiment) -> Cost:
         """Of what :meth:`simulate` would have to run."""
-        settings, seeds, folder = self._simulation(experiment)
-        if (folder / "done").exists():
+        asked = self.simulation(experiment)
+        if asked.done:
             return Cost(0, 0.0)
-        return of_comparison(self._file(experiment.scenario), settings, seeds, experiment.ben)
+        return of_comparison(self._file(asked.scenario), asked.settings, asked.seeds, asked.ben)
 
-    def _simulation(self, experiment: Experiment) -> tuple[dict[str, str], int, Path]:
+    def simulation(self, experiment: Experiment) -> Asked:
         settings = {**SPARSE, **experiment.settings, **(experiment.quick if self.quick else {})}
         label = experiment.label.replace(" ", "-") or "all"
         seeds = min(self.seeds, experiment.most_seeds or self.seeds)
-        return settings, seeds, self._folder(SIM, experiment.scenario, label, settings, seeds, experiment.ben)
+        return self._asked(SIM, experiment.scenario, label, settings, seeds, experiment.ben)
 
     def on_kernel(self, point: Point, results: Results, recall: bool = False) -> bool:
         """One point; with ``recall`` only if it was measured before. Whether there is a result now."""
-        managers = ", ".join(f'"{name}"' for name in (point.path_manager, *point.beside))
-        managers = f"[{managers}]" if point.beside else managers
-        variants = f'[{{controller = "{point.controller}", path_manager = {managers}}}]'
-        cell = {f"grid.{key}": value for key, value in point.cell.items()}
-        settings = {**point.settings, **cell, "variants": variants}
-        folder = self._folder(KERNEL, point.scenario, point.variant, settings, 1, point.ben)
-        if recall and not (folder / "done").exists():
+        asked = self.point(point)
+        if recall and not asked.done:
             return False
-        self._compare(KERNEL, point.scenario, settings, 1, folder, point.ben)
-        document = self._read(folder)
+        self._compare(asked)
+        document = self._read(asked.folder)
         # A run that its emulated paths could not keep up with measured the machine's load.
         if any(BUSY in note for row in document["rows"] for note in row.get("notes", [])):
-            (folder / "done").unlink()
-            (folder / "result.json").unlink()
+            (asked.folder / DONE).unlink()
+            (asked.folder / "result.json").unlink()
             if not recall:
                 raise RunFailed(f"{BUSY}: the emulated paths did not keep their times")
             return False
-        results.add(KERNEL, point.key, document, folder)
+        results.add(KERNEL, point.key, document, asked.folder, Provenance.read(asked.folder))
         return True
 
-    def _folder(
-        self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int, ben: bool
-    ) -> Path:
-        """What is asked for names the folder: other seeds, settings or text of the scenario are another record.
+    def point(self, point: Point) -> Asked:
+        managers = ", ".join(f'"{name}"' for name in (point.path_manager, *point.beside))
+        managers = f"[{managers}]" if point.beside else managers
+        initial = f", initial_path = {json.dumps(point.initial_paths)}" if point.initial_paths else ""
+        variants = f'[{{controller = "{point.controller}", path_manager = {managers}{initial}}}]'
+        cell = {f"grid.{key}": value for key, value in point.cell.items() if key != "case"}
+        if "case" in point.cell:
+            cell["cases"] = _only(point.cell["case"], self._file(point.scenario))
+        settings = {**point.settings, **cell, "variants": variants}
+        return self._asked(KERNEL, point.scenario, point.variant, settings, point.seeds, point.ben)
 
-        In the simulator another build is one too. The kernel's points cost real time, and stay.
-        """
+    def longest(self, point: Point) -> float:
+        """Seconds of real time that a point takes at most: its runs at full length, and the setting up."""
+        asked = self.point(point)
+        text = simulation.expanded(self._file(asked.scenario), asked.settings)
+        return point.runs * (seconds(toml.loads(text)["duration"]) + 3.0)
+
+    def _asked(
+        self, world: str, scenario: str, label: str, settings: Mapping[str, str], seeds: int, ben: bool
+    ) -> Asked:
+        """What is asked for names the folder, and the sources that answer: others make another record."""
         file = self._file(scenario)
-        more = [*(["ben"] if ben else []), *([self._build] if world == SIM else [])]
-        asked = json.dumps([file.read_text(encoding="utf-8"), dict(settings), seeds, *more], sort_keys=True)
-        digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
-        return self.out / "records" / world / f"{scenario}-{label}-{digest}"
+        text = simulation.expanded(file, settings)
+        question = _digest([text, *_traces(toml.loads(text), file.parent), seeds, ben])
+        folder = f"{scenario}-{label}-{_digest([question, self.sources[world]])}"
+        return Asked(world, scenario, label, settings, seeds, ben, question, self.out / "records" / world / folder)
 
     def _file(self, scenario: str) -> Path:
         return self.scenarios / f"{scenario}.toml"
 
     @cached_property
-    def _build(self) -> str:
-        return hashlib.sha256(Path(self.command).read_bytes()).hexdigest()
+    def sources(self) -> Mapping[str, str]:
+        """By world."""
+        return sources(self.command)
 
-    def _compare(
-        self,
-        world: str,
-        scenario: str,
-        settings: Mapping[str, str],
-        seeds: int,
-        folder: Path,
-        ben: bool,
-        heard: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        if (folder / "done").exists():
+    def _compare(self, asked: Asked, heard: Callable[[str], None] = lambda _: None) -> None:
+        if asked.done:
             return
-        _wait_for(folder)
-        call = [self.command, "compare", str(self._file(scenario)), "--world", world, "--seeds", str(seeds)]
-        call += ["--out", str(folder), "--json", *(["--ben"] if ben else [])]
-        for key, value in settings.items():
+        _wait_for(asked.folder)
+        begun = monotonic()
+        file = self._file(asked.scenario)
+        call = [self.command, "compare", str(file), "--world", asked.world, "--seeds", str(asked.seeds)]
+        call += ["--out", str(asked.folder), "--json", *(["--ben"] if asked.ben else [])]
+        for key, value in asked.settings.items():
             call += ["--set", f"{key}={value}"]
         code, lines = self.children.run(call, heard)
         if code:
             raise _failure(code, lines or [f"exit code {code}"])
-        (folder / "done").touch()
+        origin = Provenance(
+            commit(self.scenarios), today(), self.sources[asked.world], asked.seeds, asked.question,
+            round(monotonic() - begun, 1),
+        )  # fmt: skip
+        origin.write(asked.folder)
 
     def _read(self, folder: Path) -> dict[str, Any]:
         file = folder / "result.json"
@@ -156,6 +190,41 @@ class Runner:
             raise RunFailed(f"{file} is missing: remove {folder} and run again")
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return document
+
+
+def _digest(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
+
+
+def _traces(given: Any, folder: Path) -> Iterator[str]:
+    """Hash of each file that a scenario names as a trace."""
+    if isinstance(given, list):
+        for entry in given:
+            yield from _traces(entry, folder)
+    elif isinstance(given, Mapping):
+        for key, value in given.items():
+            if str(key).rsplit(".", 1)[-1] == "trace" and isinstance(value, str) and (folder / value).is_file():
+                yield hashlib.sha256((folder / value).read_bytes()).hexdigest()
+            else:
+                yield from _traces(value, folder)
+
+
+def _only(case: str, file: Path) -> str:
+    """The file's cases without all but one, as ``--set cases=…`` takes them."""
+    cases = toml.loads(file.read_text(encoding="utf-8")).get("cases", [])
+    chosen = [entry for entry in cases if entry.get("name") == case]
+    if not chosen:
+        raise ValueError(f'{file}: there is no case "{case}"')
+    return _inline(chosen)
+
+
+def _inline(value: Any) -> str:
+    """TOML on one line; numbers, truth and text are written as in JSON."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_inline(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(entry) for entry in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _wait_for(folder: Path) -> None:

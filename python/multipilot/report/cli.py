@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from multipilot.console import fail, say
+from multipilot.console import fail, run, say
 from multipilot.record import Record, RecordError
 from multipilot.report import write
 
@@ -43,4 +42,4 @@ def report(
 
 
 def main() -> None:
-    app(prog_name="multipilot report" if Path(sys.argv[0]).name == "multipilot-report" else None)
+    run(app, "report")

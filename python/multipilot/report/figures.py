@@ -36,9 +36,35 @@ def colours(paths: Sequence[str]) -> dict[str, str]:
     return {path: svg.PATHS[index % len(svg.PATHS)] for index, path in enumerate(paths)}
 
 
-def bars(found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]) -> str:
-    """A bar per variant: goodput with its interval and its runs, and what else the record holds of it."""
-    panels: list[tuple[str, float, Callable[[Axes], None]]] = [
+def bars(
+    found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
+) -> list[str]:
+    """A bar per variant, a picture each for its goodput and for what else the record holds: they stack on a phone."""
+    described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in found)
+    drawn = []
+    for panel in _panels(found, best, values, paths):
+        with svg.style():
+            figure = _drawn(found, best, [panel], 4.6)
+            drawn.append(f"<figure>{svg.inline(figure, f'{panel[0]} of each variant. Goodput: {described}')}</figure>")
+    return drawn
+
+
+def bars_figure(
+    found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
+) -> Figure:
+    """The same in one figure."""
+    with svg.style():
+        return _drawn(found, best, _panels(found, best, values, paths), 10.8)
+
+
+Drawn = tuple[str, float, Callable[[Axes], None]]
+
+
+def _panels(
+    found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
+) -> list[Drawn]:
+    """Title, width and contents."""
+    panels: list[Drawn] = [
         ("Goodput, Mbit/s", 2.2, lambda axes: _means(axes, found, [v.goodput for v in found], best, values))
     ]
     if any(not math.isnan(v.completion.mean) for v in found):
@@ -49,24 +75,24 @@ def bars(found: Sequence[Variant], best: frozenset[str], values: dict[str, list[
         )
     if len(paths) > 1 and any(v.path_share for v in found):
         panels.append(("Bytes by path, %", 1.3, lambda axes: _shares(axes, found, paths)))
-    with svg.style():
-        figure = Figure(figsize=(10.8, 0.62 + 0.36 * len(found)), layout="constrained")
-        grid = figure.subplots(
-            1, len(panels), squeeze=False, sharey=True, width_ratios=[width for _, width, _ in panels]
-        )
-        for axes, (title, _, draw) in zip(grid[0], panels, strict=True):
-            axes.set_title(title)
-            draw(axes)
-            axes.grid(axis="y", visible=False)
-            axes.tick_params(axis="x", length=0)
-            axes.spines["bottom"].set_visible(False)
-        first: Axes = grid[0][0]
-        first.set_yticks(range(len(found)), [v.name for v in found])
-        first.set_ylim(len(found) - 0.45, -0.55)
-        for label, variant in zip(first.get_yticklabels(), found, strict=True):
-            label.set(color=svg.INK, fontsize=9.5, fontweight="bold" if variant.name in best else "normal")
-        described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in found)
-        return svg.inline(figure, f"Goodput of each variant: {described}")
+    return panels
+
+
+def _drawn(found: Sequence[Variant], best: frozenset[str], panels: Sequence[Drawn], width: float) -> Figure:
+    figure = svg.Picture(figsize=(width, 0.62 + 0.36 * len(found)), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False, sharey=True, width_ratios=[width for _, width, _ in panels])
+    for axes, (title, _, draw) in zip(grid[0], panels, strict=True):
+        axes.set_title(title)
+        draw(axes)
+        axes.grid(axis="y", visible=False)
+        axes.tick_params(axis="x", length=0)
+        axes.spines["bottom"].set_visible(False)
+    first: Axes = grid[0][0]
+    first.set_yticks(range(len(found)), [v.name for v in found])
+    first.set_ylim(len(found) - 0.45, -0.55)
+    for label, variant in zip(first.get_yticklabels(), found, strict=True):
+        label.set(color=svg.INK, fontsize=9.5, fontweight="bold" if variant.name in best else "normal")
+    return figure
 
 
 def _means(
@@ -154,7 +180,13 @@ def _usual_top(values: Array) -> float:
 
 
 def timeline(name: str, flows: list[Subflow], paths: Sequence[str], top: Limits) -> str:
-    """One run over time: what each subflow carried, its window, its round trip and its losses."""
+    """One run over time, as a picture of the page."""
+    drawn = timeline_figure(flows, paths, top)
+    return svg.inline(drawn, f"{name}: throughput, congestion window, RTT and loss of each subflow over time")
+
+
+def timeline_figure(flows: list[Subflow], paths: Sequence[str], top: Limits) -> Figure:
+    """What each subflow carried, its window, its round trip and its losses."""
     colour = colours(paths)
     tested = [flow for flow in flows if not flow.competing]
     curves = flows if len(flows) <= MOST_CURVES else []
@@ -163,7 +195,7 @@ def timeline(name: str, flows: list[Subflow], paths: Sequence[str], top: Limits)
     middle = (bins[:-1] + bins[1:]) / 2
     with svg.style():
         # Margins by hand: finding them costs as much as drawing, and they are the same for every variant.
-        figure = Figure(figsize=(5.1, 5.9))
+        figure = svg.Picture(figsize=(5.1, 5.9))
         figure.subplots_adjust(left=0.088, right=0.985, top=0.965, bottom=0.072, hspace=0.36)
         rate, window, delay, loss = figure.subplots(4, 1, sharex=True, height_ratios=[1.5, 1.1, 1.1, 0.8])
         for flow in curves:
@@ -197,7 +229,7 @@ def timeline(name: str, flows: list[Subflow], paths: Sequence[str], top: Limits)
             axes.tick_params(axis="x", length=0)
         loss.set_xlim(0, top.end)
         loss.set_xlabel("time, s")
-        return svg.inline(figure, f"{name}: throughput, congestion window, RTT and loss of each subflow over time")
+        return figure
 
 
 def _path_totals(flows: Sequence[Subflow], bins: Array) -> dict[str, Array]:

@@ -10,11 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pyarrow.compute as pc
-
 from multipilot._core import __version__
 from multipilot.record import Record
-from multipilot.report import figures, series, svg
+from multipilot.report import figures, grid, series, svg
 from multipilot.report import summary as summaries
 from multipilot.report.summary import Variant
 from multipilot.stats import Mean
@@ -40,23 +38,24 @@ def render(record: Record) -> str:
     found = summaries.variants(record)
     verdict = summaries.verdict(found)
     seed = summaries.representative_seed(record, found)
-    paths = _paths(record)
-    goodputs = {v.name: [x for i in v.rows if (x := _goodput(record, i)) is not None] for v in found}
+    paths = summaries.paths(record, found)
+    goodputs = summaries.goodputs(record, found)
     title = _title(record)
     seeds = len({row.get("seed") for row in record.row_dicts})
     now = datetime.now(timezone.utc)
     body = [
         "<header>",
         f'<p class="over"><span class="pill">{escape(_world(record))}</span>{escape(record.scenario)} · '
-        f"{_plural(len(found), 'variant')} · {_plural(seeds, 'seed')}</p>",
+        f"{_size(found)} · {_plural(seeds, 'seed')}</p>",
         f"<h1>{escape(title)}</h1>",
         _description(record),
         f'<p class="verdict">{escape(verdict.sentence)}</p>',
         "</header>",
         _warnings(summaries.warnings(record, found)),
         "<h2>Which does better</h2>",
-        f'<p class="note">{_explain(seeds)}</p>',
-        f'<div class="card scroll">{figures.bars(found, verdict.best, goodputs, paths)}</div>' if found else "",
+        f'<p class="note">{_explain(seeds, grid.of(found) is not None)}</p>',
+        _pictures(found, verdict.best, goodputs, paths),
+        _cells(found),
         "<h2>In figures</h2>",
         f'<div class="card scroll">{_table(found, verdict.best)}</div>',
         _over_time(record, found, seed, paths),
@@ -75,6 +74,34 @@ def render(record: Record) -> str:
     )
 
 
+def _pictures(found: list[Variant], best: frozenset[str], goodputs: dict[str, list[float]], paths: list[str]) -> str:
+    """Lines over a grid's axis, else bars."""
+    lines = grid.of(found)
+    if lines:
+        return grid.picture(lines)
+    drawn = figures.bars(found, best, goodputs, paths) if found else []
+    return f'<div class="card panels">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _cells(found: list[Variant]) -> str:
+    """What these runs say of each cell of a grid."""
+    each = summaries.verdicts(found)
+    if len(each) < 2:
+        return ""
+    choices = {v.name: v.choice for v in found}
+    rows = []
+    for cell, (verdict, clear) in each.items():
+        best = ", ".join(choices[name] for name in verdict.best) if clear else "–"
+        sentence = verdict.sentence
+        for name in sorted(choices, key=len, reverse=True):
+            sentence = sentence.replace(name, choices[name])
+        rows.append(f"<tr><td>{escape(cell)}</td><td>{escape(best)}</td><td>{escape(sentence)}</td></tr>")
+    head = "<th>Cell</th><th>Clearly best</th><th>Goodput</th>"
+    table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    unfolded = " open" if len(each) <= MOST_LINES else ""
+    return f'<details{unfolded}><summary>Cell by cell</summary><div class="card scroll">{table}</div></details>'
+
+
 def _title(record: Record) -> str:
     scenario = record.document.get("scenario")
     named = scenario.get("title") if isinstance(scenario, dict) else record.document.get("title")
@@ -90,11 +117,20 @@ def _world(record: Record) -> str:
     return {"kernel": "Linux kernel, emulated paths", "sim": "simulator"}.get(record.world, record.world)
 
 
-def _explain(seeds: int) -> str:
+def _size(found: list[Variant]) -> str:
+    cells, choices = len({v.cell for v in found}), len({v.choice for v in found})
+    variants = _plural(choices if cells > 1 else len(found), "variant")
+    return f"{_plural(cells, 'cell')} · {variants}" if cells > 1 else variants
+
+
+def _explain(seeds: int, lines: bool) -> str:
     goodput = "Goodput is payload delivered in order, summed over the connections under test."
     if seeds == 1:
         return f"One run of each variant, so no interval. {goodput}"
-    return f"Mean over the seeds; whiskers and ± are its 95 % interval (Student's t), dots the single runs. {goodput}"
+    marks = (
+        "bands and ± are its 95 % interval" if lines else "whiskers and ± are its 95 % interval, dots the single runs"
+    )
+    return f"Mean over the seeds; {marks} (Student's t). {goodput}"
 
 
 def _warnings(lines: list[str]) -> str:
@@ -151,26 +187,16 @@ def _share(value: float, top: float) -> str:
 
 
 def _over_time(record: Record, found: list[Variant], seed: int | None, paths: list[str]) -> str:
-    competing = summaries.competing_connections(record)
-    runs: dict[str, list[series.Subflow]] = {}
-    end = 0.0
-    for variant in found:
-        if not variant.rows:
-            continue
-        index = next((i for i in variant.rows if record.row_dicts[i].get("seed") == seed), variant.rows[0])
-        samples = record.samples.filter(pc.equal(record.samples["row"], index))
-        transfers = record.transfers.filter(pc.equal(record.transfers["row"], index))
-        runs[variant.name] = series.subflows(samples, transfers, competing)
-        end = max([end, *(float(flow.time[-1]) for flow in runs[variant.name])])
+    runs = series.runs(record, found, seed)
     if not any(runs.values()):
         return '<h2>Over time</h2><p class="note">This record holds no telemetry.</p>'
-    top = figures.limits(list(runs.values()), end)
+    top = figures.limits(list(runs.values()), series.end(runs))
     cards = []
     for name, flows in runs.items():
         picture = (
             figures.timeline(name, flows, paths, top) if flows else '<p class="note">No telemetry of this run.</p>'
         )
-        cards.append(f'<figure class="card" style="margin:0"><h3>{escape(name)}</h3>{picture}</figure>')
+        cards.append(f'<figure class="card"><h3>{escape(name)}</h3>{picture}</figure>')
     which = f"The runs with seed {seed}" if len(found) > 1 else f"The run with seed {seed}"
     why = (
         ", the seed nearest to the median of all variants" if len({r.get("seed") for r in record.row_dicts}) > 1 else ""
@@ -209,7 +235,12 @@ def _facts(record: Record) -> str:
         facts += _flatten(key, value)
     seeds = sorted({int(row["seed"]) for row in record.row_dicts if row.get("seed") is not None})
     facts.append(("Seeds", _range(seeds)))
-    for key, label in (("controller", "Controllers"), ("path_manager", "Path managers"), ("scheduler", "Schedulers")):
+    for key, label in (
+        ("controller", "Controllers"),
+        ("path_manager", "Path managers"),
+        ("initial_path", "Initial paths"),
+        ("scheduler", "Schedulers"),
+    ):
         values = list(dict.fromkeys(str(row[key]) for row in record.row_dicts if row.get(key)))
         if values:
             facts.append((label, ", ".join(values)))
@@ -243,19 +274,6 @@ def _scenario(record: Record) -> str:
     text = escape(record.scenario_text.strip())
     unfolded = " open" if text.count("\n") < MOST_LINES else ""
     return f'<details{unfolded}><summary>The scenario</summary><div class="card"><pre>{text}</pre></div></details>'
-
-
-def _paths(record: Record) -> list[str]:
-    """In the scenario's order, then whatever else the telemetry names."""
-    named = list(record.scenario_table.get("paths", {}))
-    seen = [str(path) for path in record.samples["path"].unique().to_pylist() if path is not None]
-    carried = [p for v in summaries.variants(record) for p in v.path_share]
-    return [*(p for p in named if p in {*seen, *carried}), *sorted({*seen, *carried} - set(named))]
-
-
-def _goodput(record: Record, index: int) -> float | None:
-    value = record.row_dicts[index].get("goodput_mbps")
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _plural(count: int, noun: str) -> str:

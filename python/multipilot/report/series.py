@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from multipilot.record import Record
+from multipilot.report.summary import Variant, competing_connections
 
 Array = npt.NDArray[np.float64]
 
@@ -67,6 +72,25 @@ def subflows(samples: pa.Table, transfers: pa.Table, competing: frozenset[str]) 
             )
         )
     return found
+
+
+def runs(record: Record, found: Sequence[Variant], seed: int | None) -> dict[str, list[Subflow]]:
+    """Of each variant the run with that seed, else its first."""
+    competing = competing_connections(record)
+    chosen: dict[str, list[Subflow]] = {}
+    for variant in found:
+        if not variant.rows:
+            continue
+        index = next((i for i in variant.rows if record.row_dicts[i].get("seed") == seed), variant.rows[0])
+        samples = record.samples.filter(pc.equal(record.samples["row"], index))
+        transfers = record.transfers.filter(pc.equal(record.transfers["row"], index))
+        chosen[variant.name] = subflows(samples, transfers, competing)
+    return chosen
+
+
+def end(chosen: dict[str, list[Subflow]]) -> float:
+    """When the last of them ended, s."""
+    return max((float(flow.time[-1]) for flows in chosen.values() for flow in flows), default=0.0)
 
 
 _COUNTERS = ("cwnd", "ssthresh", "srtt_us", "min_rtt_us", "delivered_bytes", "lost")

@@ -31,11 +31,18 @@ class Variant:
     fallbacks: int
     failed: int
     path_share: dict[str, float]
+    #: Dotted key and value of each axis of the grid.
+    place: dict[str, str]
 
     @property
     def choice(self) -> str:
         """The name without its cell."""
-        return self.name.split(" ")[0] if self.cell else self.name
+        rest = self.name
+        for key, value in reversed(self.place.items()):
+            parts = key.split(".")
+            labels = [f" {'.'.join(parts[first:])}={value}" for first in range(len(parts))]
+            rest = rest.removesuffix(next((label for label in [*labels, f" {value}"] if rest.endswith(label)), ""))
+        return rest
 
 
 @dataclass(frozen=True)
@@ -74,15 +81,22 @@ def variants(record: Record) -> list[Variant]:
                 fallbacks=sum(bool(record.row_dicts[index].get("fallback")) for index in rows),
                 failed=failures[name],
                 path_share={path: rate / everything for path, rate in carried.items()} if everything else {},
+                place={key: str(value) for key, value in cell.items()},
             )
         )
     return found
 
 
+def verdicts(found: list[Variant]) -> dict[str, tuple[Verdict, bool]]:
+    """Of each cell, and whether its best is clearly so."""
+    cells = list(dict.fromkeys(variant.cell for variant in found))
+    return {cell: _verdict([variant for variant in found if variant.cell == cell]) for cell in cells}
+
+
 def verdict(found: list[Variant]) -> Verdict:
     """Which variant did better, and whether the runs suffice to say so."""
-    cells = list(dict.fromkeys(variant.cell for variant in found))
-    each = {cell: _verdict([variant for variant in found if variant.cell == cell]) for cell in cells}
+    each = verdicts(found)
+    cells = list(each)
     if len(cells) == 1:
         return each[cells[0]][0]
     wins: Counter[str] = Counter()
@@ -149,9 +163,26 @@ def competing_connections(record: Record) -> frozenset[str]:
     for position, connection in enumerate(record.scenario_table.get("connections", [])):
         name = str(connection.get("name", f"connection-{position}"))
         all_.add(name)
-        if connection.get("protocol") == "tcp" or {"controller", "path_manager", "scheduler"} & connection.keys():
+        if (
+            connection.get("protocol") == "tcp"
+            or {"controller", "path_manager", "initial_path", "scheduler"} & connection.keys()
+        ):
             own.add(name)
     return frozenset() if own == all_ else frozenset(own)
+
+
+def paths(record: Record, found: list[Variant]) -> list[str]:
+    """In the scenario's order, then whatever else the telemetry names."""
+    named = list(record.scenario_table.get("paths", {}))
+    seen = [str(path) for path in record.samples["path"].unique().to_pylist() if path is not None]
+    carried = [path for variant in found for path in variant.path_share]
+    return [*(p for p in named if p in {*seen, *carried}), *sorted({*seen, *carried} - set(named))]
+
+
+def goodputs(record: Record, found: list[Variant]) -> dict[str, list[float]]:
+    """Of each run of each variant, Mbit/s."""
+    of = {v.name: [_number(record.row_dicts[index].get("goodput_mbps")) for index in v.rows] for v in found}
+    return {name: [value for value in values if not math.isnan(value)] for name, values in of.items()}
 
 
 def warnings(record: Record, found: list[Variant]) -> list[str]:
@@ -173,9 +204,6 @@ def warnings(record: Record, found: list[Variant]) -> list[str]:
     silent = len(rows) - len(record.samples["row"].unique())
     if silent:
         lines.append(f"{silent} of {len(rows)} runs left no telemetry: the curves over time show the others.")
-    dropped = sum(int(row.get("samples_dropped") or 0) for row in rows)
-    if dropped:
-        lines.append(f"{dropped} telemetry samples were lost on the way: the curves over time have gaps.")
     notes: Counter[str] = Counter(str(note) for row in rows for note in row.get("notes") or [])
     notes.update(str(failure.get("error")) for failure in record.document.get("failed") or [])
     lines += [f"{note} ({count} runs)" if count > 1 else note for note, count in notes.items()]

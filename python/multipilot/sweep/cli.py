@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from rich.table import Table
 
 from multipilot import console
 from multipilot._core import ScenarioError
-from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, say
+from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, run, say
 from multipilot.stats import mean_of
 from multipilot.sweep import cluster, dataset, pool
 from multipilot.sweep.cells import Cell, simulations, trainings
@@ -185,7 +184,7 @@ def _summary(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> None:
-    app(prog_name="multipilot sweep" if Path(sys.argv[0]).name == "multipilot-sweep" else None)
+    run(app, "sweep")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ SIMULATIONS = pa.schema(
         ("variant", pa.string()),
         ("controller", pa.string()),
         ("path_manager", pa.string()),
+        ("initial_path", pa.string()),
         ("scheduler", pa.string()),
         ("cell", pa.string()),
         ("goodput_mbps", pa.float64()),

@@ -110,7 +110,8 @@ class Device:
         call = [console.command(), "daemon", "--config", str(config), "--socket", str(self.socket)]
         self.hosts.run(self.space, *call)
         own, known = self.shared / "own.json", self.shared / "known.json"
-        self.hosts.wait("its daemon", own.exists)
+        # It answers once new connections are its own.
+        self.hosts.wait("its daemon", lambda: self.status().returncode == 0)
         self.hosts.federation(
             self.space, "join", f"{ADDRESS}:{FEDERATION}",
             "--device", self.space, "--own", str(own), "--known", str(known),
@@ -125,9 +126,12 @@ class Device:
     def known(self) -> files.Known:
         return files.load(self.shared / "known.json")
 
-    def subflows(self) -> list[Any]:
+    def status(self) -> subprocess.CompletedProcess[str]:
         call = [console.command(), "status", "--json", "--socket", str(self.socket)]
-        status = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
+        return subprocess.run(call, capture_output=True, text=True)
+
+    def subflows(self) -> list[Any]:
+        status = json.loads(self.status().stdout)
         flood = [s for s in status["subflows"] if s["remote"].endswith(f":{FLOOD}")]
         return [(self.links[s["interface"]], s["backup"]) for s in flood]
 

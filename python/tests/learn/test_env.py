@@ -56,6 +56,32 @@ def test_a_range_that_is_none_says_so() -> None:
         Lanes(replace(SMALL, rate_mbps=(9, 3)))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"loss": (0, 1.5)}, r"loss: \(0, 1.5\)"),
+        ({"rtt_ms": (0, 5)}, "rtt_ms"),
+        ({"rate_mbps": (float("nan"), 5)}, "rate_mbps"),
+        ({"start": (0.5, 2)}, "start"),
+        ({"change_s": (1, 2), "rate_mbps": None}, "change_s"),
+    ],
+)
+def test_an_impossible_task_is_refused(wrong: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Lanes(replace(SMALL, **wrong), 1)  # type: ignore[arg-type]
+
+
+def test_a_lane_with_a_seed_of_its_own_is_the_only_lane_of_that_seed() -> None:
+    both = Lanes(VARIED, 2, seed=1, steps=10)
+    both.restart_each([8, 3])
+    together = walk(both, 30)
+    for lane, seed in enumerate((8, 3)):
+        single = walk(Lanes(VARIED, 1, seed=seed, steps=10), 30)
+        assert np.array_equal(together[:, lane], single[:, 0])
+    with pytest.raises(ValueError, match="1 for 2 lanes"):
+        both.restart_each([8])
+
+
 def test_without_gymnasium_a_line_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['gymnasium'] = None\n"
@@ -137,3 +163,46 @@ class TestGymnasium:
         for _ in range(12):
             *_, info = env.step(np.array([0, 0, 1, -1], np.float32))
         assert info["rates"][0] > 0 == info["rates"][1]
+
+    def test_a_vector_with_a_list_of_seeds_is_its_single_environments(self) -> None:
+        from multipilot.env import SubflowEnv, SubflowVectorEnv
+
+        vector = SubflowVectorEnv(3, VARIED, steps=6)
+        seen, infos = vector.reset(seed=[5, 2, 5])
+        singles = [SubflowEnv(VARIED, steps=6) for _ in range(3)]
+        for env, seed, own in zip(singles, (5, 2, 5), seen, strict=True):
+            assert np.array_equal(env.reset(seed=seed)[0], own)
+        assert infos["_rtt_us"].tolist() == [True] * 3
+        for _ in range(5):
+            actions = vector.action_space.sample()
+            seen, rewards, _, _, infos = vector.step(actions)
+            for env, action, own, reward, rtt in zip(singles, actions, seen, rewards, infos["rtt_us"], strict=True):
+                alone = env.step(action)
+                assert np.array_equal(alone[0], own)
+                assert (alone[1], alone[4]["rtt_us"]) == (reward, rtt)
+        with pytest.raises(ValueError, match="a list of 2 for 3"):
+            vector.reset(seed=[1, 2])
+
+    def test_gymnasium_makes_vectors_of_its_own_kind(self) -> None:
+        import gymnasium
+
+        from multipilot.env import SubflowVectorEnv
+
+        made = gymnasium.make_vec("multipilot.env.gym:multipilot/Subflow-v0", num_envs=2, task=SMALL, steps=4)
+        assert isinstance(made.unwrapped, SubflowVectorEnv)
+        made.reset(seed=1)
+
+    def test_actions_that_are_no_numbers_are_refused(self) -> None:
+        from multipilot.env import ConnectionEnv, SubflowEnv, SubflowVectorEnv
+
+        envs = [SubflowEnv(SMALL), ConnectionEnv(SMALL), SubflowVectorEnv(2, SMALL)]
+        for env in envs:
+            env.reset(seed=1)
+            wrong = env.action_space.sample()
+            wrong.flat[-1] = np.nan
+            with pytest.raises(ValueError, match="no finite number"):
+                env.step(wrong)
+            with pytest.raises(ValueError, match="shape"):
+                env.step(np.zeros(7, np.float32))
+        with pytest.raises(ValueError, match="num_envs: 0"):
+            SubflowVectorEnv(0, SMALL)

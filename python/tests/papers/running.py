@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from multipilot import console
-from multipilot.papers import page
 from multipilot.papers.paper import Experiment, Paper
+from multipilot.papers.publish import publish
 from multipilot.papers.results import Results
 from multipilot.papers.runs import Runner, find_scenarios
 
@@ -46,8 +46,7 @@ class Wellformed(HTMLParser):
 
 def stands(paper: Paper, found: Results) -> str:
     """The paper's page, after a look at its HTML."""
-    sections = [item.show(found) for item in paper.items]
-    html = page.render(paper.name, paper.title, paper.source, paper.opening(found), "facts", sections)
+    html = publish(paper, found, [item.name for item in paper.items]).html
     parser = Wellformed()
     parser.feed(html)
     assert (parser.faults, parser.open) == ([], [])

@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 
 from multipilot.bandit import PathBandit
-from multipilot.papers.bandit import PAPER, worlds
+from multipilot.papers.bandit import PAPER, stream, worlds
 from multipilot.papers.bandit.measured import UNKNOWN, load_table, load_tests, value
 from multipilot.papers.bandit.places import FEATURES, generate
 from multipilot.papers.bandit.policies import Life, Stream
 from multipilot.papers.bandit.stream import SIZES, load_or_simulate
 from multipilot.papers.bandit.svm import Svm
+from multipilot.papers.provenance import simulator_source
 from multipilot.papers.results import Results
 from multipilot.papers.runs import find_scenarios
 from multipilot.stats import mean_of
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 sys.path.insert(0, str(REFERENCE))
-from stream import BATCH, FEATURES as WIDTH, stream  # noqa: E402, I001
+from stream import BATCH, FEATURES as WIDTH, stream as drawn  # noqa: E402, I001
 
 
 def test_the_generated_places_keep_to_what_is_published() -> None:
@@ -104,7 +105,7 @@ def test_a_table_of_the_papers_schema(tmp_path: Path) -> None:
         load_table(file)
 
 
-def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path) -> None:
+def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = generate(8)[2]  # LTE is mostly faster there
     outcomes = load_or_simulate(place, tmp_path)
     assert outcomes is not None
@@ -121,6 +122,15 @@ def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path) -> No
     assert again is not None
     assert np.array_equal(again.completion_s["fullmesh", "lia"], outcomes.completion_s["fullmesh", "lia"])
     assert load_or_simulate(generate(9)[2], tmp_path, recall=True) is None
+    assert again.origin == outcomes.origin
+    assert again.origin is not None
+    assert again.origin.source == simulator_source()
+    # What other sources simulated is no answer: the version alone kept it for ever.
+    monkeypatch.setattr(stream, "simulator_source", lambda: "0123456789abcdef")
+    assert load_or_simulate(place, tmp_path, recall=True) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(stream, "of_modules", lambda *_: "0123456789abcdef")
+    assert load_or_simulate(place, tmp_path, recall=True) is None
 
 
 def test_the_oracle_never_regrets_and_no_policy_beats_it() -> None:
@@ -160,7 +170,7 @@ def test_mean_rewards_are_those_of_contextualbandits(policy: str) -> None:
     names = [f"x{i}" for i in range(WIDTH)]
     differences = []
     for seed, reference in enumerate(kept, start=1):
-        x, rewards = stream(seed)
+        x, rewards = drawn(seed)
         settings = {**SAME[policy], "incremental": False, "refit_every": BATCH}
         bandit = PathBandit(policy, arms=["0", "1"], features=names, seed=seed, settings=settings)
         # The library's first batch is random, and its policies do not count it.

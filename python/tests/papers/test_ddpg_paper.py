@@ -100,7 +100,10 @@ def test_figures_6_to_8_are_measured_once_and_recalled(tmp_path: Path) -> None:
     assert rate[PLAIN]["tested"] > 10
     assert rate[PLAIN]["mpcc_beside"] > 10
     assert rate[PLAIN]["tested"] + rate[PLAIN]["mpcc_beside"] < 110
-    assert all(-1 <= row["tested"] <= 1 for row in first["rows"] if row["item"] == "fig8")
+    # A reward is cut off at −1 and 1: at its ends it would say nothing of who is better.
+    assert all(-0.95 < row["tested"] < 0.95 for row in first["rows"] if row["item"] == "fig8")
+    assert {c["claim"]: c["n"] for c in first["claims"] if c["world"] == SIM}["fig6-no-harm"] >= 2
+    assert {o["scenario"] for o in first["origins"]} == {"own"}
     written = {file: file.stat().st_mtime_ns for file in (tmp_path / "intervals").iterdir()}
     assert len(written) == len(rate)
     assert "Figure 6" in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -7,9 +7,10 @@ import pytest
 from running import stands
 
 from multipilot.papers.cli import PAPERS
-from multipilot.papers.paper import Paper
+from multipilot.papers.paper import Experiment, Paper, Point
+from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.results import KERNEL, SIM, Results, ratio, variant_of
-from multipilot.papers.runs import Budget, find_scenarios
+from multipilot.papers.runs import Budget, Runner, find_scenarios
 from multipilot.stats import mean_of
 
 
@@ -71,6 +72,68 @@ def test_missing_scenarios_are_named(tmp_path: Path) -> None:
         find_scenarios("rsf", tmp_path / "nowhere")
 
 
+SCENARIO = """title = "a"
+duration = "2s"
+[paths.one]
+trace = "rates.csv"
+[[variants]]
+controller = "lia"
+"""
+
+
+def test_a_record_is_named_by_what_decides_it(tmp_path: Path) -> None:
+    file, trace = tmp_path / "a.toml", tmp_path / "rates.csv"
+    file.write_text(SCENARIO, encoding="utf-8")
+    trace.write_text("time_s,rate_mbps,delay_ms,loss\n0,10,20,0\n", encoding="utf-8")
+    runner = Runner("rsf", tmp_path, tmp_path, "multipilot", 2)
+    runner.__dict__["sources"] = {SIM: "aaaa", KERNEL: "bbbb"}
+    first = runner.simulation(Experiment("a"))
+    file.write_text("# A comment decides nothing.\n" + SCENARIO, encoding="utf-8")
+    assert runner.simulation(Experiment("a")) == first
+    runner.__dict__["sources"] = {SIM: "aaaa", KERNEL: "cccc"}
+    assert runner.simulation(Experiment("a")) == first, "of the kernel's sources"
+    points = [Point("a", {}, "lia")]
+    expired = runner.point(points[0])
+    runner.__dict__["sources"] = {SIM: "dddd", KERNEL: "dddd"}
+    other = runner.simulation(Experiment("a"))
+    assert (other.question, other.folder == first.folder) == (first.question, False)
+    assert runner.point(points[0]).folder != expired.folder, "kernel points expire too"
+    trace.write_text("time_s,rate_mbps,delay_ms,loss\n0,11,20,0\n", encoding="utf-8")
+    assert runner.simulation(Experiment("a")).question != first.question
+    file.write_text(SCENARIO.replace("2s", "3s"), encoding="utf-8")
+    assert runner.simulation(Experiment("a")).question != first.question
+
+
+def test_an_older_record_of_the_same_question_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(SCENARIO.replace('trace = "rates.csv"', 'rate = "1Mbit"'), encoding="utf-8")
+    runner = Runner("rsf", tmp_path, tmp_path, "multipilot", 2)
+    runner.__dict__["sources"] = {SIM: "aaaa"}
+    first = runner.simulation(Experiment("a"))
+    assert first.older() is None
+    first.folder.mkdir(parents=True)
+    origin = Provenance("abc", "2026-11-22", "aaaa", 2, first.question, 3.0)
+    origin.write(first.folder)
+    assert first.done
+    runner.__dict__["sources"] = {SIM: "bbbb"}
+    later = runner.simulation(Experiment("a"))
+    assert not later.done
+    assert later.older() == origin
+    runner.seeds = 3
+    assert runner.simulation(Experiment("a")).older() is None, "another question"
+
+
+def test_a_command_that_tells_no_sources_is_known_by_its_bytes(tmp_path: Path) -> None:
+    command = tmp_path / "multipilot"
+    found = []
+    for text in ("echo '{}'", "echo '{}' # another", """echo '{"sources": {"simulator": "s", "kernel": "k"}}'"""):
+        command.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        command.chmod(0o755)
+        found.append(sources(str(command)))
+    assert found[0][SIM] == found[0][KERNEL]
+    assert found[0] != found[1]
+    assert found[2] == {SIM: "s", KERNEL: "k"}
+
+
 @pytest.fixture(params=PAPERS.values(), ids=PAPERS.keys())
 def paper(request: pytest.FixtureRequest) -> Paper:
     chosen: Paper = request.param
@@ -81,6 +144,7 @@ def paper(request: pytest.FixtureRequest) -> Paper:
 ELSEWHERE = {
     # Run with traces of the user's.
     "loss-aware": {"9-trace"},
+    "pilot": {"trace"},
     # Looked at without transport; the simulator's speed; the picture.
     "drones": {"allocation", "energy", "overhead", "seven", "orbit"},
 }

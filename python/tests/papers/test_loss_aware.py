@@ -9,14 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.ipc as ipc
 import pytest
 from running import simulated, stands
 
 from multipilot.papers.loss_aware import PAPER
 from multipilot.papers.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
+from multipilot.papers.loss_aware.dynamic import FAILURE, reactions
 from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, REST, V_BOTH, WIFI, known, on_traces
-from multipilot.papers.loss_aware.series import Series, changes_per_minute, time_to_full, time_to_use
+from multipilot.papers.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
 from multipilot.papers.loss_aware.verdict import SETS
 from multipilot.papers.loss_aware.verdict import rows as verdict_rows
 from multipilot.papers.paper import Experiment
@@ -101,11 +103,76 @@ def ramp() -> Series:
 
 def test_reaction_times_and_changes_are_read_off_the_curve() -> None:
     series = ramp()
-    # The mean over half a second has passed 90 % of 8 Mbit/s when all of it has.
-    assert time_to_full(series, 10.0, (20.0, 30.0)) == pytest.approx(2.5, abs=0.11)
     assert time_to_use(series, 10.05) == pytest.approx(2.05, abs=0.11)
     assert math.isnan(time_to_use(series, 10.05, least=9.0))
     assert changes_per_minute(series) == pytest.approx(4.0)
+
+
+def other_path(low: float, seconds: float) -> Series:
+    """8 Mbit/s all along, but for ``seconds`` after 10 s, half a second late."""
+    time = np.arange(0, 30.05, 0.1)
+    middle = (time[1:] > 10.51) & (time[1:] <= 10.51 + seconds)
+    rate = np.where(middle, low, 8.0)
+    return Series(time, np.concatenate(([0.0], np.cumsum(rate * 0.1 / 8e-6))), np.zeros(len(time), dtype=bool))
+
+
+def test_full_rate_is_reached_after_the_dip_and_not_before_it() -> None:
+    # At the event the path is at full rate still: the time was 0.00 however long it fell afterwards.
+    found = recovery(other_path(low=0.0, seconds=2.0), 10.0, (20.0, 30.0))
+    assert found.lowest == pytest.approx(0.0, abs=1e-9)
+    # 2.5 s until it carries again, and most of half a second until the mean says so.
+    assert found.seconds == pytest.approx(2.95, abs=0.11)
+    shallow = recovery(other_path(low=7.6, seconds=2.0), 10.0, (20.0, 30.0))
+    assert (shallow.lowest, shallow.seconds) == (pytest.approx(0.95), 0.0)
+    assert math.isnan(recovery(other_path(low=0.0, seconds=25.0), 10.0, (20.0, 30.0)).seconds)
+    late = Series(ramp().time, ramp().delivered[::-1] * 0, ramp().backup)
+    assert math.isnan(recovery(late, 10.0, (20.0, 30.0)).lowest), "it never carried anything"
+
+
+def test_goodput_in_order_is_of_the_stream_and_not_of_a_subflow(tmp_path: Path) -> None:
+    """The LTE is acknowledged all along, but what the dead Wi-Fi holds blocks the stream for 2 s."""
+    time = np.repeat(np.arange(0.1, 30.05, 0.1), 2)
+    lte = 1e6 * time
+    blocked = np.where((time > 10) & (time < 12), 10e6, lte)
+    columns = {
+        "time_s": time,
+        "transfer": np.zeros(len(time), dtype=np.uint32),
+        "in_order_bytes": blocked.astype(np.uint64),
+    }
+    row = recorded(tmp_path / "new", columns)
+    stream = in_order(row, 0.1, 29.0)
+    assert stream is not None
+    found = recovery(stream, 10.0, (20.0, 29.0))
+    assert found.lowest == pytest.approx(0.0, abs=1e-6)
+    # At 12 s the stream jumps; within half a second the mean is that of the path again.
+    assert 2.0 <= found.seconds <= 2.6
+    assert in_order(recorded(tmp_path / "old", {"time_s": time}), 0.1, 29.0) is None, "a record without the column"
+
+
+def recorded(folder: Path, columns: dict[str, np.ndarray]) -> dict[str, object]:
+    (folder / "runs" / "0000").mkdir(parents=True)
+    table = pa.table(columns)
+    with ipc.new_file(folder / "runs" / "0000" / "samples.arrow", table.schema) as writer:
+        writer.write_table(table)
+    return {"folder": folder, "index": 0}
+
+
+def test_after_a_path_failure_the_stream_dips_in_the_simulator_too(tmp_path: Path) -> None:
+    one = {"variants": '[{controller = "linux-reno", path_manager = ["fullmesh", "loss-aware"]}]'}
+    results = simulated("loss-aware", tmp_path, Experiment(FAILURE, settings={**one, "sample_interval": "100ms"}))
+    stock = reactions(results, SIM, "linux-reno", "fullmesh")
+    assert stock["lowest"].mean < 90
+    assert stock["full"].mean > 0.2, "a retransmission timeout at least"
+    assert stock["used"].mean > reactions(results, SIM, "linux-reno", "loss-aware")["used"].mean
+
+
+def test_one_run_is_undecided_and_harms_nobody() -> None:
+    (one,) = of(benefits(measured([-0.5], [0.0]), SIM, "a"), "balia", False)
+    assert math.isnan(one.mean.half)
+    assert (one.harms, one.harms_beyond, one.undecided, one.may_harm) == (False, False, True, True)
+    found = verdict([one])
+    assert found is not None
+    assert (found.harmed, found.undecided, found.missed) == (0, 1, 1)
 
 
 def test_traces_are_found_in_pairs(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
 //! `multipilot daemon`, and the commands that talk to one.
 
+mod log;
+mod relay;
 mod status;
 mod top;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
-use mp_daemon::{Config, Error};
+use mp_daemon::Error;
 
 pub use status::{main as status, Status};
 pub use top::{main as top, Top};
@@ -19,18 +21,22 @@ use crate::outcome::{self, Failure, Outcome};
 
 /// `up` waits so long for the daemon to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOG: &str = "/run/multipilot/daemon.log";
 
 #[derive(clap::Args)]
 pub struct Daemon {
     /// Configuration (default: /etc/multipilot/daemon.toml, where there is one)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only see whether a configuration is right
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "socket"])]
+    /// Only see whether a daemon with this configuration could start here; needs no privilege
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "socket", "log"])]
     check: Option<PathBuf>,
     /// Control socket, in place of the configured one
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Append the log to this file in place of stderr; beyond 1 MiB it becomes FILE.1
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -40,19 +46,35 @@ pub struct Up {
     config: Option<PathBuf>,
     #[command(flatten)]
     socket: Socket,
-    /// Where the daemon writes what it does
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/run/multipilot/daemon.log"
-    )]
-    log: PathBuf,
+    /// Where the process appends what it does (default: /run/multipilot/daemon.log, with --relay relay.log)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// In place of the daemon: every TCP connection of this host over all links to the relay that printed this line;
+    /// - reads it from stdin
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["config", "path"])]
+    relay: Option<String>,
+    /// With --relay: how streams are dealt to the links, see multipilot list schedulers (default: default)
+    #[arg(long, value_name = "NAME", requires = "relay")]
+    scheduler: Option<String>,
+    /// With --relay: an interface to use, may be repeated (default: every one with a default route)
+    #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
+    links: Vec<String>,
+    #[command(flatten)]
+    capture: crate::run::Capture,
+}
+
+#[derive(clap::Args)]
+pub struct Reload {
+    #[command(flatten)]
+    socket: Socket,
 }
 
 #[derive(clap::Args)]
 pub struct Down {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    relay: relay::RelaySocket,
 }
 
 /// Which daemon.
@@ -65,14 +87,20 @@ pub struct Socket {
 
 pub fn run(args: &Daemon) -> Outcome {
     if let Some(file) = &args.check {
-        Config::load(file).map_err(|e| of_daemon(e.into()))?;
+        mp_daemon::check(file).map_err(of_daemon)?;
         outcome::print(&format!("{}: right\n", file.display()));
         return Ok(());
+    }
+    if let Some(file) = &args.log {
+        mp_daemon::log::to(file).map_err(of_daemon)?;
     }
     mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(of_daemon)
 }
 
 pub fn up(args: &Up) -> Outcome {
+    if let Some(line) = &args.relay {
+        return relay::up(args, line);
+    }
     let socket = &args.socket.path;
     if ask(socket, Request::Status).is_ok() {
         return Err(Failure::Usage(format!(
@@ -80,39 +108,57 @@ pub fn up(args: &Up) -> Outcome {
             socket.display()
         )));
     }
-    let failed = |what: &Path, e: std::io::Error| Failure::Run(format!("{}: {e}", what.display()));
-    if let Some(folder) = args.log.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
-    }
-    let log = std::fs::File::create(&args.log).map_err(|e| failed(&args.log, e))?;
-    let own = std::env::current_exe().map_err(|e| failed(Path::new("/proc/self/exe"), e))?;
-    let mut command = Command::new(&own);
+    mp_daemon::privilege().map_err(of_daemon)?;
+    let log = args.log.as_deref().unwrap_or(Path::new(LOG));
+    let mut command = Command::new(own_program()?);
     command.arg("daemon").arg("--socket").arg(socket);
+    command.arg("--log").arg(log);
     if let Some(config) = &args.config {
         command.arg("--config").arg(config);
     }
+    command.stdin(Stdio::null());
+    let id = launch(
+        command,
+        log,
+        |_| (),
+        || ask(socket, Request::Status).is_ok(),
+    )?;
+    let _ = writeln!(
+        std::io::stderr(),
+        "multipilot: the daemon is at work (process {id}); multipilot top shows what it does"
+    );
+    Ok(())
+}
+
+fn own_program() -> Outcome<PathBuf> {
+    std::env::current_exe().map_err(|e| Failure::Run(format!("/proc/self/exe: {e}")))
+}
+
+/// Starts it in the background and waits until it answers; its process number.
+fn launch(
+    mut command: Command,
+    log: &Path,
+    give: impl Fn(&mut Child),
+    answers: impl Fn() -> bool,
+) -> Outcome<u32> {
+    let failed = |what: &Path, e: std::io::Error| Failure::Run(format!("{}: {e}", what.display()));
+    let log = log::Log::open(log).map_err(of_daemon)?;
+    let file = log.file().map_err(|e| failed(log.path(), e))?;
     // A process group of its own: Ctrl-C in this terminal is not meant for it.
     let mut child = command
-        .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log)
+        .stderr(file)
         .process_group(0)
         .spawn()
-        .map_err(|e| failed(&own, e))?;
+        .map_err(|e| failed(Path::new(command.get_program()), e))?;
+    give(&mut child);
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
-        if ask(socket, Request::Status).is_ok() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "multipilot: the daemon is at work (process {}); multipilot top shows what it does",
-                child.id()
-            );
-            return Ok(());
+        if answers() {
+            return Ok(child.id());
         }
         if let Ok(Some(status)) = child.try_wait() {
-            let text = std::fs::read_to_string(&args.log).unwrap_or_default();
-            let last = text.lines().last().unwrap_or_default();
-            let line = last.trim_start_matches("multipilot: ").to_owned();
+            let line = log.last_line();
             return Err(match status.code() {
                 Some(2) => Failure::Usage(line),
                 Some(3) => Failure::Unable(line),
@@ -122,21 +168,45 @@ pub fn up(args: &Up) -> Outcome {
         std::thread::sleep(Duration::from_millis(20));
     }
     Err(Failure::Run(format!(
-        "the daemon does not answer; {} says what it did",
-        args.log.display()
+        "the process does not answer; {} says what it did",
+        log.path().display()
     )))
 }
 
+pub fn reload(args: &Reload) -> Outcome {
+    ask(&args.socket.path, Request::Reload).map(drop)
+}
+
 pub fn down(args: &Down) -> Outcome {
-    let answer = ask(&args.socket.path, Request::Down)?;
-    for address in answer["endpoints_in_use"].as_array().into_iter().flatten() {
-        let address = address.as_str().unwrap_or_default();
-        let _ = writeln!(
-            std::io::stderr(),
-            "multipilot: the endpoint {address} stays: a connection has no other subflow (later: up and down again)"
-        );
+    let relay = relay::down(&args.relay.relay_socket)?;
+    let socket = &args.socket.path;
+    let stay = match control::request(socket, Request::Down) {
+        Ok(answer) => {
+            let stay = answer["endpoints_in_use"].as_array().into_iter().flatten();
+            stay.filter_map(|a| a.as_str().map(str::to_owned)).collect()
+        }
+        Err(nobody @ Error::Down(_)) => match after_a_crash(socket, nobody) {
+            Err(_) if relay => return Ok(()),
+            stay => stay?,
+        },
+        Err(e) => return Err(of_daemon(e)),
+    };
+    for address in stay {
+        outcome::say(&format!(
+            "multipilot: the endpoint {address} stays: a connection has no other subflow (later: down again)"
+        ));
     }
     Ok(())
+}
+
+/// What a daemon that was killed has left, where there is any.
+fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
+    let Some(stay) = mp_daemon::undo().map_err(of_daemon)? else {
+        return Err(of_daemon(nobody));
+    };
+    let _ = std::fs::remove_file(socket);
+    outcome::say("multipilot: the daemon was gone; what it had changed is as it was before");
+    Ok(stay.iter().map(ToString::to_string).collect())
 }
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
@@ -145,9 +215,9 @@ fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
 
 pub fn of_daemon(error: Error) -> Failure {
     let line = error.to_string();
-    match error {
-        Error::Usage(_) | Error::Denied(_) => Failure::Usage(line),
-        Error::Missing(_) => Failure::Unable(line),
-        Error::Busy(_) | Error::Down(_) | Error::Failed(_) => Failure::Run(line),
+    match error.exit_code() {
+        2 => Failure::Usage(line),
+        3 => Failure::Unable(line),
+        _ => Failure::Run(line),
     }
 }

@@ -5,25 +5,41 @@ use std::fmt::Write;
 use mp_daemon::control::Request;
 use mp_daemon::status::Status as Report;
 
-use super::{ask, Socket};
+use serde_json::json;
+
+use super::{ask, relay, Socket};
+use crate::fallback;
 use crate::outcome::{self, Failure, Outcome};
 
 #[derive(clap::Args)]
 pub struct Status {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    relay: relay::RelaySocket,
     /// One JSON document on stdout, and nothing else
     #[arg(long)]
     json: bool,
 }
 
 pub fn main(args: &Status) -> Outcome {
-    let answer = ask(&args.socket.path, Request::Status)?;
+    let relay = relay::report(&args.relay.relay_socket);
+    let answer = match ask(&args.socket.path, Request::Status) {
+        Err(_) if relay.is_some() => None,
+        answer => Some(answer?),
+    };
     if args.json {
-        outcome::print(&format!("{answer:#}\n"));
+        let mut all = answer.unwrap_or_else(|| json!({}));
+        if let Some(relay) = relay {
+            all["relay"] = json!(relay);
+        }
+        outcome::print(&format!("{all:#}\n"));
         return Ok(());
     }
-    outcome::print(&paths(&read(answer)?));
+    let daemon = answer.map(read).transpose()?.map(|report| paths(&report));
+    let parts = [daemon, relay.as_ref().map(relay::table)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    outcome::print(&parts.join("\n"));
     Ok(())
 }
 
@@ -38,7 +54,7 @@ pub fn read(answer: serde_json::Value) -> Outcome<Report> {
 /// The table that top shows as well.
 pub fn paths(report: &Report) -> String {
     let mut out = format!(
-        "{}{} since {:.0} s, controller {}, {} MPTCP connections\n\n",
+        "{}{} since {:.0} s, controller {}, {} MPTCP connections, {} fell back to TCP\n\n",
         report.policy,
         match report.path_manager.as_str() {
             "kernel" => "",
@@ -46,8 +62,24 @@ pub fn paths(report: &Report) -> String {
         },
         report.uptime_s,
         report.controller.as_deref().unwrap_or("the system's"),
-        report.connections
+        report.connections,
+        report.fallbacks.len()
     );
+    if !report.controller_why.is_empty() {
+        out.insert_str(
+            out.len() - 1,
+            &format!("pilot is not used: {}\n", report.controller_why),
+        );
+    }
+    if report.since_start.fell_back() > 0 {
+        out.insert_str(
+            out.len() - 1,
+            &format!(
+                "connections since the start: {}\n",
+                fallback::summary(report.since_start)
+            ),
+        );
+    }
     if let Some(start) = &report.start {
         let on = start.interface.as_deref();
         out.insert_str(

@@ -1,7 +1,5 @@
-//! The bandit as path manager of a program. What it has learnt is kept for the next run.
+//! A bandit that chooses the initial path of a program's connections. What it has learnt is kept for the next run.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,7 +52,8 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
         ));
     }
     let here = Box::new(Here(Sources::open()));
-    let mut learner = Learner::open(arms, &folder()?, None, here).map_err(of_daemon)?;
+    let mut learner =
+        Learner::open(arms, &super::state_folder()?, None, here).map_err(of_daemon)?;
     match Chooser::over(command, &all) {
         Ok(mut chooser) => {
             let choices = chooser.primary.choices().clone();
@@ -90,23 +89,4 @@ impl Drop for Learning {
             let _ = thread.join();
         }
     }
-}
-
-/// As the XDG base directory specification has it.
-fn folder() -> Outcome<PathBuf> {
-    let set = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let folder = state
-        .ok_or_else(|| {
-            Failure::Usage(
-                "neither XDG_STATE_HOME nor HOME says where the bandit's memory is".into(),
-            )
-        })?
-        .join("multipilot");
-    fs::create_dir_all(&folder).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
-    Ok(folder)
 }

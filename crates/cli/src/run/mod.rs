@@ -1,60 +1,131 @@
 //! `multipilot run`: any program of this host over MPTCP.
 
 mod bandit;
+pub mod capture;
 mod primary;
 mod readings;
+mod relay;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use mp_kernel::agent::Agent;
+use mp_kernel::fallback::Counts;
 use mp_kernel::host::{self, Paths};
 use mp_kernel::{check, child, controller, preload};
+use mp_policy::initial_path;
+use mp_policy::registry::{names_in, World};
+use mp_relay::egress::Prefix;
+use mp_scenario::did_you_mean;
 
 use crate::agent::{network, LEARNED};
 use crate::external;
+use crate::fallback;
+use crate::names::{self, Names};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
 A statically linked program asks the kernel for its sockets without libc and stays with TCP; so does one with the
-set-user-ID bit. A peer without MPTCP is talked to in TCP. The exit code is the program's own, or 128 plus its signal.
+set-user-ID bit. A connection to a peer without MPTCP falls back to TCP; a line at the end says how many did, by the
+kernel's counters of this host. The exit code is the program's own, or 128 plus its signal.
 
-The path manager bandit learns which interface connections should start on from how they go, and keeps what it has
-learnt in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), with what each connection lived through, of which
-multipilot experience makes Parquet. It knows the round trips of connections before, the signal of Wi-Fi and modems, and
-the rate of wired links; for other interfaces a file that MULTIPILOT_SIGNALS names may tell the signal, INTERFACE DBM a
-line.";
+--initial-path active-explorer learns from the outcome of each connection over which interface to open the next. It keeps
+its model in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), and the outcomes, which multipilot experience turns
+into Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of wired
+links. For other interfaces a file that MULTIPILOT_SIGNALS names may state the signal, one line INTERFACE DBM each.
+
+With --relay the program's TCP connections go over all links at once to a relay of the user's own (multipilot relay), which
+connects to their targets in plain TCP. UDP, name resolution included, is left as it is. No root is needed.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
     /// Congestion controller of its connections, see multipilot list controllers (default: the system's)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
     /// With ddpg-mpcc: a trained actor, as multipilot train writes it (default: the one that ships)
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
-    /// fullmesh, backup, single or bandit, on this host's interfaces (default: as the system is set up)
-    #[arg(long, value_name = "NAME")]
+    /// fullmesh, backup or single, on this host's interfaces (default: as the system is set up)
+    #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
     path_manager: Option<String>,
-    /// The interface that its connections start on; further subflows are the path manager's
-    #[arg(long, value_name = "INTERFACE")]
+    /// Open connections over this interface, or learn over which: active-explorer (default: the routing table's choice).
+    /// Further subflows are the path manager's
+    #[arg(long, value_name = "INTERFACE|NAME")]
+    initial_path: Option<String>,
+    /// The former name of --initial-path
+    #[arg(long, hide = true)]
     primary: Option<String>,
+    /// TCP connections over all links to the relay that printed this line, and from there to any server
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["path_manager", "initial_path", "primary", "actor"])]
+    relay: Option<String>,
+    /// With --relay: how streams are dealt to the links, see multipilot list schedulers (default: default)
+    #[arg(long, value_name = "NAME", requires = "relay")]
+    scheduler: Option<String>,
+    /// With --relay: an interface to use, may be repeated (default: every one with a default route)
+    #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
+    links: Vec<String>,
+    /// With --relay and in place of a program: a SOCKS5 proxy here, until Ctrl-C
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "relay",
+        conflicts_with = "command"
+    )]
+    socks: Option<SocketAddr>,
+    /// Say at the end how many connections were MPTCP, also if none fell back to TCP
+    #[arg(long, short, conflicts_with = "relay")]
+    verbose: bool,
+    /// With --relay and in place of a program: TCP connections of every program of this host, until Ctrl-C; needs root
+    #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
+    all: bool,
+    #[command(flatten)]
+    capture: Capture,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        required_unless_present_any = ["socks", "all"],
+        trailing_var_arg = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
+/// With `run --relay --all` and `up --relay`.
+#[derive(clap::Args)]
+pub struct Capture {
+    /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
+    #[arg(long, value_name = "PREFIX", requires = "relay")]
+    pub direct: Vec<Prefix>,
+    /// With --relay: TCP if this process is killed: direct, or block until multipilot down
+    #[arg(long, value_enum, default_value_t = Leak::Direct, requires = "relay")]
+    pub leak: Leak,
+    /// Control socket of the process that holds the relay's connections
+    #[arg(long, value_name = "PATH", default_value = capture::SOCKET, hide = true)]
+    pub relay_socket: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Leak {
+    Direct,
+    Block,
+}
+
 pub fn main(args: &Run) -> Outcome {
-    let learns = args.path_manager.as_deref() == Some("bandit");
-    if learns && args.primary.is_some() {
-        return Err(Failure::Usage(
-            "--primary and the path manager bandit both choose where connections start: give one"
-                .into(),
-        ));
+    if let Some(line) = &args.relay {
+        return relay::main(args, line);
     }
+    if let Some(interface) = &args.primary {
+        return Err(Failure::Usage(format!(
+            "--primary is called --initial-path now: --initial-path {interface}"
+        )));
+    }
+    let initial = args
+        .initial_path
+        .as_deref()
+        .map_or(Ok(Initial::Routes), initial)?;
     if args.actor.is_some() && args.controller.as_deref() != Some(LEARNED) {
         return Err(Failure::Usage(format!(
             "--actor steers {LEARNED} alone: add --controller {LEARNED}"
@@ -62,13 +133,7 @@ pub fn main(args: &Run) -> Outcome {
     }
     let mind = network(args.actor.as_deref())?;
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
-    let (program, rest) = args.command.split_first().expect("clap requires a command");
-    let path = locate(program).ok_or_else(|| {
-        Failure::Code(say(
-            127,
-            &format!("{}: no such program", program.to_string_lossy()),
-        ))
-    })?;
+    let (path, rest) = program(args)?;
     check::mptcp().map_err(|lack| {
         Failure::Unable(format!("this machine lacks {} ({})", lack.what, lack.mend))
     })?;
@@ -102,21 +167,44 @@ pub fn main(args: &Run) -> Outcome {
             .as_ref()
             .map(|controller| controller.kernel_name()),
     )?;
-    let _chosen = args
-        .primary
-        .as_deref()
-        .map(|name| primary::user(&mut command, name))
-        .transpose()?;
-    let learning = learns.then(|| bandit::start(&mut command)).transpose()?;
+    let (mut _chosen, mut learning) = (None, None);
+    match initial {
+        Initial::Routes => {}
+        Initial::Interface(name) => _chosen = primary::user(&mut command, name)?,
+        Initial::Learnt => learning = Some(bandit::start(&mut command)?),
+    }
+    let before = Counts::read().unwrap_or_default();
     let status = child::run(&mut command)
         .map_err(|error| Failure::Code(say(126, &format!("{}: {error}", path.display()))))?;
     drop(learning);
+    let counts = Counts::read().unwrap_or_default().since(before);
+    if args.verbose || counts.fell_back() > 0 {
+        let summary = fallback::summary(counts);
+        say(0, &format!("connections of this host meanwhile: {summary}"));
+    }
     if let Some(sockets) = controller
         .and_then(|controller| controller.release().ok())
         .filter(|sockets| *sockets > 0)
     {
         say(0, &format!("{sockets} sockets go on with the controller until they close; it can no longer be chosen"));
     }
+    ended(status)
+}
+
+/// The program's file, and its arguments.
+fn program(args: &Run) -> Outcome<(PathBuf, &[OsString])> {
+    let (program, rest) = args.command.split_first().expect("clap requires a command");
+    let path = locate(program).ok_or_else(|| {
+        Failure::Code(say(
+            127,
+            &format!("{}: no such program", program.to_string_lossy()),
+        ))
+    })?;
+    Ok((path, rest))
+}
+
+/// Its exit code is ours.
+fn ended(status: ExitStatus) -> Outcome {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code), _) => Err(Failure::Code(code as u8)),
@@ -124,16 +212,68 @@ pub fn main(args: &Run) -> Outcome {
     }
 }
 
+/// Where what is learnt is kept, as the XDG base directory specification has it.
+pub fn state_folder() -> Outcome<PathBuf> {
+    let set = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let folder = state
+        .ok_or_else(|| {
+            Failure::Usage("neither XDG_STATE_HOME nor HOME says where state is kept".into())
+        })?
+        .join("multipilot");
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
+    Ok(folder)
+}
+
+/// Over which interface connections are opened.
+enum Initial<'a> {
+    Routes,
+    Interface(&'a str),
+    Learnt,
+}
+
+/// Names of the registry go before interfaces.
+fn initial(name: &str) -> Outcome<Initial<'_>> {
+    match initial_path::find(name) {
+        None => Ok(Initial::Interface(name)),
+        Some(entry) if !entry.runs_in(World::Run) => Err(Failure::Usage(format!(
+            "--initial-path {name}: run has {}, and the interfaces of this host",
+            names_in(initial_path::all(), World::Run)
+        ))),
+        Some(entry) if entry.build().is_some() => Ok(Initial::Learnt),
+        Some(_) => Ok(Initial::Routes),
+    }
+}
+
+/// Those of `run`, for completions.
+fn path_managers() -> Vec<&'static str> {
+    let all = mp_policy::path_manager::all().iter();
+    all.filter(|e| e.runs_in(World::Run))
+        .map(|e| e.name)
+        .collect()
+}
+
 fn path_manager(name: &str) -> Outcome<Paths> {
     match name {
-        // The bandit chooses where a connection starts; the rest follows as in fullmesh.
-        "fullmesh" | "bandit" => Ok(Paths::Fullmesh),
+        "fullmesh" => Ok(Paths::Fullmesh),
+        "bandit" => Err(Failure::Usage(
+            "bandit is no path manager: it chooses the initial path; use --initial-path active-explorer".into(),
+        )),
         "backup" => Ok(Paths::Backup),
         "single" => Ok(Paths::Single),
         "ndiffports" => Err(Failure::Usage(
             "ndiffports opens subflows connection by connection, which run cannot do for another program: compare has it".into(),
         )),
-        _ => Err(Failure::Usage(format!("unknown path manager {name} (run has fullmesh, backup, single and bandit)"))),
+        _ => Err(Failure::Usage(format!(
+            "unknown path manager {name}{} (run has {})",
+            did_you_mean(name, path_managers()),
+            path_managers().join(", ")
+        ))),
     }
 }
 

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Chooser {
     }
 }
 
-/// `--primary IFACE`
+/// `--initial-path INTERFACE`
 pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
     let all = interfaces::all()?;
     let Some(chosen) = all.iter().find(|i| i.name == name) else {
@@ -62,7 +62,7 @@ pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
             false => known.join(", "),
         };
         return Err(Failure::Usage(format!(
-            "--primary {name}: no such interface that is up and has an address (there are: {known})"
+            "--initial-path {name}: no such interface that is up and has an address (there are: {known})"
         )));
     };
     let start = Chooser::over(command, &all).and_then(|chooser| {

@@ -154,14 +154,41 @@ impl Hosts {
     /// Starts one and waits until it answers.
     #[track_caller]
     pub fn up(&mut self, config: &str, environment: &[(&str, &Path)]) {
+        let mut command = self.daemon_command(config);
+        command.envs(environment.iter().copied());
+        self.start(command);
+    }
+
+    /// Starts one that may set endpoints and nothing else, with the default configuration.
+    #[track_caller]
+    pub fn up_without_bpf(&mut self) {
+        let daemon = self.daemon_command("");
+        let mut command = self.enter("setpriv");
+        command.args(["--bounding-set", "-bpf,-perfmon,-sys_admin"]);
+        // Without unshare, which it may not do.
+        command.args(daemon.get_args().skip_while(|&word| word != BINARY));
+        self.start(command);
+    }
+
+    #[track_caller]
+    fn start(&mut self, mut command: Command) {
         let log = File::options()
             .create(true)
             .append(true)
             .open(self.path("log"));
-        let mut command = self.daemon_command(config);
-        command.envs(environment.iter().copied());
         self.daemon = Some(command.stderr(log.unwrap()).spawn().unwrap());
         until("the daemon answers", || self.try_status().is_some());
+    }
+
+    /// What a command that asks the daemon prints.
+    #[track_caller]
+    pub fn multipilot(&self, words: &[&str]) -> String {
+        let mut command = self.enter(BINARY);
+        command.args(words).arg("--socket");
+        let output = command.arg(self.path("control.sock")).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {complaint}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     pub fn pid(&self) -> u32 {
@@ -257,16 +284,17 @@ impl Hosts {
 
     /// Serves everybody who comes, until dropped.
     pub fn listen(&self, port: u16, serve: impl FnMut(TcpStream) + Send + 'static) -> Service {
-        let namespace = self.server.file();
-        let listener = inside(namespace.as_fd(), || mptcp_listener(port, 4096)).unwrap();
-        Service::start(listener, serve)
+        Service::start(self.on_server(|| mptcp_listener(port, 4096)), serve)
+    }
+
+    pub fn on_server<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
+        inside(self.server.file().as_fd(), action).unwrap()
     }
 
     /// Where so many connections stand without anybody taking them: a process may not have as many files open.
     pub fn queue(&self, port: u16, length: usize) -> TcpListener {
         self.server(&format!("echo {length} > /proc/sys/net/core/somaxconn"));
-        let namespace = self.server.file();
-        inside(namespace.as_fd(), || mptcp_listener(port, length)).unwrap()
+        self.on_server(|| mptcp_listener(port, length))
     }
 
     /// So many connections over which a byte has gone: only then may further subflows join.

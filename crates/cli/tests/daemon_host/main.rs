@@ -2,6 +2,8 @@
 //! MPTCP; with CI=true they fail where there is neither.
 
 mod bad_days;
+mod controller;
+mod fallback;
 #[path = "../common/foreign.rs"]
 mod foreign;
 mod hosts;
@@ -10,4 +12,5 @@ mod namespace;
 mod starts;
 mod taken;
 mod transfers;
+mod up;
 mod userspace;

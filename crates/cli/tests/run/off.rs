@@ -20,8 +20,8 @@ fn without_mptcp_it_is_said_how_to_mend_it_and_nothing_is_touched() {
         &["--", "false"][..],
         &["--controller", "lia", "--", "true"],
         &["--path-manager", "fullmesh", "--", "true"],
-        &["--path-manager", "bandit", "--", "true"],
-        &["--primary", "lo", "--", "true"],
+        &["--initial-path", "active-explorer", "--", "true"],
+        &["--initial-path", "lo", "--", "true"],
     ] {
         let run = multipilot(arguments);
         let output = host
@@ -56,7 +56,9 @@ fn mptcp_that_is_switched_off_in_the_middle_costs_a_line_and_no_transfer() {
         (
             Some(0),
             vec![1, 1],
-            "multipilot: MPTCP is refused (Protocol not available): bash goes on in TCP\n"
+            "multipilot: MPTCP is refused (Protocol not available): bash goes on in TCP\n\
+             multipilot: connections of this host meanwhile: 0 MPTCP, 1 fell back to TCP (1 × the peer has no MPTCP, or a \
+             middlebox removes the option); multipilot run --relay takes all links to any server\n"
         )
     );
 }

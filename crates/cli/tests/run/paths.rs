@@ -78,7 +78,7 @@ fn connections_start_on_the_interface_that_the_user_names() {
         complaint(&output)
     );
     let chosen = [
-        "--primary",
+        "--initial-path",
         "p2",
         "--path-manager",
         "fullmesh",
@@ -94,16 +94,31 @@ fn connections_start_on_the_interface_that_the_user_names() {
         "{}",
         complaint(&output)
     );
-    assert_eq!(complaint(&output), "");
-    let (output, _) = paths.run(&["--primary", "p3", "--", "true"], state.path());
+    // The server knows TCP alone.
+    assert!(
+        complaint(&output).contains("0 MPTCP, 2 fell back to TCP"),
+        "{}",
+        complaint(&output)
+    );
+    let (output, _) = paths.run(&["--initial-path", "p3", "--", "true"], state.path());
     assert_eq!(code(&output), Some(2));
     assert!(complaint(&output)
         .contains("no such interface that is up and has an address (there are: p1, p2)"));
-    let (output, _) = paths.run(
-        &["--primary", "p1", "--path-manager", "bandit", "--", "true"],
-        state.path(),
-    );
-    assert_eq!(code(&output), Some(2));
+    for (former, line) in [
+        (["--primary", "p1"], "--initial-path p1"),
+        (
+            ["--path-manager", "bandit"],
+            "use --initial-path active-explorer",
+        ),
+        (
+            ["--initial-path", "thompson"],
+            "run has first, active-explorer, and the interfaces",
+        ),
+    ] {
+        let (output, _) = paths.run(&[former[0], former[1], "--", "true"], state.path());
+        assert_eq!(code(&output), Some(2));
+        assert!(complaint(&output).contains(line), "{}", complaint(&output));
+    }
 }
 
 #[test]
@@ -114,7 +129,16 @@ fn the_bandit_chooses_and_remembers() {
     let (paths, state) = (TwoPaths::new("1mbit"), tempfile::tempdir().unwrap());
     std::fs::write(state.path().join("signals"), "p1 -61\np2 -93\n").unwrap();
     let script = downloads(30);
-    let bandit = ["--path-manager", "bandit", "--", "bash", "-c", &script];
+    let bandit = [
+        "--initial-path",
+        "active-explorer",
+        "--path-manager",
+        "fullmesh",
+        "--",
+        "bash",
+        "-c",
+        &script,
+    ];
     let (output, from) = paths.run(&bandit, state.path());
     assert_eq!(
         (code(&output), from.len()),

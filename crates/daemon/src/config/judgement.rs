@@ -15,11 +15,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         awareness::Config::signal_aware(),
     );
     if let Some(policy) = section.get("policy") {
-        let rules = awareness::Config {
-            loss: None,
-            contribution: None,
-            ..loss_aware
-        };
+        let rules = awareness::Config::rules();
         config.awareness = policy.choice(&[
             ("loss-aware", loss_aware),
             ("signal-aware", signal_aware),
@@ -73,22 +69,17 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
     backoff("reopening", &mut aware.reopening)?;
     if let Some(field) = section.get("loss") {
         let table = Section::open(&field, LOSS_KEYS)?;
-        let Some(loss) = &mut aware.loss else {
+        let Some(harm) = &mut aware.harm else {
             return Err(field.error(
                 format!("the policy {} does not judge loss", config.policy),
                 "policy = \"loss-aware\" or \"both\"",
             ));
         };
         if let Some(window) = table.get("window") {
-            loss.window = window.integer(100, 1_000_000)?;
+            harm.packets = window.integer(100, 1_000_000)?;
         }
-        for (key, threshold) in [("short", &mut loss.short), ("long", &mut loss.long)] {
-            if let Some(field) = table.get(key) {
-                *threshold = thresholds(&field, |f| f.probability(), |park, back| park >= back)?;
-            }
-        }
-        if let Some(field) = table.get("long-rtt") {
-            loss.long_rtt_us = micros(&field)?.min(u64::from(u32::MAX)) as u32;
+        if let Some(threshold) = table.get("threshold") {
+            harm.loss = threshold.probability()?;
         }
     }
     if let Some(field) = section.get("signal") {

@@ -26,7 +26,7 @@ impl Daemon {
                     "the old configuration stays",
                     &[("error", &e)],
                 );
-                json!({"error": format!("the old configuration stays: {e}")})
+                json!({"error": format!("the old configuration stays: {e}"), "code": e.exit_code()})
             }
         }
     }
@@ -54,9 +54,9 @@ impl Daemon {
             changed => Some(Metrics::start(changed, &self.sender).await?),
         };
         let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
-        if settled(&new) != settled(&self.config) {
-            let name = new.controller.as_deref();
-            self.endpoints.choose(name, &new.parameters)?;
+        // What could not be loaded may be now.
+        if settled(&new) != settled(&self.config) || !self.endpoints.refused().is_empty() {
+            self.endpoints.choose(&new)?;
         }
         self.endpoints
             .set_limits(new.subflows, new.add_addr_accepted)?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags};
 
-use super::{indispensable, Endpoints};
+use super::{indispensable, EndpointChange, Endpoints, What};
 use crate::pilot::{Again, Wanted};
 use crate::Error;
 
@@ -21,7 +21,7 @@ impl Endpoints {
         wanted: &[Wanted],
         again: &Again,
         subflows: &[Subflow],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let there = self.list()?;
         let mut done = self.close_unwanted(&there, wanted, subflows)?;
         let rested = self.removed.rested();
@@ -45,7 +45,7 @@ impl Endpoints {
         there: &[Endpoint],
         wanted: &[Wanted],
         subflows: &[Subflow],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let (mut gone, mut done) = (Vec::new(), Vec::new());
         for endpoint in there {
             let address = endpoint.address;
@@ -56,7 +56,7 @@ impl Endpoints {
                 self.removed.note(endpoint.clone(), false, subflows);
                 gone.push(address);
                 self.before.added.retain(|a| *a != address);
-                done.push(format!("{address} no longer used"));
+                done.push(EndpointChange::new(address, What::Removed));
             }
         }
         Ok(done)
@@ -90,7 +90,7 @@ impl Endpoints {
         anew: &[IpAddr],
         rested: &[Endpoint],
         subflows: &[Subflow],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
         for w in wanted {
             match at(there, w.address) {
@@ -108,8 +108,8 @@ impl Endpoints {
                     });
                     endpoint.flags.backup = w.backup;
                     self.manager.add_endpoint(&endpoint)?;
-                    let how = back.map_or("used", |_| "opened again");
-                    done.push(format!("{} {how}", w.address));
+                    let what = back.map_or(What::Added, |_| What::AddedAgain);
+                    done.push(EndpointChange::new(w.address, what));
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Endpoints {
         there: &[Endpoint],
         wanted: &[Wanted],
         anew: &[IpAddr],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
         let stays = |w: &&Wanted| !anew.contains(&w.address);
         for backup in [false, true] {
@@ -144,8 +144,11 @@ impl Endpoints {
                 let mut changed = old.clone();
                 changed.flags.backup = backup;
                 self.manager.set_endpoint_flags(&changed)?;
-                let to = if backup { "backup" } else { "normal" };
-                done.push(format!("{} set to {to}", w.address));
+                let what = match backup {
+                    true => What::SetToBackup,
+                    false => What::SetToNormal,
+                };
+                done.push(EndpointChange::new(w.address, what));
             }
         }
         Ok(done)
@@ -158,7 +161,7 @@ impl Endpoints {
         wanted: &[Wanted],
         again: &Again,
         anew: &[IpAddr],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
         let unheard = |w: &&Wanted| again.unheard.contains(&w.address);
         for w in wanted.iter().filter(|w| w.backup).filter(unheard) {
@@ -170,7 +173,7 @@ impl Endpoints {
             normal.flags.backup = false;
             self.manager.set_endpoint_flags(&normal)?;
             self.manager.set_endpoint_flags(old)?;
-            done.push(format!("{} in backup, told again", w.address));
+            done.push(EndpointChange::new(w.address, What::BackupRepeated));
         }
         Ok(done)
     }

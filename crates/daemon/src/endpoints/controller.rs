@@ -2,10 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use mp_kernel::controller;
 
-use super::Endpoints;
+use super::{Before, Endpoints, FOLDER};
+use crate::alone;
+use crate::config::{self, Config};
+use crate::log::{self, Priority};
 use crate::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -14,19 +18,57 @@ fn failed(error: std::io::Error) -> Error {
     Error::Failed(format!("{DEFAULT}: {error}"))
 }
 
+/// Ends what daemons have the kernel keep a controller for, unless one of another network namespace goes on with it.
+pub(crate) fn let_go(kernel_name: &str) -> Result<(), Error> {
+    let mut notes = alone::left(Path::new(FOLDER)).into_iter();
+    if !notes.any(|(_, note)| kept(&note).as_deref() == Some(kernel_name)) {
+        controller::unkeep(kernel_name)?;
+    }
+    Ok(())
+}
+
+/// What a daemon had the kernel keep, by its notes.
+pub(crate) fn kept(note: &Path) -> Option<String> {
+    let before: Before = serde_json::from_str(&fs::read_to_string(note).ok()?).ok()?;
+    before.ours
+}
+
 impl Endpoints {
-    /// The congestion controller of new sockets, with settings of its own; `None` goes back to the one from before.
-    pub fn choose(&mut self, name: Option<&str>, settings: &[(String, u64)]) -> Result<(), Error> {
-        let Some(name) = name else {
-            if let Some(before) = &self.before.controller {
-                fs::write(DEFAULT, before).map_err(failed)?;
-            }
-            (self.before.controller, self.before.ours) = (None, None);
-            if let Some(controller) = self.controller.take() {
-                controller.unkeep()?;
-            }
-            return self.save();
+    /// The congestion controller of new sockets, as it is configured.
+    pub fn choose(&mut self, config: &Config) -> Result<(), Error> {
+        self.refused.clear();
+        let Some(name) = config.controller.wanted() else {
+            return self.leave_controller();
         };
+        match self.make_chosen(name, &config.parameters) {
+            Err(why) if config.controller == config::Controller::Automatic => {
+                self.refused = why.to_string();
+                log::line(
+                    Priority::Warning,
+                    "the system's congestion controller stays",
+                    &[("not", &name), ("why", &why)],
+                );
+                self.leave_controller()
+            }
+            chosen => chosen,
+        }
+    }
+
+    /// Goes back to the controller from before.
+    pub(super) fn leave_controller(&mut self) -> Result<(), Error> {
+        if let Some(before) = &self.before.controller {
+            fs::write(DEFAULT, before).map_err(failed)?;
+        }
+        self.before.controller = None;
+        let ours = self.before.ours.take();
+        drop(self.controller.take());
+        self.save()?;
+        // Also that of a daemon that was killed.
+        ours.map_or(Ok(()), |name| let_go(&name))
+    }
+
+    /// With settings of its own.
+    fn make_chosen(&mut self, name: &str, settings: &[(String, u64)]) -> Result<(), Error> {
         let settings: Vec<(&str, u64)> = settings.iter().map(|(n, v)| (n.as_str(), *v)).collect();
         let controller = controller::acquire(name, &settings)?;
         // It outlives the daemon, as the endpoints do.
@@ -41,12 +83,11 @@ impl Endpoints {
             }
             return Err(e);
         }
-        if let Some(old) = self.controller.replace(controller) {
-            if self.controller.as_ref().map(|c| c.kernel_name()) != Some(old.kernel_name()) {
-                old.unkeep()?;
-            }
+        drop(self.controller.replace(controller));
+        match before.1 {
+            Some(old) if Some(old.as_str()) != self.controller() => let_go(&old),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// First the way back, then the change.
@@ -62,6 +103,11 @@ impl Endpoints {
             namespace.as_fd(),
             kernel_name,
         )?)
+    }
+
+    /// Why the system's controller is left where pilot was to be tried; else empty.
+    pub fn refused(&self) -> &str {
+        &self.refused
     }
 
     /// The name by which the kernel knows the controller that was chosen.

@@ -101,7 +101,7 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
         let done = endpoints
             .apply(&wanted, &Again::default(), &subflows)
             .unwrap();
-        assert_eq!(done, ["10.0.0.1 opened again"]);
+        assert_eq!(done, [EndpointChange::new(address(1), What::AddedAgain)]);
         assert_eq!(there(&endpoints), all);
         assert!(!endpoints.differ(&wanted));
         // The same, but its link goes meanwhile.

@@ -5,7 +5,7 @@ use mp_kernel::pm::Endpoint;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
-use super::{indispensable, Endpoints};
+use super::{indispensable, EndpointChange, Endpoints, What};
 use crate::config::Config;
 use crate::links::Interface;
 use crate::Error;
@@ -26,7 +26,7 @@ impl Endpoints {
         config: &Config,
         interfaces: impl Iterator<Item = &'a Interface> + Clone,
         subflows: &mut Vec<Subflow>,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let untrusted = |name: &str| config.rule(name) == Rule::Untrusted;
         let mut done = self.give_back(|taken| !untrusted(&taken.interface))?;
         for endpoint in self.list()? {
@@ -50,7 +50,7 @@ impl Endpoints {
             self.save()?;
             self.manager.delete_endpoint(&endpoint)?;
             subflows.retain(|s| s.local.ip() != address);
-            done.push(format!("{address} taken away until down"));
+            done.push(EndpointChange::new(address, What::TakenAway));
         }
         Ok(done)
     }
@@ -58,12 +58,12 @@ impl Endpoints {
     pub(super) fn give_back(
         &mut self,
         which: impl Fn(&Taken) -> bool,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
         while let Some(at) = self.before.taken.iter().position(&which) {
             let endpoint = &self.before.taken[at].endpoint;
             if self.add_back(endpoint)? {
-                done.push(format!("{} given back", endpoint.address));
+                done.push(EndpointChange::new(endpoint.address, What::GivenBack));
             }
             self.before.taken.remove(at);
             self.save()?;

@@ -1,4 +1,4 @@
-//! The bandit as path manager: it keeps a choice ready for the next connection, and learns from what came of each. What it
+//! The bandit of the initial path: it keeps a choice ready for the next connection, and learns from what came of each. What it
 //! has learnt is kept in a file, what it lived through in a folder beside it.
 
 use std::collections::HashMap;
@@ -339,7 +339,7 @@ impl Learner {
         mp_record::Decision {
             transfer: tag as u32,
             time_s: decided.at.as_secs_f64(),
-            policy: "bandit".into(),
+            policy: Policy::NAMED[0].0.into(),
             arm: bandit.arms()[arm].clone(),
             explored: decided.own.explored,
             probability: decided.own.probability,

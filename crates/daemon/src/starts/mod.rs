@@ -1,4 +1,4 @@
-//! Where connections start: the path manager `bandit`, for one program (`multipilot run`) or for this host.
+//! The initial path, learnt by a bandit, for one program (`multipilot run`) or for this host.
 
 mod learner;
 mod remote;

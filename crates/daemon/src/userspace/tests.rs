@@ -3,8 +3,7 @@ use crate::pilot::tests::{backups, started, subflow};
 
 #[test]
 fn a_connection_begins_with_what_those_before_it_have_learned() {
-    // Coupled windows let one path's losses slow down the others, so that no proof of harm is waited for.
-    let config = Config::parse("t", "controller = \"lia\"").unwrap();
+    let config = Config::default();
     let host = started(&config);
     let begin = |now, over, known: &Memory| {
         Connection::new(now, &host, &config, &[subflow(over, 0, 0)], known)
@@ -18,7 +17,10 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
         } else {
             50 * n
         };
+        // Of 150 packets 60 get to the stream.
+        let stream = Some(60 * 1448 * u64::from(n));
         let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
+        let both = both.map(|s| Subflow { stream, ..s });
         before.pilot.look(now, both.into(), None);
     }
     assert_eq!(backups(&before.pilot), [(1, true), (2, false)]);

@@ -5,7 +5,7 @@ fn an_unknown_controller_or_parameter_is_a_wrong_call_that_lists_the_known() {
     let error = acquire("lai", &[]).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert!(
-        error.to_string().contains("reno, lia") && error.to_string().contains("cubic"),
+        error.to_string().contains("pilot, reno, lia") && error.to_string().contains("cubic"),
         "{error}"
     );
     let error = acquire("reno", &[("beta", 1)]).unwrap_err();

@@ -1,11 +1,10 @@
 //! What the program reports.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
-use crate::bytes;
+use zerocopy::FromBytes;
 
-/// Size of struct mp_event, controllers/bpf/primary.bpf.c
-const SIZE: usize = 104;
+use super::abi;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
@@ -54,14 +53,9 @@ pub struct Event {
 
 impl Event {
     pub(super) fn parse(record: &[u8]) -> Option<Event> {
-        if record.len() != SIZE {
-            return None;
-        }
-        let u64_at = |at| bytes::u64_at(record, at);
-        let u32_at = |at| bytes::u32_at(record, at);
-        let u16_at = |at| bytes::u16_at(record, at);
-        let address = |at| bytes::address_at(record, at, libc::AF_INET6);
-        let what = match (record[64], record[65]) {
+        let raw = abi::Event::read_from_bytes(record).ok()?;
+        let address = |octets| IpAddr::from(Ipv6Addr::from(octets)).to_canonical();
+        let what = match (raw.what, raw.start) {
             (0, start) => What::Started(
                 match start {
                     0 => Start::Stock,
@@ -69,27 +63,28 @@ impl Event {
                     2 => Start::Stale,
                     _ => Start::Refused,
                 },
-                u64_at(24),
+                raw.tag,
             ),
             (1, _) => What::Up,
             _ => What::Down,
         };
-        // Linux counts the SYN as a byte acknowledged (RFC 4898).
-        let bytes_acked = u64_at(32).saturating_sub(1);
         Some(Event {
-            time_ns: u64_at(0),
+            time_ns: raw.time_ns,
             what,
-            netns_cookie: u64_at(8),
-            socket: u64_at(16),
-            token: u32_at(48),
-            join: record[66] != 0,
-            local: (address(72), u16_at(60)),
-            remote: (address(88), u16_at(62)),
-            bytes_acked,
-            bytes_received: u64_at(40),
+            netns_cookie: raw.netns_cookie,
+            socket: raw.socket,
+            token: raw.token,
+            join: raw.join != 0,
+            local: (address(raw.local), raw.local_port),
+            remote: (address(raw.remote), raw.remote_port),
+            // Linux counts the SYN as a byte acknowledged (RFC 4898).
+            bytes_acked: raw.bytes_acked.saturating_sub(1),
+            bytes_received: raw.bytes_received,
+            srtt_us: raw.srtt_us,
             // A socket without a sample has the greatest value as its minimum.
-            srtt_us: u32_at(52),
-            min_rtt_us: Some(u32_at(56)).filter(|us| *us != u32::MAX).unwrap_or(0),
+            min_rtt_us: Some(raw.min_rtt_us)
+                .filter(|us| *us != u32::MAX)
+                .unwrap_or(0),
         })
     }
 }

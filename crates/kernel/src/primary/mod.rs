@@ -4,6 +4,7 @@
 //! before its SYN, to what [`Choices`] has for its destination: [`crate::preload`] does less of it where BPF is not to
 //! be had. [`Connections`] makes of the events what came of each connection.
 
+mod abi;
 mod connections;
 mod event;
 
@@ -17,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
+use zerocopy::IntoBytes;
 
 use crate::error::{Context, Error};
 use crate::{check, object};
@@ -111,9 +113,9 @@ impl Drop for Primary {
 
 impl Choices {
     pub fn set(&self, to: Prefix, choice: &Choice) -> Result<(), Error> {
-        let value = choice.bytes(now_ns());
+        let value = choice.raw(now_ns());
         self.0
-            .update(&to.key(), &value, MapFlags::ANY)
+            .update(to.key().as_bytes(), value.as_bytes(), MapFlags::ANY)
             .context(format!(
                 "cannot choose a path to {}/{}",
                 to.address, to.bits
@@ -126,7 +128,7 @@ impl Choices {
     }
 
     pub fn forget(&self, to: Prefix) {
-        let _ = self.0.delete(&to.key());
+        let _ = self.0.delete(to.key().as_bytes());
     }
 }
 
@@ -142,38 +144,30 @@ impl Prefix {
         Prefix { address, bits }
     }
 
-    /// struct mp_prefix, controllers/bpf/primary.bpf.c
-    fn key(&self) -> [u8; 20] {
-        let (bits, address) = match self.address {
+    fn key(&self) -> abi::Prefix {
+        let (length, address) = match self.address {
             IpAddr::V4(v4) => (u32::from(self.bits.min(32)) + 96, v4.to_ipv6_mapped()),
             IpAddr::V6(v6) => (u32::from(self.bits.min(128)), v6),
         };
-        let mut key = [0; 20];
-        key[..4].copy_from_slice(&bits.to_ne_bytes());
-        key[4..].copy_from_slice(&address.octets());
-        key
+        abi::Prefix {
+            length,
+            address: address.octets(),
+        }
     }
 }
 
 impl Choice {
-    /// struct mp_choice
-    fn bytes(&self, now_ns: u64) -> [u8; 48] {
-        let mut value = [0; 48];
-        let expires = self
-            .valid
-            .map_or(0, |valid| now_ns.saturating_add(valid.as_nanos() as u64));
-        value[..8].copy_from_slice(&expires.to_ne_bytes());
-        value[8..16].copy_from_slice(&self.tag.to_ne_bytes());
-        value[16..20].copy_from_slice(&self.interface.to_ne_bytes());
-        value[20..24].copy_from_slice(&u32::from(self.v4.is_some()).to_ne_bytes());
-        value[24..28].copy_from_slice(&u32::from(self.v6.is_some()).to_ne_bytes());
-        if let Some(v4) = self.v4 {
-            value[28..32].copy_from_slice(&v4.octets());
+    fn raw(&self, now_ns: u64) -> abi::Choice {
+        let until = |valid: Duration| now_ns.saturating_add(valid.as_nanos() as u64);
+        abi::Choice {
+            expires_ns: self.valid.map_or(0, until),
+            tag: self.tag,
+            interface: self.interface,
+            has_v4: u32::from(self.v4.is_some()),
+            has_v6: u32::from(self.v6.is_some()),
+            v4: self.v4.map_or([0; 4], |v4| v4.octets()),
+            v6: self.v6.map_or([0; 16], |v6| v6.octets()),
         }
-        if let Some(v6) = self.v6 {
-            value[32..48].copy_from_slice(&v6.octets());
-        }
-        value
     }
 }
 

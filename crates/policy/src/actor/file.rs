@@ -1,4 +1,4 @@
-//! The actor's file: JSON, version 1. `docs/learning.md` describes it.
+//! The actor's file: JSON, version 1. `docs/reference/learned-control.md` describes it.
 
 use serde::Deserialize;
 

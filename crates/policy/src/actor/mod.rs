@@ -1,5 +1,5 @@
 //! A learned step: what one monitor interval showed goes in, the next rate comes out. Inference only; training is in
-//! Python ([`multipilot train`](../../../../docs/learning.md)).
+//! Python ([`multipilot train`](../../../../docs/guides/learning.md)).
 //!
 //! ```
 //! use mp_policy::actor::{Pilot, Record};

@@ -29,7 +29,7 @@ pub struct Actor {
 pub(super) const WIDEST: usize = 256;
 
 impl Actor {
-    /// Reads the text of an actor file ([format](../../../../docs/learning.md#the-file)).
+    /// Reads the text of an actor file ([format](../../../../docs/reference/learned-control.md#actor-file)).
     pub fn parse(text: &str) -> Result<Actor, Error> {
         file::read(text)
     }

@@ -1,44 +1,42 @@
-//! Path awareness: a subflow on every path, and those that harm the stream set to backup (MP_PRIO) until they are worth
+//! Path awareness: a subflow on every path, and those that harm the connection set to backup (MP_PRIO) until they are worth
 //! it again.
 //!
-//! MPTCP-LA judges loss, MPTCP-MA signal strength. Both also see a subflow that has stalled and an interface's rule;
-//! MPTCP-LA further judges what a path contributes: one that holds up the stream is left out. Whatever a path was parked
-//! for, it comes back where the stream carries less without it than it did with it. How long it looks on is no matter of time, but of how far the stream has fallen
-//! behind what the best path alone would have delivered; a parked path that still holds up the stream gets a new
-//! subflow, so that what waits on the old one goes elsewhere.
-//!
-//! A path in backup is *parked*. One that carries no data cannot clear itself: one parked for its loss is probed
-//! ([`Config::probing`]), and where nobody answers, or for another reason, parking ends by time, longer at each
-//! repetition ([`Config::parking`]). A stalled one returns as soon as something gets through, one with a bad signal when
-//! the signal is back. The last normal subflow is never parked, but where another one can stand in for a dead one.
-//! `docs/path-awareness.md` has the rules with what was measured.
+//! At each poll: estimate ([`estimate`], [`deficit`]), restore what is over or missed ([`state`]), set one path to backup at
+//! most ([`rules`]). The last normal path stays, unless nothing gets through it and another one can replace it.
+//! `docs/reference/path-awareness.md` is the same list for users; `docs/notes/2026-11-23-path-awareness.md` says what each
+//! rule is worth.
 
 mod config;
-mod judge;
+mod deficit;
+mod estimate;
 mod loss;
 mod memory;
-mod missed;
 mod probe;
-mod revival;
+mod rules;
+mod state;
+mod subflow;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
-pub use config::{Backoff, Config, Contribution, Loss, Probing, Threshold};
+pub use config::{Backoff, Config, Harm, Threshold};
 pub use loss::lower_bound;
 pub use memory::Memory;
 
 use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
-use judge::Judge;
+use deficit::{Behind, Goodput, Polled, Together};
+use rules::Facts;
+use state::Path;
+
+/// Some ten round trips of a long path for the window to grow, and some for what it overshoots, µs.
+const START_US: u64 = 3_000_000;
 
 /// Why a path is in backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     Loss,
-    /// It held up the stream and gave less than it cost.
+    /// It held up the connection, or carried little.
     Contribution,
     Signal,
-    Rtt,
     /// Nothing gets through.
     Stalled,
     /// The user's rule.
@@ -50,38 +48,11 @@ pub enum Reason {
 #[derive(Debug, Clone)]
 pub struct Awareness {
     config: Config,
-    paths: Vec<Judge>,
-    /// Connection: bytes/s and share of time held, smoothed over about a second.
-    goodput: f64,
-    held: f64,
-    /// The same over a fifth of a second.
-    goodput_recent: f64,
-    held_recent: f64,
-    last: Option<Last>,
-    /// Since the look before: seconds, bytes/s; `None` where it says nothing of the paths.
-    step: Option<(f64, f64)>,
-    /// Something was on the way at the look before.
-    busy: bool,
-    /// Seconds' worth of the best path that the stream lacks of what that one alone would have delivered; and of that,
-    /// what it lacks because it is held up.
-    behind: f64,
-    held_up: f64,
-    /// What the best path alone would carry, at the look before, bytes/s.
-    best: f64,
-    /// Paths that were normal at the look before.
+    paths: Vec<Path>,
+    goodput: Goodput,
+    behind: Behind,
+    /// Paths that were normal at the last poll.
     normal: Vec<usize>,
-    /// No path is judged by the stream until then; paths that were missed in a row.
-    peace_us: u64,
-    acquittals: u32,
-    /// When a path that is at work was last given more than it carries.
-    pressed_us: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    now_us: u64,
-    bytes: u64,
-    held_us: u64,
 }
 
 impl Awareness {
@@ -89,136 +60,210 @@ impl Awareness {
         Awareness {
             config,
             paths: Vec::new(),
-            goodput: 0.0,
-            held: 0.0,
-            goodput_recent: 0.0,
-            held_recent: 0.0,
-            last: None,
-            step: None,
-            busy: false,
-            behind: 0.0,
-            held_up: 0.0,
-            best: 0.0,
+            goodput: Goodput::default(),
+            behind: Behind::default(),
             normal: Vec::new(),
-            peace_us: 0,
-            acquittals: 0,
-            pressed_us: 0,
         }
     }
 
     /// Why each path is in backup; `None` where it is not.
     pub fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
         let normal = self.choose(view);
-        let reason = |path: usize| {
-            self.paths
-                .get(path)
-                .and_then(|j| j.parked)
-                .map(|p| p.reason)
+        let metered = |path: usize| view.paths[path].rule == Rule::Metered;
+        let reason = |path: usize| match self.paths.get(path).and_then(Path::reason) {
+            None if metered(path) => Some(Reason::Metered),
+            reason => reason,
         };
-        let metered =
-            |path: usize| (view.paths[path].rule == Rule::Metered).then_some(Reason::Metered);
         (0..view.paths.len())
-            .map(|path| {
-                if normal.contains(&path) {
-                    None
-                } else {
-                    reason(path).or_else(|| metered(path))
-                }
-            })
+            .map(|path| (!normal.contains(&path)).then(|| reason(path)).flatten())
             .collect()
     }
 
-    fn open(&mut self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
-        let p = &view.paths[path];
-        if view.client && p.up && p.rule != Rule::Untrusted && view.subflows_on(path) == 0 {
-            let backup =
-                p.rule == Rule::Metered || self.paths.get(path).is_some_and(Judge::comes_parked);
-            actions.push(Action::Open { path, backup });
-            self.paths[path].opening(view.now_us);
-        }
+    fn poll(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
+        self.estimate(view);
+        self.restore(view);
+        self.judge(view);
+        self.probe(view, actions);
+        self.reopen(view, actions);
     }
 
-    fn measure(&mut self, view: &View<'_>) {
-        self.paths.resize_with(view.paths.len(), Judge::default);
-        let last = self.last.replace(Last {
-            now_us: view.now_us,
-            bytes: view.bytes,
-            held_us: view.held_us,
-        });
-        self.step = None;
-        let Some(last) = last.filter(|l| l.now_us < view.now_us) else {
+    fn estimate(&mut self, view: &View<'_>) {
+        let now = view.now_us;
+        let in_flight = self.in_flight(view);
+        let polled = (self.goodput).update(now, view.bytes, in_flight.contains(&true));
+        let Some(Polled { since_us, idle }) = polled else {
             return;
         };
-        let elapsed = (view.now_us - last.now_us) as f64;
-        let weight = judge::weight(elapsed);
-        let rate = view.bytes.saturating_sub(last.bytes) as f64 * 1e6 / elapsed;
-        self.goodput += weight * (rate - self.goodput);
-        let held = (view.held_us.saturating_sub(last.held_us) as f64 / elapsed).min(1.0);
-        self.held += weight * (held - self.held);
-        let brief = judge::brief_weight(elapsed);
-        self.goodput_recent += brief * (rate - self.goodput_recent);
-        self.held_recent += brief * (held - self.held_recent);
-        // While nothing is on the way on any path, none of them holds up the stream: the application has nothing to send, or
-        // the connection's window is closed, as where it was overrun (docs/drones.md) and a fragment comes and goes now and
-        // then.
-        let on_the_way = |s: &Subflow| s.state == State::Established && s.stats.unacked > 0;
-        let busy = view.subflows.iter().any(on_the_way);
-        let before = std::mem::replace(&mut self.busy, busy);
-        self.step = (before && busy).then_some((elapsed / 1e6, rate));
-        for (path, judge) in self.paths.iter_mut().enumerate() {
-            if !before && !busy {
-                judge.rest(last.now_us, view.now_us);
+        for (path, state) in self.paths.iter_mut().enumerate() {
+            if idle && state.is_known(now) {
+                state.rest(now - since_us);
             }
-            let slot = view
-                .subflows
-                .iter()
-                .find(|s| s.state == State::Established && s.path == path);
-            judge.measure(view.now_us, elapsed, slot.map(|s| &s.stats), &self.config);
+            let subflow = established(view).find(|s| s.path == path);
+            let counters = subflow.map(|s| &s.counters);
+            let elapsed = (now - since_us) as f64;
+            (state.estimate).update(now, elapsed, counters, in_flight[path], &self.config);
+            state.evidence.hear(now, view.paths[path].probes);
         }
     }
 
-    /// Paths that are to be normal: not parked, not metered; else the least bad one, so that there is always one.
-    fn choose(&self, view: &View<'_>) -> Vec<usize> {
-        let established = |path: &usize| {
-            view.subflows
-                .iter()
-                .any(|s| s.state == State::Established && s.path == *path)
-        };
-        let parked = |path: usize| self.paths.get(path).and_then(|j| j.parked);
-        let live: Vec<usize> = (0..view.paths.len())
-            .filter(|p| view.paths[*p].up)
-            .filter(established)
-            .collect();
-        let good: Vec<usize> = live
-            .iter()
-            .copied()
-            .filter(|&p| parked(p).is_none() && view.paths[p].rule != Rule::Metered)
-            .collect();
-        if !good.is_empty() {
-            return good;
+    /// Paths with data in flight: the sender's own count, or what a receiver concludes.
+    fn in_flight(&mut self, view: &View<'_>) -> Vec<bool> {
+        let mut in_flight = vec![false; view.paths.len()];
+        let mut follows = false;
+        for s in established(view) {
+            follows |= (self.paths[s.path].estimate).follows(view.now_us, &s.counters);
         }
-        let badness = |path: usize| {
-            let judge = self.paths.get(path);
-            let reason = match parked(path).map(|p| p.reason) {
+        // As while there is nothing to send: no deficit moves.
+        if self.begins(view) {
+            return in_flight;
+        }
+        for s in established(view) {
+            let sent = s.counters.sent.is_some_and(|sent| sent.in_flight > 0);
+            let received = |r: crate::view::Received| follows || r.silent;
+            in_flight[s.path] |= sent || s.counters.received.is_some_and(received);
+        }
+        in_flight
+    }
+
+    /// Connections that have just begun have small windows. If those that carried data when a path was set to backup are
+    /// gone, goodput seems to fall, and the path to be missed.
+    fn begins(&self, view: &View<'_>) -> bool {
+        let Some(began_us) = view.began_us.filter(|at| view.now_us < at + START_US) else {
+            return false;
+        };
+        self.paths.iter().zip(view.paths).any(|(state, path)| {
+            let spared = path.up && path.rule != Rule::Metered;
+            spared && !state.is_normal() && state.changed_us().is_some_and(|at| at < began_us)
+        })
+    }
+
+    fn restore(&mut self, view: &View<'_>) {
+        let now = view.now_us;
+        for (path, state) in self.paths.iter_mut().enumerate() {
+            state.settle(now, view.paths[path].signal_dbm, &self.config);
+        }
+        let Some(step) = self.goodput.step else {
+            return;
+        };
+        let recent = |&path: &usize| self.paths[path].estimate.recent;
+        let carried = self
+            .goodput
+            .smoothed
+            .max(self.normal.iter().map(recent).sum());
+        let mut any = false;
+        for state in &mut self.paths {
+            if state.is_missed(now, step, carried, &self.config) {
+                state.probation(now, &self.config);
+                any = true;
+            }
+        }
+        // The others have shown what they carry alone.
+        for &path in self.normal.iter().filter(|_| any) {
+            self.paths[path].estimate.forget_peaks();
+        }
+    }
+
+    fn judge(&mut self, view: &View<'_>) {
+        let normal = self.choose(view);
+        self.remember_together(view, &normal);
+        if normal.len() < 2 {
+            self.behind.clear();
+            self.leave_the_dead(&normal, view);
+            return;
+        }
+        let standalone = |&path: &usize| self.paths[path].estimate.standalone();
+        let best = normal.iter().map(standalone).fold(0.0, f64::max);
+        let most_s = self.config.harm.map_or(0.0, |harm| 2.0 * harm.behind_s);
+        self.behind.update(self.goodput.step, best, most_s);
+        let facts = self.facts(view, &normal);
+        if let Some((path, reason)) = facts.verdict() {
+            self.leave_out(path, reason, view.now_us);
+        }
+    }
+
+    fn facts<'a>(&'a self, view: &'a View<'a>, normal: &'a [usize]) -> Facts<'a> {
+        Facts {
+            view,
+            config: &self.config,
+            paths: &self.paths,
+            normal,
+            behind_s: self.behind.seconds(),
+        }
+    }
+
+    fn leave_out(&mut self, path: usize, reason: Reason, now_us: u64) {
+        match reason {
+            Reason::Stalled => self.paths[path].die(now_us),
+            _ => self.paths[path].set_backup(reason, now_us, &self.config),
+        }
+        self.behind.clear();
+    }
+
+    /// The only normal path, once nothing gets through, where another one can replace it: metered, or in backup for less.
+    fn leave_the_dead(&mut self, normal: &[usize], view: &View<'_>) {
+        let &[path] = normal else { return };
+        let replaces = |p: usize| {
+            let dead = self.paths[p].reason() == Some(Reason::Stalled);
+            p != path && view.paths[p].up && !dead
+        };
+        let replaceable = established(view).any(|s| replaces(s.path));
+        if replaceable && rules::stalled(&self.facts(view, normal), path).is_some() {
+            self.leave_out(path, Reason::Stalled, view.now_us);
+        }
+    }
+
+    /// What the connection carries with the paths that are in use.
+    fn remember_together(&mut self, view: &View<'_>, normal: &[usize]) {
+        if normal != self.normal {
+            for path in &mut self.paths {
+                path.together = Together::default();
+            }
+            self.normal = normal.to_vec();
+        }
+        let Some(step) = self.goodput.step else {
+            return;
+        };
+        for &path in normal {
+            let loses = self.facts(view, normal).loses(path);
+            let responds = (self.paths[path].estimate).responds(view.now_us, &self.config);
+            let state = &mut self.paths[path];
+            if loses && !state.was_lossy {
+                state.together = Together::default();
+            }
+            // While nothing is heard of it, it has not ceased to lose.
+            if responds {
+                state.was_lossy = loses;
+            }
+            state.together.add(step);
+        }
+    }
+
+    /// Paths that are to be normal: not in backup, not metered; else the least bad one, so that there is always one.
+    fn choose(&self, view: &View<'_>) -> Vec<usize> {
+        let subflow = |path: &usize| established(view).any(|s| s.path == *path);
+        let up = (0..view.paths.len()).filter(|&path| view.paths[path].up);
+        let live: Vec<usize> = up.filter(subflow).collect();
+        let reason = |path: usize| self.paths.get(path).and_then(Path::reason);
+        let metered = |path: usize| view.paths[path].rule == Rule::Metered;
+        let good = |path: &usize| reason(*path).is_none() && !metered(*path);
+        let normal: Vec<usize> = live.iter().copied().filter(good).collect();
+        if !normal.is_empty() {
+            return normal;
+        }
+        // A metered path stands in where the others lose, but is preferred to a dead one.
+        let badness = |&path: &usize| {
+            let rank = match reason(path) {
                 None => 0,
-                Some(Reason::Contribution | Reason::Rtt | Reason::Metered | Reason::Unchosen) => 1,
+                Some(Reason::Contribution | Reason::Metered | Reason::Unchosen) => 1,
                 Some(Reason::Loss) => 2,
                 Some(Reason::Signal) => 3,
                 Some(Reason::Stalled) => 4,
             };
-            // A metered path stands in where the others lose, but is preferred to one through which nothing gets.
-            let metered = view.paths[path].rule == Rule::Metered;
-            (
-                reason == 4,
-                metered,
-                reason,
-                judge.map_or(0, |j| (j.loss() * 1e9) as u64),
-            )
+            let loss = |p: &Path| (p.estimate.window.lower_bound() * 1e9) as u64;
+            let loss = self.paths.get(path).map_or(0, loss);
+            (rank == 4, metered(path), rank, loss)
         };
-        live.into_iter()
-            .min_by_key(|&p| badness(p))
-            .into_iter()
-            .collect()
+        live.into_iter().min_by_key(badness).into_iter().collect()
     }
 
     fn apply(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
@@ -235,53 +280,42 @@ impl Awareness {
     }
 }
 
+fn established<'a>(view: &'a View<'a>) -> impl Iterator<Item = &'a Subflow> {
+    let subflows = view.subflows.iter();
+    subflows.filter(|s| s.state == State::Established)
+}
+
 impl Manage for Awareness {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
         if !view.client {
             return;
         }
-        self.paths
-            .resize_with(view.paths.len().max(self.paths.len()), Judge::default);
+        let paths = view.paths.len().max(self.paths.len());
+        self.paths.resize_with(paths, Path::default);
         match event {
             Event::Established | Event::PathUp(_) => {
                 (0..view.paths.len()).for_each(|path| self.open(path, view, actions));
             }
             Event::PathDown(path) => {
                 // It comes back as another one.
-                self.paths[path] = Judge::default();
+                self.paths[path] = Path::default();
                 // Its data go elsewhere at once, rather than after timeouts.
                 let on = |s: &Subflow| s.state != State::Closed && s.path == path;
-                actions.extend(
-                    (0..view.subflows.len())
-                        .filter(|&i| on(&view.subflows[i]))
-                        .map(|slot| Action::Close { slot }),
-                );
+                let slots = (0..view.subflows.len()).filter(|&i| on(&view.subflows[i]));
+                actions.extend(slots.map(|slot| Action::Close { slot }));
             }
             Event::SubflowEstablished(slot) => {
                 self.paths[view.subflows[slot].path].opened(view.now_us)
             }
-            Event::SubflowClosed { path, error, .. } => {
-                if error {
-                    self.paths[path].failed(view.now_us, &self.config);
-                }
+            Event::SubflowClosed { path, error, .. } if error => {
+                self.paths[path].timers.failed(view.now_us, &self.config);
             }
-            Event::Timer => {}
+            Event::SubflowClosed { .. } | Event::Timer => {}
         }
         if event == Event::Timer || event == Event::Established {
-            self.measure(view);
-            self.hold_inherited(view.now_us);
-            self.judge(view);
-            self.relieve(view, actions);
-            self.revive(view, actions);
-            self.probe(view, actions);
-            for path in 0..view.paths.len() {
-                if self.paths[path].reopen_due(view.now_us) {
-                    self.open(path, view, actions);
-                }
-            }
-            actions.push(Action::Wake {
-                at_us: view.now_us + self.config.interval_us,
-            });
+            self.poll(view, actions);
+            let at_us = view.now_us + self.config.interval_us;
+            actions.push(Action::Wake { at_us });
         }
         self.apply(view, actions);
     }

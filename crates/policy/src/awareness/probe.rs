@@ -1,8 +1,20 @@
 //! What probes tell of a path that is parked for its loss: small packets that the other end answers, a few at each look,
 //! so that no data of the stream have to find out whether it still loses.
 
-use super::Config;
-use crate::path_manager::Probes;
+use super::{Awareness, Reason};
+use crate::path_manager::{Action, Probes, Rule, View};
+
+/// Sent at each poll.
+const COUNT: u32 = 2;
+/// The path is restored once a path that loses what it lost would have answered so many in a row with no more than this
+/// probability …
+const CHANCE: f64 = 0.001;
+/// … where what loses less counts as this: it would take minutes to tell it from a clean path.
+const LIGHT: f64 = 0.02;
+/// Nobody waits for the path where the connection carries less, bytes/s.
+const GOODPUT: f64 = 10_000.0;
+/// A path that answered, and has not for so long, is not restored by time, µs.
+const SILENT_US: u64 = 2_000_000;
 
 /// Many lost at once were an outage: what the path lost before it says little of what it loses now.
 const OUTAGE: u64 = 10;
@@ -58,18 +70,33 @@ impl Evidence {
     }
 
     /// A path that loses `loss` would hardly have had so many answered in a row.
-    pub fn clears(&self, loss: f64, config: &Config) -> bool {
-        let loss = self.loss(loss);
-        let (chance, light) = config.probing.map_or((0.0, 0.0), |p| (p.chance, p.light));
-        let loss = loss.max(light);
-        // (1 − loss)^run < chance
-        self.run > 0 && self.run as f64 * (1.0 - loss.min(0.99)).ln() < chance.ln()
+    pub fn clears(&self, loss: f64) -> bool {
+        let loss = self.loss(loss).clamp(LIGHT, 0.99);
+        // (1 − loss)^run < CHANCE
+        self.run > 0 && self.run as f64 * (1.0 - loss).ln() < CHANCE.ln()
     }
 
     /// The other end answers, and some were lost, or none gets through any more.
-    pub fn condemns(&self, now_us: u64, config: &Config) -> bool {
-        let silent = self.answered > 0 && now_us >= self.heard_us + config.give_up_us;
+    pub fn condemns(&self, now_us: u64) -> bool {
+        let silent = self.answered > 0 && now_us >= self.heard_us + SILENT_US;
         self.failed || silent
+    }
+}
+
+impl Awareness {
+    /// A path that is in backup for its loss is probed while there are data to send.
+    pub(super) fn probe(&self, view: &View<'_>, actions: &mut Vec<Action>) {
+        if self.goodput.smoothed < GOODPUT {
+            return;
+        }
+        for (path, state) in self.paths.iter().enumerate() {
+            let of = &view.paths[path];
+            let usable = of.up && !matches!(of.rule, Rule::Untrusted | Rule::Metered);
+            if usable && state.reason() == Some(Reason::Loss) {
+                let count = COUNT;
+                actions.push(Action::Probe { path, count });
+            }
+        }
     }
 }
 
@@ -79,10 +106,10 @@ mod tests {
 
     /// Answers in a row after which a path that lost `loss` is taken back.
     fn enough(loss: f64) -> u64 {
-        let (mut evidence, config) = (Evidence::default(), Config::loss_aware());
+        let mut evidence = Evidence::default();
         evidence.hear(0, Probes::default());
         let mut told = Probes::default();
-        while !evidence.clears(loss, &config) {
+        while !evidence.clears(loss) {
             told.answered += 1;
             evidence.hear(0, told);
         }
@@ -92,7 +119,7 @@ mod tests {
     /// They would lower the loss that they are to disprove.
     #[test]
     fn answers_do_not_count_against_themselves() {
-        let (mut evidence, config) = (Evidence::default(), Config::loss_aware());
+        let mut evidence = Evidence::default();
         let mut told = Probes::default();
         evidence.hear(0, told);
         for _ in 0..13 {
@@ -102,7 +129,7 @@ mod tests {
             evidence.hear(0, told);
         }
         let before = told.answered;
-        while !evidence.clears(0.1, &config) {
+        while !evidence.clears(0.1) {
             told.answered += 1;
             evidence.hear(0, told);
         }

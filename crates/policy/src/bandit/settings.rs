@@ -65,71 +65,8 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy under its name, as the project compares them. The first is the path manager's.
-    pub const NAMED: &'static [(&'static str, Policy)] = &[
-        (
-            "active-explorer",
-            Policy::ActiveExplorer {
-                exploit: 0.85,
-                decay: 0.9997,
-                by: Explore::Active,
-            },
-        ),
-        (
-            "epsilon-greedy",
-            Policy::EpsilonGreedy {
-                epsilon: 0.2,
-                decay: 0.9999,
-                until: None,
-            },
-        ),
-        (
-            "bootstrapped-ucb",
-            Policy::BootstrappedUcb {
-                samples: 10,
-                percentile: 80.0,
-            },
-        ),
-        (
-            "adaptive-greedy",
-            Policy::AdaptiveGreedy {
-                threshold: Threshold::Percentile {
-                    start: 0.75,
-                    window: 500,
-                    percentile: 35.0,
-                    decay: 0.9998,
-                },
-                otherwise: Explore::Random,
-            },
-        ),
-        ("explore-first", Policy::ExploreFirst { rounds: 500 }),
-        (
-            "adaptive-active-greedy",
-            Policy::AdaptiveGreedy {
-                threshold: Threshold::Percentile {
-                    start: 0.75,
-                    window: 500,
-                    percentile: 30.0,
-                    decay: 0.9998,
-                },
-                otherwise: Explore::Active,
-            },
-        ),
-        (
-            "lin-ucb",
-            Policy::LinUcb {
-                alpha: 0.5,
-                ridge: 1.0,
-            },
-        ),
-        (
-            "thompson",
-            Policy::Thompson {
-                scale: 0.25,
-                ridge: 1.0,
-            },
-        ),
-    ];
+    /// Every policy under its name, as the registry of [`crate::initial_path`] has them. The first is the default one.
+    pub const NAMED: &'static [(&'static str, Policy)] = &crate::initial_path::LEARNT;
 
     pub fn named(name: &str) -> Option<Policy> {
         Self::NAMED

@@ -8,6 +8,7 @@ mod aware;
 mod backup;
 mod fullmesh;
 mod known;
+pub mod mptcp_la;
 mod ms_ucb;
 mod ndiffports;
 mod probes;
@@ -19,112 +20,16 @@ pub use aware::{LossAware, SignalAware};
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
 pub use known::Known;
+pub use mptcp_la::MptcpLa;
 pub use ms_ucb::{Alone, Federated};
 pub use ndiffports::Ndiffports;
-pub use probes::{Probes, Probing};
+pub use probes::Probing;
 pub use single::Single;
 
-use crate::bandit::Policy;
-
-/// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Path {
-    /// Index of the local address in the world's own list.
-    pub local: u8,
-    /// Index of the remote address in the world's own list.
-    pub remote: u8,
-    /// Both addresses exist and the local interface is up.
-    pub up: bool,
-    /// The connection was opened over it.
-    pub primary: bool,
-    /// What the user says of its interface.
-    pub rule: Rule,
-    /// Received signal strength, dBm; `None` where the interface has none.
-    pub signal_dbm: Option<i32>,
-    pub probes: Probes,
-}
-
-/// What the user says of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rule {
-    #[default]
-    None,
-    /// Given up last, where paths are judged.
-    Preferred,
-    /// Carries data only while no other path does.
-    Metered,
-    /// Never used.
-    Untrusted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
-    /// Slot is free.
-    #[default]
-    Closed,
-    /// SYN sent.
-    Opening,
-    Established,
-}
-
-/// A subflow slot. Its index in the slice is the slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Subflow {
-    pub state: State,
-    /// Index of its path.
-    pub path: usize,
-    pub backup: bool,
-    pub stats: Stats,
-}
-
-/// Counters of a subflow since it was established, of the data direction: from the sender's side where that is known
-/// (telemetry), else as the receiver judges them from holes in the sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Packets, retransmissions included.
-    pub sent: u64,
-    /// Packets marked lost.
-    pub lost: u64,
-    /// Payload bytes.
-    pub delivered: u64,
-    /// Packets that are on the way now: sent, and not acknowledged.
-    pub unacked: u64,
-    /// Smoothed round-trip time, µs; 0 before the first sample.
-    pub srtt_us: u32,
-    /// Lowest round-trip time, µs; 0 before the first sample.
-    pub min_rtt_us: u32,
-}
-
-/// What a path manager sees of one connection.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    pub now_us: u64,
-    pub paths: &'a [Path],
-    pub subflows: &'a [Subflow],
-    /// Payload bytes delivered in order so far, either way.
-    pub bytes: u64,
-    /// Time so far in which the peer's receive window alone kept the sender from sending (head-of-line blocking), µs.
-    /// Exact in the simulator. Linux does not count it for MPTCP: `tcpi_rwnd_limited` of a subflow is about the subflow's own
-    /// window, which has room while the connection's has none (`mptcp_check_allowed_size`, net/mptcp/protocol.c), so that it
-    /// stays at 0 where head-of-line blocking costs most of the goodput.
-    pub held_us: u64,
-    /// Most payload that the receive buffer can hold when grown to its bound, bytes; `u64::MAX` where unknown.
-    pub window_limit: u64,
-    /// The congestion controller couples the subflows: what one loses slows down all of them.
-    pub coupled: bool,
-    /// This end opened the connection. Only that end opens further subflows: the other one mostly sits behind its NAT.
-    pub client: bool,
-}
-
-impl View<'_> {
-    /// Subflows on a path, open or opening.
-    pub fn subflows_on(&self, path: usize) -> usize {
-        self.subflows
-            .iter()
-            .filter(|s| s.state != State::Closed && s.path == path)
-            .count()
-    }
-}
+use crate::registry::{self, Parameter, World};
+pub use crate::view::{
+    Counters, Moved, Path, Probes, Received, Role, Rule, Sent, State, Subflow, View,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -175,6 +80,13 @@ pub enum Action {
 
 /// The path manager of one connection.
 pub trait Manage {
+    const PARAMETERS: &'static [Parameter] = &[];
+
+    /// Changes a setting of [`Manage::PARAMETERS`].
+    fn set(&mut self, parameter: &str, _value: u64) {
+        unreachable!("no parameter {parameter}")
+    }
+
     /// Appends what is to be done now. `view` already holds the event's effect.
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>);
 
@@ -188,7 +100,7 @@ pub trait Manage {
 }
 
 macro_rules! path_managers {
-    ($($variant:ident: $kind:ty, $name:literal, $summary:literal, $source:literal;)*) => {
+    ($($variant:ident: $kind:ty, $name:literal, [$($world:ident),*], $summary:literal, $source:literal;)*) => {
         /// The built-in path managers.
         #[derive(Debug, Clone)]
         pub enum PathManager {
@@ -196,6 +108,12 @@ macro_rules! path_managers {
         }
 
         impl Manage for PathManager {
+            fn set(&mut self, parameter: &str, value: u64) {
+                match self {
+                    $(Self::$variant(m) => m.set(parameter, value),)*
+                }
+            }
+
             fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
                 match self {
                     $(Self::$variant(m) => m.observe(event, view, actions),)*
@@ -220,6 +138,8 @@ macro_rules! path_managers {
                 name: $name,
                 summary: $summary,
                 source: $source,
+                parameters: <$kind as Manage>::PARAMETERS,
+                worlds: &[$(World::$world),*],
                 build: || PathManager::$variant(<$kind>::default()),
             },)*
         ];
@@ -227,62 +147,46 @@ macro_rules! path_managers {
 }
 
 path_managers! {
-    Fullmesh: Fullmesh, "fullmesh", "A subflow on every path",
+    Fullmesh: Fullmesh, "fullmesh", [Sim, Kernel, Run], "A subflow on every path",
         "Linux net/mptcp/pm_kernel.c, endpoints with the flags subflow and fullmesh";
-    Ndiffports: Ndiffports, "ndiffports", "Two subflows on the primary path, from different ports",
+    Ndiffports: Ndiffports, "ndiffports", [Sim, Kernel], "Two subflows on the primary path, from different ports",
         "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
-    Backup: Backup, "backup", "A subflow on every path, all but the primary as backup",
+    Backup: Backup, "backup", [Sim, Kernel, Run], "A subflow on every path, all but the primary as backup",
         "RFC 8684 section 3.3.8; Paasch et al., \"Exploring mobile/WiFi handover with Multipath TCP\", CellNet 2012";
-    LossAware: LossAware, "loss-aware", "Fullmesh that spares lossy, stalled and obstructive paths (MPTCP-LA)",
+    LossAware: LossAware, "loss-aware", [Sim, Kernel, Daemon], "Fullmesh that spares lossy, stalled and obstructive paths",
         "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; contribution rule: this project";
-    SignalAware: SignalAware, "signal-aware", "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
+    SignalAware: SignalAware, "signal-aware", [Sim, Kernel, Daemon], "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
         "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
-    Bandit: Fullmesh, "bandit", "Fullmesh that learns which path to start connections on",
-        "Alzadjali et al., \"A contextual bi-armed bandit approach for MPTCP path management\" (active explorer)";
-    BanditEpsilonGreedy: Fullmesh, "bandit-epsilon-greedy", "The same, exploring at random",
-        "Alzadjali et al. (epsilon-greedy)";
-    BanditUcb: Fullmesh, "bandit-bootstrapped-ucb", "The same, by an upper bound from bootstraps",
-        "Alzadjali et al. (bootstrapped UCB)";
-    BanditAdaptive: Fullmesh, "bandit-adaptive-greedy", "The same, exploring where the best prediction is low",
-        "Alzadjali et al. (adaptive greedy)";
-    BanditExploreFirst: Fullmesh, "bandit-explore-first", "The same, exploring first",
-        "Alzadjali et al. (explore first)";
-    BanditActive: Fullmesh, "bandit-adaptive-active-greedy", "The same, learning where the best prediction is low",
-        "Alzadjali et al. (adaptive active greedy)";
-    BanditLinUcb: Fullmesh, "bandit-lin-ucb", "The same, by a linear model's upper bound",
-        "Li et al., WWW 2010";
-    BanditThompson: Fullmesh, "bandit-thompson", "The same, by draws from a linear model's posterior",
-        "Agrawal and Goyal, ICML 2013";
-    MsUcb: Alone, "ms-ucb", "A subflow on every path, of which a bandit has at most three carry data",
+    MptcpLa: MptcpLa, "mptcp-la", [Sim, Kernel], "Fullmesh that sets a path to backup while it loses a share γ or more of N packets",
+        "Paper loss-aware, section 4: MPTCP-LA by its own rule";
+    MsUcb: Alone, "ms-ucb", [Sim, Kernel, Daemon], "A subflow on every path, of which a bandit has at most three carry data",
         "Paper drones, algorithm 2; Gai, Krishnamachari, Jain, IEEE/ACM ToN 2012 (LLR)";
-    MsUcbFederated: Federated, "ms-ucb-federated", "The same, beginning with what the connections before have seen (simulator, daemon)",
+    MsUcbFederated: Federated, "ms-ucb-federated", [Sim, Daemon], "The same, beginning with what the connections before have seen",
         "Paper drones, federated MS-UCB";
-    Single: Single, "single", "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
+    Single: Single, "single", [Sim, Kernel, Run], "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }
 
 /// A path manager by its name.
-#[derive(Debug)]
-pub struct Entry {
-    pub name: &'static str,
-    pub summary: &'static str,
-    /// Paper, RFC section, or kernel file.
-    pub source: &'static str,
-    build: fn() -> PathManager,
-}
+pub type Entry = registry::Entry<PathManager>;
 
 impl Entry {
-    /// A fresh instance for one connection.
-    pub fn build(&self) -> PathManager {
-        (self.build)()
-    }
-
-    /// How the path that a connection starts on is learnt; `None` where it is the first.
-    pub fn starts_by(&self) -> Option<Policy> {
-        let rest = self.name.strip_prefix("bandit")?;
-        match rest.strip_prefix('-') {
-            None => Some(Policy::NAMED[0].1),
-            Some(policy) => Policy::named(policy),
+    /// A fresh instance with these settings, or what is wrong with them.
+    pub fn build_with<'a>(
+        &self,
+        settings: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<PathManager, String> {
+        let mut manager = self.build();
+        for (name, value) in settings {
+            let parameter = self.parameter(name)?;
+            if !(parameter.least..=parameter.most).contains(&value) {
+                return Err(format!(
+                    "{name} = {value} of {} is out of range; expected {} to {} {}",
+                    self.name, parameter.least, parameter.most, parameter.unit
+                ));
+            }
+            manager.set(name, value);
         }
+        Ok(manager)
     }
 }
 

@@ -49,13 +49,13 @@ impl Default for Chooser {
 }
 
 fn moved(view: &View<'_>) -> u64 {
-    let of = view.subflows.iter().map(|s| s.stats);
-    of.map(|s| s.sent + s.delivered).sum()
+    let of = view.subflows.iter().map(|s| s.counters);
+    of.map(|c| c.packets() + c.bytes()).sum()
 }
 
 fn delivered(view: &View<'_>, path: usize) -> u64 {
     let of = view.subflows.iter().filter(|s| s.path == path);
-    of.map(|s| s.stats.delivered).sum()
+    of.map(|s| s.counters.bytes()).sum()
 }
 
 impl Chooser {
@@ -88,7 +88,7 @@ impl Chooser {
                 continue;
             };
             let bytes = delivered(view, path).saturating_sub(self.delivered[path]) as f64;
-            let delay = f64::from(subflow.stats.srtt_us) + BLOCK * elapsed / bytes;
+            let delay = f64::from(subflow.counters.srtt_us.unwrap_or(0)) + BLOCK * elapsed / bytes;
             rewards.push((path, reward(delay, REFERENCE_US)));
         }
         for &(path, reward) in &rewards {
@@ -192,7 +192,7 @@ impl Manage for Federated {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Stats, Subflow};
+    use super::super::{Counters, Role, Subflow};
     use super::*;
 
     /// Paths that deliver at their own rates while they are not backup.
@@ -234,10 +234,10 @@ mod tests {
                 now_us: self.now_us,
                 paths: &paths,
                 subflows: &self.subflows,
+                role: Role::Sender,
+                connections: 1,
                 bytes: 0,
-                held_us: 0,
-                window_limit: u64::MAX,
-                coupled: false,
+                began_us: None,
                 client: true,
             };
             let mut actions = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
                         state: State::Established,
                         path,
                         backup,
-                        stats: Stats::default(),
+                        counters: Counters::default(),
                     }),
                     Action::SetBackup { slot, backup } => self.subflows[slot].backup = backup,
                     Action::Wake { at_us } => self.now_us = at_us,
@@ -257,8 +257,8 @@ mod tests {
             }
             for s in self.subflows.iter_mut().filter(|s| !s.backup) {
                 let bits = self.rates_mbps[s.path] * ROUND_US as f64;
-                s.stats.delivered += (bits / 8.0) as u64;
-                s.stats.srtt_us = 20_000;
+                s.counters.sent.get_or_insert_default().bytes += (bits / 8.0) as u64;
+                s.counters.srtt_us = Some(20_000);
             }
         }
 

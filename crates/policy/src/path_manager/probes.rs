@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-/// What came of them so far. One is lost where one that was sent later is answered, until it is answered itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Probes {
-    pub answered: u64,
-    pub lost: u64,
-}
+use super::Probes;
 
 /// Those of one path between the same ends, numbered from 0.
 #[derive(Debug, Clone, Copy, Default)]

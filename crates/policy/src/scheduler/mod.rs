@@ -28,6 +28,7 @@ pub use min_rtt::MinRtt;
 pub use redundant::Redundant;
 pub use round_robin::RoundRobin;
 
+use crate::registry::{self, World};
 use crate::MAX_SUBFLOWS;
 
 /// What a scheduler sees of one subflow. The index in the slice is the subflow's slot; a free slot has `active` false.
@@ -204,7 +205,7 @@ pub(crate) fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = (usiz
 }
 
 macro_rules! schedulers {
-    ($($variant:ident: $kind:ty, $name:literal, $summary:literal, $source:literal;)*) => {
+    ($($variant:ident: $kind:ty, $name:literal, [$($world:ident),*], $summary:literal, $source:literal;)*) => {
         /// The built-in schedulers.
         // A connection has one; a box would cost a cache miss a packet.
         #[allow(clippy::large_enum_variant)]
@@ -240,6 +241,8 @@ macro_rules! schedulers {
                 name: $name,
                 summary: $summary,
                 source: $source,
+                worlds: &[$(World::$world),*],
+                parameters: &[],
                 build: || Scheduler::$variant(<$kind>::default()),
             },)*
         ];
@@ -247,42 +250,28 @@ macro_rules! schedulers {
 }
 
 schedulers! {
-    Default: Linux, "default", "The one of Linux: the subflow whose queue empties first",
+    Default: Linux, "default", [Sim, Kernel, Run, Daemon, Relay], "The one of Linux: the subflow whose queue empties first",
         "Linux net/mptcp/protocol.c, mptcp_subflow_get_send";
-    MinRtt: MinRtt, "min-rtt", "Lowest smoothed RTT among those with room in the congestion window",
+    MinRtt: MinRtt, "min-rtt", [Sim, Relay], "Lowest smoothed RTT among those with room in the congestion window",
         "Paasch, Ferlin, Alay, Bonaventure, \"Experimental Evaluation of Multipath TCP Schedulers\", CSWS 2014";
-    RoundRobin: RoundRobin, "round-robin", "Each subflow with room in its congestion window in turn",
+    RoundRobin: RoundRobin, "round-robin", [Sim, Relay], "Each subflow with room in its congestion window in turn",
         "Paasch, Ferlin, Alay, Bonaventure, \"Experimental Evaluation of Multipath TCP Schedulers\", CSWS 2014";
-    Redundant: Redundant, "redundant", "Every byte on every subflow: latency bought with capacity",
+    Redundant: Redundant, "redundant", [Sim, Relay], "Every byte on every subflow: latency bought with capacity",
         "Frömmgen, Erbshäußer, Buchmann, Zimmermann, Wehrle, \"ReMP TCP: Low Latency Multipath TCP\", ICC 2016";
-    Blest: Blest, "blest", "Skips the slow subflow when it would block the fast one's send window",
+    Blest: Blest, "blest", [Sim, Relay], "Skips the slow subflow when it would block the fast one's send window",
         "Ferlin, Alay, Mehani, Boreli, \"BLEST: Blocking estimation-based MPTCP scheduler\", IFIP Networking 2016";
-    Ecf: Ecf, "ecf", "Waits for the fast subflow when that completes the data earlier",
+    Ecf: Ecf, "ecf", [Sim, Relay], "Waits for the fast subflow when that completes the data earlier",
         "Lim, Nahum, Towsley, Gibbens, \"ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths\", CoNEXT 2017";
-    Edpf: Edpf, "edpf", "The subflow on which the segment would arrive first",
+    Edpf: Edpf, "edpf", [Sim, Relay], "The subflow on which the segment would arrive first",
         "Chebrolu, Rao, \"Bandwidth Aggregation for Real-Time Applications in Heterogeneous Wireless Networks\", IEEE TMC 2006";
-    DelayBalance: DelayBalance, "delay-balance", "Splits blocks of packets so that their parts are expected to end together",
+    DelayBalance: DelayBalance, "delay-balance", [Sim, Relay], "Splits blocks of packets so that their parts are expected to end together",
         "Paper drones, equations 5 to 12: delay balancing of LD-MPSP";
-    Cloning: Cloning, "cloning", "Lowest RTT, and copies on other subflows in proportion to loss (simulator only)",
+    Cloning: Cloning, "cloning", [Sim, Relay], "Lowest RTT, and copies on other subflows in proportion to loss",
         "Paper drones, equations 21 and 22: packet cloning of LD-MPSP";
 }
 
 /// A scheduler by its name.
-#[derive(Debug)]
-pub struct Entry {
-    pub name: &'static str,
-    pub summary: &'static str,
-    /// Paper, or kernel file and function.
-    pub source: &'static str,
-    build: fn() -> Scheduler,
-}
-
-impl Entry {
-    /// A fresh instance for one connection.
-    pub fn build(&self) -> Scheduler {
-        (self.build)()
-    }
-}
+pub type Entry = registry::Entry<Scheduler>;
 
 /// Every built-in scheduler; the first is what stock Linux does.
 pub fn all() -> &'static [Entry] {

@@ -10,6 +10,8 @@ struct Lane {
     question: Option<Question>,
     asked: u32,
     episode: u64,
+    /// In place of one drawn from the seed of all lanes.
+    seed: Option<u64>,
 }
 
 /// What each lane has to say after a step: the question that is open now.
@@ -69,6 +71,7 @@ impl Lanes {
             question: None,
             asked: 0,
             episode: 0,
+            seed: None,
         };
         Lanes {
             task,
@@ -144,6 +147,15 @@ impl Lanes {
             lane.env = None;
             lane.question = None;
             lane.episode = episode;
+            lane.seed = None;
+        }
+    }
+
+    /// As [`Lanes::restart`] from episode 0; each lane becomes the only lane of [`Lanes`] with its own seed.
+    pub fn restart_each(&mut self, seeds: &[u64]) {
+        self.restart(self.seed, 0);
+        for (lane, seed) in self.lanes.iter_mut().zip(seeds) {
+            lane.seed = Some(*seed);
         }
     }
 
@@ -209,7 +221,8 @@ impl Lane {
         }
         // A scenario in which nobody ever asks would go on for ever.
         for _ in 0..100 {
-            let seed = mixed(all.seed, index, self.episode);
+            let (seed, index) = self.seed.map_or((all.seed, index), |own| (own, 0));
+            let seed = mixed(seed, index, self.episode);
             self.episode += 1;
             let (scenario, start) = all.task.draw(seed);
             let mut env = Env::new(scenario, seed, all.history, start, all.most, |_| true)?;

@@ -1,5 +1,6 @@
 //! What a connection keeps at the data level, at both ends.
 
+use mp_policy::estimate::Silence;
 use mp_policy::path_manager::{self, PathManager};
 use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
@@ -21,6 +22,8 @@ pub struct Plan {
     pub parameters: mp_controllers::Connection,
     pub scheduler: &'static mp_policy::scheduler::Entry,
     pub manager: &'static mp_policy::path_manager::Entry,
+    /// What each connection begins with.
+    pub fresh_manager: PathManager,
     /// Indices into the scenario's paths.
     pub paths: Vec<usize>,
     /// Payload of a segment, bytes.
@@ -54,6 +57,10 @@ pub struct Connection {
     pub paths: Vec<path_manager::Path>,
     /// Of each path.
     pub probing: Vec<path_manager::Probing>,
+    /// Of a receiver: dead-path detection, when it was last asked, µs, and the payload of each slot then.
+    pub silence: Silence,
+    pub heard_us: u64,
+    pub heard: [u64; MAX_SUBFLOWS],
     /// Subflow of each slot, and what the scheduler sees of it.
     pub slots: Vec<u32>,
     pub views: [SubflowView; MAX_SUBFLOWS],
@@ -76,9 +83,6 @@ pub struct Connection {
     pub edge: u64,
     pub buffer: Buffer,
     pub reinjected: u64,
-    /// Since when the receive window alone holds the sender back, and for how long it did before, ns.
-    pub held_since: u64,
-    pub held: u64,
     /// Next segment of each slot, for a scheduler that replicates.
     pub cursors: [u64; MAX_SUBFLOWS],
     /// Data-level retransmission timer: when `una` last moved, and the deadline.
@@ -93,6 +97,8 @@ pub struct Connection {
     // Receiver.
     pub reassembly: Reassembly,
     pub window: Window,
+    /// Segments dropped beyond the announced window (Linux: `MPTcpExtNoDSSInWindow`).
+    pub window_overruns: u64,
 
     pub source: u32,
     pub scheduled: u64,
@@ -119,7 +125,7 @@ impl Connection {
             closed: false,
             shared: Box::new(plan.parameters.clone()),
             scheduler: plan.scheduler.build(),
-            manager: plan.manager.build(),
+            manager: plan.fresh_manager.clone(),
             managed: false,
             paths: (0..plan.paths.len())
                 .map(|i| path_manager::Path {
@@ -130,6 +136,9 @@ impl Connection {
                     ..Default::default()
                 })
                 .collect(),
+            silence: Silence::default(),
+            heard_us: now / 1000,
+            heard: [0; MAX_SUBFLOWS],
             probing: vec![Default::default(); plan.paths.len()],
             slots: Vec::new(),
             views: [SubflowView::default(); MAX_SUBFLOWS],
@@ -147,8 +156,6 @@ impl Connection {
                 Buffer::unlimited(plan.mss)
             },
             reinjected: 0,
-            held_since: NEVER,
-            held: 0,
             cursors: [0; MAX_SUBFLOWS],
             progress: now,
             retransmit_at: NEVER,
@@ -158,6 +165,7 @@ impl Connection {
             wake_at: NEVER,
             reassembly: Reassembly::default(),
             window,
+            window_overruns: 0,
             source,
             scheduled: NEVER,
         };
@@ -178,6 +186,8 @@ impl Connection {
     pub fn receive(&mut self, dseq: u64) {
         if dseq == self.reassembly.next || self.window.admits(dseq) {
             self.reassembly.receive(dseq);
+        } else {
+            self.window_overruns += 1;
         }
     }
 
@@ -205,17 +215,6 @@ impl Connection {
             in_flight: (self.next - self.una) * mss,
             window_left: self.edge.saturating_sub(self.pending) * mss,
             reinjected: self.reinjected,
-        }
-    }
-
-    /// Head-of-line blocking so far: keeps the account as the window closes and opens.
-    #[inline]
-    pub fn note_held(&mut self, now: u64, held: bool) {
-        if held && self.held_since == NEVER {
-            self.held_since = now;
-        } else if !held && self.held_since != NEVER {
-            self.held += now - self.held_since;
-            self.held_since = NEVER;
         }
     }
 

@@ -45,11 +45,6 @@ impl Window {
         }
     }
 
-    /// Segments that the buffer takes when it has grown to its bound.
-    pub fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// Whether a segment lies within what the sender was told that it may send.
     #[inline]
     pub fn admits(&self, dseq: u64) -> bool {

@@ -1,11 +1,12 @@
-//! One direction of a path, or of a shared bottleneck. A packet meets, in this order: outage and random loss, the queue,
-//! the bottleneck, the propagation delay with its jitter.
+//! One direction of a path, or of a shared bottleneck. A packet meets, in this order: outage and random loss, the
+//! policer, the queue, the bottleneck, the propagation delay with its jitter.
 //!
 //! A queue that drops at its tail need not be simulated packet by packet: with the rate known ahead, the time at which
 //! a packet arrives at the far end is known when it enters. So such a link has one event a packet, its arrival. CoDel
 //! decides when a packet leaves the queue; a link with CoDel has a second event then.
 
 mod change;
+mod police;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,12 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use mp_scenario::{Direction, Discipline, Loss, QueueLimit, Rate, Step, Trace, TraceKind};
+use mp_links::{CoDel, Red, Verdict};
+use mp_scenario::{Direction, Discipline, QueueLimit, Rate, Step, Trace, TraceKind};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::loss::Process;
 use super::packet::{flag, Kind, Packet, SPREAD};
-use super::queue::{CoDel, Red, Verdict};
 use super::rate::{step_at, Server};
 use crate::agenda::NEVER;
 use crate::time::nanos;
@@ -90,7 +90,8 @@ pub struct Link {
     limit: QueueLimit,
     ecn: bool,
     manager: Manager,
-    loss: Process,
+    loss: mp_links::Loss,
+    policer: police::Bucket,
     /// Delay and loss that change with the steps of a trace.
     steps: Option<(Arc<Trace>, usize)>,
     rng: Xoshiro256PlusPlus,
@@ -136,7 +137,8 @@ impl Link {
             limit: direction.queue.limit,
             ecn: direction.queue.ecn,
             manager,
-            loss: Process::new(&direction.loss),
+            loss: direction.loss.process(),
+            policer: police::bucket(direction.policer),
             steps,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             down: false,
@@ -167,8 +169,8 @@ impl Link {
     /// Takes a packet in; false where it is lost or dropped at once.
     #[inline]
     pub fn send(&mut self, now: u64, packet: &Packet) -> bool {
-        let plain = matches!(self.loss, Process::None) && packet.count == 1;
-        if plain && !self.down && self.steps.is_none() {
+        let plain = matches!(self.loss, mp_links::Loss::None) && packet.count == 1;
+        if plain && !self.down && self.steps.is_none() && self.policer.is_none() {
             if let (Server::Constant(_), Manager::DropTail) = (&self.server, &self.manager) {
                 return self.enqueue(now, packet);
             }
@@ -233,7 +235,7 @@ impl Link {
         }
         self.follow_steps(now);
         let mut packet = *packet;
-        if !self.survives(&mut packet) {
+        if !self.survives(&mut packet) || !self.conforms(now, &mut packet) {
             return false;
         }
         if matches!(self.server, Server::Unlimited) {
@@ -261,7 +263,8 @@ impl Link {
             Manager::Red(red) => {
                 let idle = now.saturating_sub(self.busy_until);
                 let idle_packets = idle / self.server.service_time(now, packet.size).max(1);
-                let verdict = red.enqueue(self.queued_packets, idle_packets, &mut self.rng);
+                let verdict =
+                    red.enqueue(self.queued_packets, idle_packets, || self.rng.next_u64());
                 if verdict == Verdict::Signal && !mark(self.ecn, &mut packet) {
                     return false;
                 }
@@ -279,7 +282,7 @@ impl Link {
             return;
         };
         if let Some(loss) = step.loss {
-            self.loss = Process::new(&Loss::Bernoulli(loss));
+            self.loss = mp_links::Loss::bernoulli(loss);
         }
         if let Some(delay) = step.delay {
             self.delay = nanos(delay);
@@ -289,14 +292,14 @@ impl Link {
     /// Random loss, segment by segment.
     fn survives(&mut self, packet: &mut Packet) -> bool {
         if packet.kind != Kind::Data || packet.count == 1 {
-            return !self.loss.loses(&mut self.rng);
+            return !self.loss.loses(|| self.rng.next_u64());
         }
-        if matches!(self.loss, Process::None) {
+        if matches!(self.loss, mp_links::Loss::None) {
             return true;
         }
         let mut keep = u64::MAX;
         for i in 0..packet.count {
-            if self.loss.loses(&mut self.rng) {
+            if self.loss.loses(|| self.rng.next_u64()) {
                 keep &= !(1 << i);
             }
         }

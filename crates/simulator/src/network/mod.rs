@@ -1,9 +1,7 @@
 //! Links and what travels over them.
 
 mod link;
-mod loss;
 mod packet;
-mod queue;
 mod rate;
 
 pub use link::{Link, Outcome};

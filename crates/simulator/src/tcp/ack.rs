@@ -78,6 +78,7 @@ impl Sender {
         if self.tlp_high_seq != 0 {
             self.process_probe_ack(cx, &told, ack_seq);
         }
+        self.note_idle(cx);
         let mut send = Send::Nothing;
         let dubious = !told.una_advanced
             || told.data_sacked
@@ -88,6 +89,9 @@ impl Sender {
             send = self.alert(cx, &told);
         }
         let newly_lost = (self.flow.lost - prior_lost) as u32;
+        if told.ece {
+            self.flow.ce += u64::from(delivered);
+        }
         self.control_window(
             cx,
             &told,
@@ -112,6 +116,17 @@ impl Sender {
     /// What was acknowledged selectively was sent before the head was sent (again), whose ACK cannot be here yet.
     fn head_is_newer(&self, sent: &Sent) -> bool {
         sent.first_sacked != 0 && sent.first_sacked < self.board.at(self.flow.snd_una).sent
+    }
+
+    /// Whether anything is queued to send. Data that waits for the receive window is in the write queue of plain TCP,
+    /// but not yet in a subflow's.
+    #[inline]
+    pub(super) fn note_idle(&mut self, cx: &Cx<'_>) {
+        self.flow.idle = if self.profile.plain {
+            self.flow.snd_nxt > cx.tail.0
+        } else {
+            self.flow.snd_nxt >= self.write_end
+        };
     }
 
     /// `tcp_cong_control`

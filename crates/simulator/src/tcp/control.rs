@@ -82,11 +82,6 @@ impl Kindred {
         }
     }
 
-    /// What one subflow loses slows down the others too.
-    pub fn coupled(self) -> bool {
-        matches!(self, Kindred::Shared(c) if c.name != "reno" && c.kind == mp_controllers::Kind::Window)
-    }
-
     pub fn build(self, slot: usize) -> Congestion {
         let (controller, piloted) = match self {
             Kindred::Shared(controller) => (controller, controller.name == LEARNED),
@@ -125,6 +120,10 @@ impl Shared {
         s.delivered = flow.delivered;
         s.lost = flow.lost;
         s.backup = u64::from(flow.backup);
+        s.in_flight = u64::from(flow.in_flight());
+        s.ce = flow.ce;
+        s.phase = flow.state as u64;
+        s.app_limited = u64::from(flow.idle && flow.in_flight() < flow.cwnd);
         s.cwnd = u64::from(flow.cwnd);
         s.ssthresh = u64::from(flow.ssthresh);
     }
@@ -224,9 +223,10 @@ impl Congestion {
     #[inline]
     pub fn buffer_windows(&self) -> u64 {
         match self {
+            Congestion::Shared(s) => s.controller.send_buffer_windows(),
+            Congestion::Cubic(_) => 2,
             // It may slow-start even during recovery.
             Congestion::Bbr(_) => 3,
-            _ => 2,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A subflow is a [`Sender`] at one host and a [`Receiver`] at the other; data goes one way. Function names of the
 //! kernel stand beside what follows them.
 //!
-//! What it stands for, and where it is simpler than Linux, is in `docs/simulator.md`.
+//! What it stands for, and where it is simpler than Linux, is in `docs/reference/simulator.md`.
 
 mod ack;
 mod board;

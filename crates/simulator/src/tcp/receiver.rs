@@ -61,6 +61,8 @@ pub struct Receiver {
     /// Payload segments that arrived, duplicates included, and the short ones among them.
     pub arrived: u64,
     pub arrived_short: u64,
+    /// Payload segments that arrived ahead of a hole (`tcpi_rcv_ooopack`).
+    pub out_of_order: u64,
     /// Selective blocks that fit beside the other options.
     room: usize,
     dead: bool,
@@ -92,6 +94,7 @@ impl Receiver {
             opened,
             arrived: 0,
             arrived_short: 0,
+            out_of_order: 0,
             room,
             dead: false,
         }
@@ -181,6 +184,7 @@ impl Receiver {
             self.drop_blocks();
             return Reply::Now;
         }
+        self.out_of_order += end - start;
         if !self.insert(start, end) {
             self.duplicate = Some((start, end));
         }

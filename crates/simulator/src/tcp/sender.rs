@@ -131,6 +131,8 @@ impl Sender {
                 min_rtt_us: u32::MAX,
                 cwnd: INITIAL_WINDOW,
                 ssthresh: INFINITE_SSTHRESH,
+                // sock_init_data: no limit until somebody sets one. MPTCP's scheduler skips a subflow with a rate of 0.
+                pacing_rate: u64::MAX,
                 ..Flow::default()
             },
             congestion,
@@ -195,6 +197,7 @@ impl Sender {
             self.flow.min_rtt_us = us;
             self.flow.rtt_us = us;
         }
+        self.note_idle(cx);
         self.congestion.init(&mut self.flow, cx.shared);
         self.update_pacing_rate();
     }

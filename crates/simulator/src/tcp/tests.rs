@@ -1,6 +1,7 @@
 //! What single ACKs do to a sender.
 
 use super::*;
+use crate::congestion::State;
 use crate::network::{Kind, Link, Network, Packet, Sack, NO_SACK};
 use crate::time::MILLISECOND;
 
@@ -8,17 +9,24 @@ struct Bench {
     net: Network,
     shared: mp_controllers::Connection,
     sender: Sender,
+    /// When the packets that ACKs answer were sent, ns.
+    echo: u64,
 }
 
 impl Bench {
     /// A sender of plain TCP that has its first ten segments out.
     fn new() -> Bench {
+        Bench::with(Kindred::Cubic)
+    }
+
+    fn with(controller: Kindred) -> Bench {
         let direction = mp_scenario::Direction {
             rate: mp_scenario::Rate::Unlimited,
             delay: std::time::Duration::from_millis(50),
             jitter: None,
             reorder: false,
             loss: mp_scenario::Loss::None,
+            policer: None,
             queue: mp_scenario::Queue {
                 limit: mp_scenario::QueueLimit::Packets(100),
                 discipline: mp_scenario::Discipline::DropTail,
@@ -40,7 +48,8 @@ impl Bench {
         let mut bench = Bench {
             net,
             shared: mp_controllers::Connection::default(),
-            sender: Sender::new(profile, Kindred::Cubic.build(0), (1 << 20, false)),
+            sender: Sender::new(profile, controller.build(0), (1 << 20, false)),
+            echo: 0,
         };
         bench.net.now = MILLISECOND;
         bench.act(|sender, cx| {
@@ -74,6 +83,7 @@ impl Bench {
             kind: Kind::Ack,
             seq,
             dseq: seq,
+            stamp: self.echo,
             sack: NO_SACK,
             extra: Packet::ack_extra(100, 0),
             ..Packet::NONE
@@ -127,6 +137,22 @@ fn sacks_of_older_segments_put_off_the_timeout_of_a_head_sent_again() {
     bench.ack(150, 0, &[(1, 7)], false);
     let after = bench.sender.timeout().expect("it runs");
     assert!(after > before, "{before} {after}");
+}
+
+#[test]
+fn a_rate_based_controller_sees_a_timeout_as_a_phase() {
+    let mut bench = Bench::with(Kindred::find("mpcc").expect("a controller"));
+    // A probe of the tail comes first.
+    for at in [1000, 2000] {
+        bench.net.now = at * MILLISECOND;
+        bench.act(|sender, cx| sender.on_timer(cx));
+    }
+    let timeout = State::Loss as u64;
+    assert_eq!(bench.shared.subflows[0].phase, timeout, "for its siblings");
+    // Of the head sent again, and less than all that was lost.
+    bench.echo = 2000 * MILLISECOND;
+    bench.ack(2100, 1, &[], false);
+    assert_eq!(bench.shared.subflows[0].phase, timeout, "in on_interval");
 }
 
 /// 21 segments are what 6.25 MB/s let go in an eighth of 40 ms; a burst has 4 of them.

@@ -235,6 +235,7 @@ impl Sender {
     fn enter_loss(&mut self, cx: &mut Cx<'_>) {
         let new_recovery = self.flow.state < State::Recovery;
         self.mark_lost_at_timeout(cx.net.now);
+        self.note_idle(cx);
         let f = &self.flow;
         if f.state <= State::Disorder
             || self.high_seq <= f.snd_una

@@ -162,13 +162,9 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                 // A competing flow that keeps its own controller keeps that one's defaults as well.
                 if c.controller.is_none() {
                     for (key, value) in &variant.parameters {
-                        let Some(i) = shared.parameter(key) else {
-                            return Err(Error::Parameter {
-                                controller: name.clone(),
-                                parameter: key.clone(),
-                            });
-                        };
-                        parameters.parameters[i] = *value;
+                        let index = shared.check(key, *value);
+                        let index = index.map_err(|why| Error::Parameter(why.to_string()))?;
+                        parameters.parameters[index] = *value;
                     }
                 }
             }
@@ -178,6 +174,12 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
             let name = c.path_manager.as_ref().unwrap_or(&variant.path_manager);
             let manager = mp_policy::path_manager::find(name)
                 .ok_or_else(|| Error::Unknown("path manager", name.clone()))?;
+            let settings = match c.path_manager {
+                Some(_) => Default::default(),
+                None => variant.path_manager_parameters.clone(),
+            };
+            let settings = settings.iter().map(|(k, v)| (k.as_str(), *v));
+            let fresh_manager = manager.build_with(settings).map_err(Error::PathManager)?;
             let paths = c
                 .paths
                 .iter()
@@ -201,6 +203,7 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                 parameters,
                 scheduler,
                 manager,
+                fresh_manager,
                 paths,
                 mss: if multipath {
                     scenario.mss

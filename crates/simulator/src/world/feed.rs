@@ -80,9 +80,7 @@ impl World<'_> {
             let connection = &mut self.connections[index as usize];
             connection.pending = connection.pending.max(connection.una);
             let limit = connection.limit();
-            let blocked = connection.pending >= limit;
-            connection.note_held(self.net.now, blocked && limit == connection.edge);
-            if blocked {
+            if connection.pending >= limit {
                 break;
             }
             let count = connection.slots.len();

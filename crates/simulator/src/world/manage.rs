@@ -1,19 +1,80 @@
 //! The path manager's wishes, addresses and priorities, and the end of subflows and connections.
 
-use mp_policy::path_manager::{Action, Event, Manage, State, Stats, Subflow as Slot, View};
+use mp_policy::estimate::Arrival;
+use mp_policy::path_manager::{
+    Action, Counters, Event, Manage, Received, Role, Sent, State, Subflow as Slot, View,
+};
 use mp_policy::scheduler::Schedule;
 use mp_policy::MAX_SUBFLOWS;
 
 use super::handshake::PROBE;
 use super::World;
 use crate::agenda::NEVER;
-use crate::mptcp::Phase;
+use crate::mptcp::{Connection, Phase, Subflow};
 use crate::network::{Kind, Packet, NO_SACK};
 
 /// Retransmissions of an ADD_ADDR that is not echoed (`ADD_ADDR_RETRANS_MAX`).
 const ANNOUNCE_RETRIES: u32 = 3;
 /// An ADD_ADDR of an IPv4 address with its HMAC, bytes.
 const ADDRESS: u32 = 16;
+
+/// What the client's end of a subflow can know: of a download, its receiving half.
+fn counters(s: &Subflow, mss: u32) -> Counters {
+    let flow = &s.sender.flow;
+    let known = |us: u32| Some(us).filter(|&us| us > 0 && us < u32::MAX);
+    let (mut sent, mut received) = (None, None);
+    if s.download {
+        let new = s.receiver.rcv_nxt + s.receiver.held;
+        received = Some(Received {
+            packets: s.receiver.arrived,
+            out_of_order: s.receiver.out_of_order,
+            bytes: new * u64::from(mss),
+            silent: false,
+        });
+    } else {
+        sent = Some(Sent {
+            packets: s.sender.sent,
+            lost: flow.lost,
+            bytes: s.sender.delivered_bytes(),
+            in_flight: u64::from(flow.packets_out()),
+        });
+    }
+    Counters {
+        sent,
+        received,
+        // A receiver measures the same round trips by timestamps (`tcp_rcv_rtt_measure_ts`).
+        srtt_us: known(flow.srtt_us),
+        min_rtt_us: known(flow.min_rtt_us),
+    }
+}
+
+impl Connection {
+    /// Dead-path detection at a receiver, once a poll.
+    fn hear(&mut self, now_us: u64, slots: &mut [Slot]) {
+        let elapsed_us = now_us - std::mem::replace(&mut self.heard_us, now_us);
+        let arrivals: Vec<Arrival> = slots
+            .iter()
+            .enumerate()
+            .map(|(slot, s)| {
+                let bytes = s.counters.bytes();
+                let before = std::mem::replace(&mut self.heard[slot], bytes);
+                Arrival {
+                    connection: 0,
+                    id: u64::from(self.slots[slot]),
+                    backup: s.backup,
+                    bytes: bytes.saturating_sub(before),
+                    rtt_us: s.counters.srtt_us.unwrap_or(0),
+                }
+            })
+            .collect();
+        let silent = self.silence.poll(now_us, elapsed_us, &arrivals);
+        for (s, silent) in slots.iter_mut().zip(silent) {
+            if let Some(received) = &mut s.counters.received {
+                received.silent = silent;
+            }
+        }
+    }
+}
 
 impl World<'_> {
     /// Tells the client's path manager and does what it asks for.
@@ -22,12 +83,11 @@ impl World<'_> {
         if !connection.multipath || !connection.managed || connection.closed {
             return;
         }
-        let slots: Vec<Slot> = connection
+        let mut slots: Vec<Slot> = connection
             .slots
             .iter()
             .map(|&i| {
                 let s = &self.subflows[i as usize];
-                let flow = &s.sender.flow;
                 Slot {
                     state: match s.client {
                         Phase::Closed | Phase::Idle => State::Closed,
@@ -36,31 +96,29 @@ impl World<'_> {
                     },
                     path: s.path,
                     backup: s.backup,
-                    stats: Stats {
-                        sent: s.sender.sent,
-                        lost: flow.lost,
-                        delivered: s.sender.delivered_bytes(),
-                        unacked: u64::from(flow.packets_out()),
-                        srtt_us: flow.srtt_us,
-                        min_rtt_us: if flow.min_rtt_us == u32::MAX {
-                            0
-                        } else {
-                            flow.min_rtt_us
-                        },
-                    },
+                    counters: counters(s, connection.mss),
                 }
             })
             .collect();
+        let download = self.plans[connection.plan].download;
+        if download && event == Event::Timer {
+            connection.hear(self.net.now / 1000, &mut slots);
+        }
         let view = View {
             now_us: self.net.now / 1000,
             paths: &connection.paths,
             subflows: &slots,
+            role: if download {
+                Role::Receiver
+            } else {
+                Role::Sender
+            },
+            connections: 1,
             bytes: connection.delivered_bytes(),
-            held_us: (connection.held + self.net.now.saturating_sub(connection.held_since)) / 1000,
-            window_limit: connection.window.limit() * u64::from(connection.mss),
-            coupled: self.plans[connection.plan].controller.coupled(),
+            began_us: Some(connection.started / 1000),
             client: true,
         };
+        debug_assert_eq!(view.check(None), Ok(()));
         let mut actions = Vec::new();
         connection.manager.observe(event, &view, &mut actions);
         for action in actions {

@@ -1,4 +1,4 @@
-//! The path that a connection starts on, where a bandit chooses it.
+//! The initial path of a connection, where a bandit chooses it.
 //!
 //! Connections of the same client over the same paths share one learner, which begins anew with each run. It knows what the
 //! scenario's events tell of the radios, and of round-trip times and losses, where they tell nothing, what the connections
@@ -38,10 +38,12 @@ pub(super) fn learners(
     let (mut of, mut all) = (Vec::new(), Vec::<Learner>::new());
     for connection in &scenario.connections {
         let name = connection
-            .path_manager
+            .initial_path
             .as_ref()
-            .unwrap_or(&variant.path_manager);
-        let policy = mp_policy::path_manager::find(name).and_then(|e| e.starts_by());
+            .unwrap_or(&variant.initial_path);
+        let policy = mp_policy::initial_path::find(name)
+            .ok_or_else(|| Error::Unknown("initial path", name.clone()))?
+            .build();
         let mptcp = connection.protocol == mp_scenario::Protocol::Mptcp;
         let (Some(policy), true) = (policy, mptcp) else {
             of.push(None);

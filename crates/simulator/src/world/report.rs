@@ -36,6 +36,7 @@ impl World<'_> {
                         flow.min_rtt_us
                     },
                     delivered_bytes: s.sender.acked_bytes(),
+                    in_order_bytes: Some(connection.delivered_bytes()),
                     lost: flow.lost as u32,
                     pacing_rate: flow.pacing_rate,
                     backup: s.backup,
@@ -72,9 +73,12 @@ impl World<'_> {
                     .finished
                     .filter(|_| plan.bytes.is_some())
                     .map(|_| true),
+                window_overruns: Some(connection.window_overruns),
                 path_bytes,
             });
         }
+        let overruns = self.connections.iter().map(|c| c.window_overruns);
+        self.run.window_overruns = Some(overruns.sum());
         self.run.transfers.sort_by_key(|t| t.id);
         self.run
     }

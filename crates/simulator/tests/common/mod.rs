@@ -26,6 +26,7 @@ pub fn direction(rate: u64, delay: Duration, queue: u64) -> Direction {
         jitter: None,
         reorder: false,
         loss: Loss::None,
+        policer: None,
         queue: Queue {
             limit: QueueLimit::Packets(queue),
             discipline: Discipline::DropTail,
@@ -62,6 +63,7 @@ pub fn connection(paths: &[&str]) -> Connection {
         arrivals: None,
         controller: None,
         path_manager: None,
+        initial_path: None,
         scheduler: None,
         command: None,
     }
@@ -119,6 +121,8 @@ pub fn variant(controller: &str) -> Variant {
         controller: controller.into(),
         parameters: Default::default(),
         path_manager: "fullmesh".into(),
+        path_manager_parameters: Default::default(),
+        initial_path: "first".into(),
         scheduler: "default".into(),
     }
 }

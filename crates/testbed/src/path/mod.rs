@@ -1,9 +1,9 @@
 //! One direction of a path or of a shared link, as arithmetic: packets go in and come out at stated times. No I/O and no
 //! clock, so that it is tested without a network.
 //!
-//! A packet meets, in this order: outage and random loss, the queue, the bottleneck, the propagation delay with its jitter.
+//! A packet meets, in this order: outage and random loss, the policer, the queue, the bottleneck, the propagation delay with its
+//! jitter.
 
-mod loss;
 mod queue;
 mod schedule;
 mod server;
@@ -12,11 +12,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use mp_links::TokenBucket;
 use mp_scenario::{Change, Direction};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use loss::LossProcess;
 pub use queue::Packet;
 use queue::Queue;
 use schedule::Conditions;
@@ -31,6 +31,8 @@ pub struct Counts {
     pub lost: u64,
     /// By an outage.
     pub cut: u64,
+    /// By the policer.
+    pub policed: u64,
     /// By the queue.
     pub dropped: u64,
     /// With Congestion Experienced, in place of a drop.
@@ -42,7 +44,11 @@ pub struct Counts {
 
 pub struct Pipe<P> {
     conditions: Conditions,
-    loss: LossProcess,
+    loss: mp_links::Loss,
+    /// Which of the conditions' loss is at work.
+    loss_index: usize,
+    loss_rng: SmallRng,
+    policer: Option<TokenBucket>,
     queue: Queue<P>,
     server: Server,
     /// In service, with the end of it (`None`: never).
@@ -92,7 +98,10 @@ impl<P: Packet> Pipe<P> {
         let conditions = Conditions::new(direction, events, takes_data);
         let rng = |stream: u64| SmallRng::seed_from_u64(seed.wrapping_add(stream));
         Pipe {
-            loss: LossProcess::new(rng(1)),
+            loss: conditions.loss.at(0).process(),
+            loss_index: 0,
+            loss_rng: rng(1),
+            policer: direction.policer.map(|p| TokenBucket::new(p.rate, p.burst)),
             queue: Queue::new(&direction.queue, rng(2)),
             server: Server::new(conditions.capacity.clone()),
             conditions,
@@ -115,17 +124,37 @@ impl<P: Packet> Pipe<P> {
             self.counts.cut += 1;
             return;
         }
-        if self.loss.drops(self.conditions.loss.at(now)) {
+        if self.loses(now) {
             self.counts.lost += 1;
             return;
+        }
+        if let Some(bucket) = &mut self.policer {
+            if !bucket.admit(now, packet.size()) {
+                self.counts.policed += 1;
+                return;
+            }
         }
         self.settle(now);
         if self.server.unlimited(now) && self.serving.is_none() && self.queue.is_empty() {
             self.launch(now, packet);
         } else {
-            self.queue.enqueue(now, packet);
+            let idle = match self.serving {
+                Some(_) => 0,
+                None => now.saturating_sub(self.free_at),
+            };
+            let each = self.server.service_time(now, packet.size()).max(1);
+            self.queue.enqueue(now, packet, idle / each);
             self.settle(now);
         }
+    }
+
+    fn loses(&mut self, now: Nanos) -> bool {
+        let index = self.conditions.loss.index(now);
+        if index != self.loss_index {
+            self.loss_index = index;
+            self.loss = self.conditions.loss.at(now).process();
+        }
+        self.loss.loses(|| self.loss_rng.random())
     }
 
     /// When [`Pipe::pop`] has something next.

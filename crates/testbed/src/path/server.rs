@@ -23,6 +23,18 @@ impl Server {
         matches!(self.capacity.at(now), Capacity::Unlimited)
     }
 
+    /// About how long a packet takes that finds the bottleneck idle.
+    pub fn service_time(&self, now: Nanos, bytes: u64) -> Nanos {
+        match self.capacity.at(now) {
+            Capacity::Unlimited => 0,
+            Capacity::Constant(0) => Nanos::MAX,
+            Capacity::Constant(rate) => (u128::from(bytes) * BITS_NS / u128::from(*rate)) as Nanos,
+            Capacity::Opportunities { times, period } => {
+                period / times.len().max(1) as u64 * bytes.div_ceil(OPPORTUNITY)
+            }
+        }
+    }
+
     /// End of the service of `bytes` that starts at `start`; `None` if the capacity stays 0 to the end of the schedule.
     pub fn serve(&mut self, start: Nanos, bytes: u64) -> Option<Nanos> {
         let (mut now, mut left) = (start, bytes);

@@ -1,4 +1,6 @@
-use mp_scenario::{Discipline, Loss, Queue as QueueSpec, QueueLimit, Rate, Step, Trace, TraceKind};
+use mp_scenario::{
+    Discipline, Loss, Policer, Queue as QueueSpec, QueueLimit, Rate, Step, Trace, TraceKind,
+};
 
 use super::*;
 
@@ -23,6 +25,7 @@ fn direction(rate: Rate) -> Direction {
         jitter: None,
         reorder: false,
         loss: Loss::None,
+        policer: None,
         queue: QueueSpec {
             limit: QueueLimit::Packets(1000),
             discipline: Discipline::DropTail,
@@ -87,6 +90,25 @@ fn drop_tail_keeps_what_fits_beside_the_packet_in_service() {
         assert_eq!(drain(&mut p, Nanos::MAX).len(), 3);
         assert_eq!(p.counts().dropped, 7);
     }
+}
+
+#[test]
+fn a_policer_drops_what_exceeds_its_bucket_and_delays_nothing() {
+    let (rate, burst, count) = (20_000_000, 50_000, 40_000);
+    let mut d = direction(Rate::Unlimited);
+    d.delay = ms(10);
+    d.policer = Some(Policer { rate, burst });
+    let mut p = pipe(&d, &[]);
+    // 1500 bytes each 150 us are 80 Mbit/s, four times the rate.
+    for i in 0..count {
+        p.push(i * 150_000, Numbered(i, 1500));
+    }
+    let out = drain(&mut p, Nanos::MAX);
+    assert!(out.iter().all(|(at, i)| *at == i * 150_000 + 10 * MS));
+    let earned = rate / 8 * (count - 1) * 150_000 / 1_000_000_000;
+    assert_eq!(out.len() as u64, (burst + earned) / 1500);
+    assert_eq!(p.counts().policed, count - out.len() as u64);
+    assert_eq!(p.counts().dropped, 0);
 }
 
 #[test]

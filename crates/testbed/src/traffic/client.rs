@@ -37,7 +37,7 @@ use crate::Error;
 pub struct Client {
     pub number: usize,
     pub group: Group,
-    /// Where a bandit chooses the path that connections start on.
+    /// Where a bandit chooses the initial path.
     pub starts: Option<Starts>,
     /// Of all groups, in the plan's order: a service's port follows from its place.
     pub services: Vec<Service>,
@@ -167,7 +167,7 @@ impl Local {
         let exchange = async {
             tokio::select! {
                 result = self.exchange(id, index, stream, &probe) => result,
-                () = async { self.open_subflows(&fd).await; std::future::pending().await } => Ok(()),
+                () = async { self.open_subflows(&fd, primary).await; std::future::pending().await } => Ok(()),
             }
         };
         tokio::select! {
@@ -312,9 +312,10 @@ impl Local {
     }
 
     /// The path manager ndiffports: further subflows over the same addresses, once the connection is up.
-    async fn open_subflows(&self, fd: &OwnedFd) {
+    async fn open_subflows(&self, fd: &OwnedFd, primary: usize) {
         let Some(manager) = &self.manager else { return };
-        let local = IpAddr::from(address(self.client.number, self.client.group.paths[0]));
+        let path = self.client.group.paths[primary];
+        let local = IpAddr::from(address(self.client.number, path));
         let Ok(peer) = socket2::SockRef::from(fd).peer_addr() else {
             return;
         };

@@ -231,14 +231,18 @@ impl Recorder {
                 .unwrap_or(live.primary);
             match end {
                 End::Receiver => live.received[slot] = (path, subflow.tcp.bytes_received),
-                End::Sender => samples.push(sample(
-                    time_s,
-                    id,
-                    slot,
-                    &self.paths[path],
-                    backup[path],
-                    &subflow.tcp,
-                )),
+                End::Sender => samples.push(Sample {
+                    // What the receiver's application took.
+                    in_order_bytes: Some(live.transfer.bytes),
+                    ..sample(
+                        time_s,
+                        id,
+                        slot,
+                        &self.paths[path],
+                        backup[path],
+                        &subflow.tcp,
+                    )
+                }),
             }
         }
     }
@@ -278,6 +282,7 @@ fn sample(
         min_rtt_us: tcp.min_rtt,
         // The SYN counts as one byte acknowledged (RFC 4898, tcpi_bytes_acked).
         delivered_bytes: tcp.bytes_acked.saturating_sub(1),
+        in_order_bytes: None,
         // Packets marked lost are retransmitted; the kernel tells outsiders the latter only.
         lost: tcp.total_retrans,
         pacing_rate: tcp.pacing_rate,

@@ -58,9 +58,10 @@ pub fn run_over(text: &str, hardships: &Hardships) -> Result<(Run, Vec<PathCount
             );
         }
         eprintln!(
-            "{} samples, {:.2} s, notes {:?}",
+            "{} samples, {:.2} s, {:?} window overruns, notes {:?}",
             run.samples.len(),
             run.elapsed_s,
+            run.window_overruns,
             run.notes
         );
         eprintln!("{counts:?}");

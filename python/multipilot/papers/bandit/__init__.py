@@ -9,44 +9,28 @@ measure   all of that together
 figures   figures 2 to 7, regret
 sizes     gain by transfer size
 worlds    three places as scenarios, in both worlds
+values    the values that claims.toml is about
 """
 
 from __future__ import annotations
 
-from multipilot.papers.bandit import figures, sizes, worlds
-from multipilot.papers.bandit.measure import SIZE_LABELS, measure, measured
-from multipilot.papers.bandit.stream import SIZES
+from pathlib import Path
+
+from multipilot.papers.bandit import figures, worlds
+from multipilot.papers.bandit.measure import measure
+from multipilot.papers.bandit.values import values
+from multipilot.papers.claims import load
 from multipilot.papers.paper import Item, Paper
-from multipilot.papers.results import Results
 
 _WORLDS = tuple(worlds.CHOSEN)
-
-
-def _summary(results: Results) -> list[str]:
-    found = measured(results)
-    if found is None:
-        return []
-    gains = {name: sizes.saved(found, size) for name, size in zip(SIZE_LABELS, SIZES, strict=True)}
-    best = max(gains, key=lambda name: gains[name])
-    last = SIZE_LABELS[-1]
-    short = SIZES[:2]
-    share = sum(sizes.saved(found, size) for size in short) / sum(sizes.possible(found, size) for size in short)
-    return [
-        f"Learning which path to start on changes the mean completion time of {best} transfers by "
-        f"{-100 * gains[best]:+.0f} % against starting on Wi-Fi always, and of {last} transfers by "
-        f"{-100 * gains[last]:+.0f} %. The paper's gain of up to 30 % in aggregate throughput is not there on these "
-        "places: even hindsight would not bring it.",
-        f"Of what hindsight would save on transfers of up to 256 kB, the bandit saves {100 * share:.0f} % once it has "
-        "learnt. It also loses some; the section on transfer sizes says how many, the last one what the same bandit "
-        "does as a path manager, in the simulator and on the kernel.",
-    ]
 
 
 PAPER = Paper(
     name="bandit",
     title="A contextual bandit chooses the path that connections start on",
     source="Alzadjali, Esposito, Deogun: bi-armed bandit for MPTCP path management",
-    summary=_summary,
+    claims=load(Path(__file__).with_name("claims.toml")),
+    values=values,
     experiments=worlds.EXPERIMENTS,
     points=worlds.POINTS,
     items=(

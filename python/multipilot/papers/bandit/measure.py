@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from multipilot.papers.bandit.places import Floats, Place, generate
 from multipilot.papers.bandit.policies import BASELINES, CHOSEN, Life, Stream
 from multipilot.papers.bandit.stream import SIZES, Outcomes, load_or_simulate
 from multipilot.papers.bandit.svm import Svm
-from multipilot.papers.results import Results
+from multipilot.papers.results import OWN, SIM, Results
 from multipilot.papers.runs import Runner
 
 ROUNDS, QUICK_ROUNDS = 120, 24
@@ -103,6 +103,7 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
     seeds = min(runner.seeds, QUICK_SEEDS if runner.quick else SEEDS)
     names = [*policies(), *BASELINES]
     lives = {name: Life.of(stream, name, min(seeds, SLOW.get(name, seeds))) for name in names}
+    results.provenance[SIM, OWN] = [replace(o.origin, seeds=seeds) for o in outcomes if o.origin]
     results.own = Measured(outcomes, stream, lives, frozenset().union(*(p.real for p in places)))
 
 

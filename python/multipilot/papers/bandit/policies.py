@@ -17,6 +17,8 @@ ARMS = list(PATHS)
 #: The path manager of the project, and what the paper found best.
 CHOSEN = "active-explorer"
 BASELINES = ("wifi first", "random", "svm", "oracle")
+#: Those that draw nothing.
+FIXED = ("wifi first", "svm", "oracle")
 NAMES = {
     "active-explorer": "active explorer",
     "epsilon-greedy": "epsilon-greedy",
@@ -86,8 +88,7 @@ class Life:
 
     @classmethod
     def of(cls, stream: Stream, policy: str, seeds: int) -> Life:
-        fixed = policy in ("wifi first", "oracle", "svm")
-        arms = np.array([live(stream, policy, seed) for seed in range(1, 2 if fixed else seeds + 1)])
+        arms = np.array([live(stream, policy, seed) for seed in range(1, 2 if policy in FIXED else seeds + 1)])
         rounds = np.arange(len(stream))
         rewards = stream.rewards[rounds, arms]
         regret = stream.rewards.max(axis=1).astype(int) - rewards

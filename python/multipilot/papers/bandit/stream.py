@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import multipilot
 from multipilot.bandit import Judge
 from multipilot.papers.bandit.places import PATHS, Floats, Place
+from multipilot.papers.provenance import Provenance, commit, of_modules, simulator_source, today
 
 #: Bytes of a transfer, in turn from round to round.
 SIZES = (64_000, 256_000, 1_000_000, 4_000_000)
@@ -39,6 +40,8 @@ class Outcomes:
     upload: npt.NDArray[np.bool_]
     completion_s: dict[tuple[str, str], Floats]
     latency_ms: dict[tuple[str, str], Floats]
+    #: Where they were simulated; none where that was in this call.
+    origin: Provenance | None = None
 
     def mbps(self, manager: str = "fullmesh", controller: str = "reno") -> Floats:
         return self.size[:, None] * 8e-6 / self.completion_s[manager, controller]
@@ -145,7 +148,9 @@ def simulate(place: Place, seed: int = 1) -> Outcomes:
 
 def load_or_simulate(place: Place, folder: Path, seed: int = 1, recall: bool = False) -> Outcomes | None:
     """The outcomes from ``folder`` where these very rounds were simulated before, else simulated now."""
-    asked = hashlib.sha256(json.dumps([FORMAT, multipilot.__version__, seed, SIZES, place.name]).encode())
+    # The scenario's text and the readings are this module's, the rest is the simulator's.
+    decides = [simulator_source(), of_modules("bandit/stream.py")]
+    asked = hashlib.sha256(json.dumps([FORMAT, *decides, seed, SIZES, place.name]).encode())
     for table in (place.capacity, place.rtt_ms, place.loss, np.nan_to_num(place.context, nan=-1e6)):
         asked.update(np.round(table, 9).tobytes())
     file = folder / f"{place.name}-{asked.hexdigest()[:10]}.npz"
@@ -158,14 +163,17 @@ def load_or_simulate(place: Place, folder: Path, seed: int = 1, recall: bool = F
                 kept["upload"],
                 {(m, c): kept[f"{what}/{m}/{c}"] for what, m, c in split if what == "completion"},
                 {(m, c): kept[f"{what}/{m}/{c}"] for what, m, c in split if what == "latency"},
+                Provenance(**json.loads(str(kept["origin"]))),
             )
     if recall:
         return None
-    outcomes = simulate(place, seed)
+    origin = Provenance(commit(Path(__file__).parent), today(), simulator_source(), 1)
+    outcomes = replace(simulate(place, seed), origin=origin)
     folder.mkdir(parents=True, exist_ok=True)
     tables = {f"completion/{m}/{c}": v for (m, c), v in outcomes.completion_s.items()}
     tables |= {f"latency/{m}/{c}": v for (m, c), v in outcomes.latency_ms.items()}
     fresh = file.with_suffix(".new.npz")
-    np.savez_compressed(fresh, size=outcomes.size, upload=outcomes.upload, **tables)  # type: ignore[arg-type]
+    told = json.dumps(asdict(origin))
+    np.savez_compressed(fresh, size=outcomes.size, upload=outcomes.upload, origin=told, **tables)  # type: ignore[arg-type]
     fresh.replace(file)
     return outcomes

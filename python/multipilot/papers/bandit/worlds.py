@@ -18,7 +18,7 @@ from multipilot.papers.bandit.places import FEATURES, PATHS, Place, generate
 from multipilot.papers.charts import Bars, draw
 from multipilot.papers.page import Section, card
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.results import KERNEL, SIM, Results, Row
 from multipilot.report import svg
 from multipilot.stats import Mean, mean_of
 
@@ -30,10 +30,17 @@ TITLES = {
     "good-wifi": "a place where Wi-Fi is mostly faster",
 }
 DURATION_S, STEP_S = 120, 4
-MANAGERS = ("fullmesh", "bandit", "single", "ndiffports", "backup")
+#: Path manager and choice of the initial path, by the name on the page.
+VARIANTS = {
+    "fullmesh": ("fullmesh", "first"),
+    "bandit": ("fullmesh", "active-explorer"),
+    "single": ("single", "first"),
+    "ndiffports": ("ndiffports", "first"),
+    "backup": ("backup", "first"),
+}
 
 EXPERIMENTS = tuple(Experiment(name) for name in CHOSEN)
-POINTS = tuple(Point(name, {}, "reno", beside=("bandit",)) for name in CHOSEN)
+POINTS = tuple(Point(name, {}, "reno", initial_paths=("first", "active-explorer")) for name in CHOSEN)
 
 
 def scenario(name: str, place: Place) -> str:
@@ -56,7 +63,11 @@ def scenario(name: str, place: Place) -> str:
         "",
         "[[variants]]",
         'controller = "reno"',
-        f"path_manager = [{', '.join(f'{chr(34)}{m}{chr(34)}' for m in MANAGERS)}]",
+        'initial_path = ["first", "active-explorer"]',
+        "",
+        "[[variants]]",
+        'controller = "reno"',
+        'path_manager = ["single", "ndiffports", "backup"]',
         "",
     ]
     for t in range(DURATION_S // STEP_S):
@@ -87,11 +98,16 @@ def write(folder: Path) -> None:
         (folder / f"{name}.toml").write_text(scenario(name, places[number]), encoding="utf-8")
 
 
+def _is(row: Row, world: str, name: str, variant: str) -> bool:
+    chosen = (row["path_manager"], row["initial_path"])
+    return (row["world"], row["scenario"], chosen) == (world, name, VARIANTS[variant])
+
+
 def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
     """Of the connections of the last third, the share that the bandit started on this path."""
     shares = []
     for row in results.rows:
-        if (row["world"], row["scenario"], row["path_manager"]) == (world, name, "bandit") and row["folder"]:
+        if _is(row, world, name, "bandit") and row["folder"]:
             file = Path(row["folder"]) / "runs" / f"{row['index']:04}" / "decisions.arrow"
             if file.exists():
                 with pa.memory_map(str(file)) as source:
@@ -101,12 +117,14 @@ def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
     return mean_of(shares)
 
 
-def _completion(results: Results, world: str, name: str, manager: str) -> Mean:
+def _completion(results: Results, world: str, name: str, variant: str) -> Mean:
     return mean_of(
-        float(row["completion_s"])
-        for row in results.rows
-        if (row["world"], row["scenario"], row["path_manager"]) == (world, name, manager) and row["completion_s"]
+        float(row["completion_s"]) for row in results.rows if _is(row, world, name, variant) and row["completion_s"]
     )
+
+
+def completion_ms(results: Results, world: str, name: str, manager: str) -> Mean:
+    return _ms(_completion(results, world, name, manager))
 
 
 def _ms(seconds: Mean) -> Mean:
@@ -117,9 +135,9 @@ def show(results: Results) -> Section:
     panels = []
     rows = []
     for name in CHOSEN:
-        sim, kernel = ([_ms(_completion(results, w, name, m)) for m in MANAGERS] for w in (SIM, KERNEL))
-        colours = [svg.PATHS[1] if m == "bandit" else svg.BAR for m in MANAGERS]
-        panels.append(Bars(name, MANAGERS, sim, colours, kernel=kernel, digits=0))
+        sim, kernel = ([_ms(_completion(results, w, name, m)) for m in VARIANTS] for w in (SIM, KERNEL))
+        colours = [svg.PATHS[1] if m == "bandit" else svg.BAR for m in VARIANTS]
+        panels.append(Bars(name, tuple(VARIANTS), sim, colours, kernel=kernel, digits=0))
         for world in (SIM, KERNEL):
             stock, bandit = (_completion(results, world, name, m) for m in ("fullmesh", "bandit"))
             share = _late_share(results, world, name, "lte")
@@ -145,7 +163,10 @@ def show(results: Results) -> Section:
     if not rows:
         lead.append("Not measured yet.")
         return Section("worlds", "Three places in both worlds", lead, [])
-    body = [card(draw(panels, "Completion time by path manager", 3.4)), card(page.table(head, rows))]
+    body = [
+        card(draw(panels, "Completion time by path manager, and with the bandit's initial path", 3.4)),
+        card(page.table(head, rows)),
+    ]
     return Section("worlds", "Three places in both worlds", lead, body)
 
 
@@ -153,12 +174,12 @@ def rows(results: Results) -> list[dict[str, Any]]:
     found = []
     for world in (SIM, KERNEL):
         for name in CHOSEN:
-            for manager in MANAGERS:
-                time = _completion(results, world, name, manager)
+            for variant, (manager, initial) in VARIANTS.items():
+                time = _completion(results, world, name, variant)
                 if time.n:
                     found.append(
-                        {"world": world, "scenario": name, "path_manager": manager, "completion_s": time.mean,
-                         "half": None if np.isnan(time.half) else time.half, "runs": time.n}
+                        {"world": world, "scenario": name, "path_manager": manager, "initial_path": initial,
+                         "completion_s": time.mean, "half": None if np.isnan(time.half) else time.half, "runs": time.n}
                     )  # fmt: skip
     return found
 

@@ -9,50 +9,25 @@ intervals   what they stand on: an actor and MPCC, interval by interval
 tolerance   how much random loss MPCC bears
 beyond      shared bottleneck, varying capacity, short flows, unseen paths
 learning    where an actor earns more than MPCC
+values      the values that claims.toml is about
 """
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
+from multipilot.papers.claims import load
 from multipilot.papers.ddpg import beyond, contention, intervals, learning, plan, tolerance, topologies
+from multipilot.papers.ddpg.values import values
 from multipilot.papers.paper import Item, Paper
-from multipilot.papers.results import KERNEL, SIM, Results
-
-
-def _summary(results: Results) -> list[str]:
-    lines = []
-    over = {loss: tolerance.over_bbr(results, "mpcc", loss) for loss in ("0.02", "0.05", "0.08")}
-    if all(m.n for m in over.values()):
-        said = ", ".join(f"{m.mean:.2f} at {float(loss) * 100:g} %" for loss, m in over.items())
-        lines.append(
-            "MPCC keeps its throughput at random loss that stops every window rule, as the paper says. Alone on two "
-            f"lossy paths it has this part of what BBR on each subflow has: {said}. BBR is in every kernel."
-        )
-    against = [results.mean(SIM, plan.AGAINST, "ddpg-mpcc", m) for m in ("goodput_mbps", "competing_mbps")]
-    if all(m.n for m in against):
-        mine, theirs = (m.mean for m in against)
-        lines.append(
-            f"Beside MPCC on the same paths DDPG-MPCC has {mine:.0f} Mbit/s and leaves MPCC {theirs:.0f}. The paper "
-            f"shows the first number as success and finds no harm in the second. {intervals.who_ships(results)} "
-            f"{learning.verdict(results)}"
-        )
-    kernel = tolerance.over_bbr(results, "mpcc", "0.02", KERNEL)
-    if kernel.n:
-        lines.append(f"On the Linux kernel MPCC has {kernel.mean:.2f} of BBR's goodput at 2 % loss.")
-    if lines:
-        lines.append(
-            "The paper prints curves and no values, so what is compared is what it claims of them: each section says "
-            "the claim, and what we measured."
-        )
-    return lines
-
 
 PAPER = Paper(
     name="ddpg",
     title="MPCC and a learned actor on top of it",
     source="Future Internet 16(2), 37, 2024",
-    summary=_summary,
+    claims=load(Path(__file__).with_name("claims.toml")),
+    values=values,
     experiments=plan.EXPERIMENTS,
     points=plan.POINTS,
     items=(

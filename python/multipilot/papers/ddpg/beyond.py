@@ -1,4 +1,4 @@
-"""What the paper leaves open: a a shared bottleneck, capacity that varies, short flows, unseen paths."""
+"""What the paper leaves open: a shared bottleneck, capacity that varies, short flows, unseen paths."""
 
 from __future__ import annotations
 
@@ -78,8 +78,7 @@ def show_shared(results: Results) -> Section:
             "Both subflows and one single-path flow through one link of 100 Mbit/s; 1 is an equal share, and RFC "
             f"6356 asks for no more. Against Reno MPCC has {at('mpcc', 'reno')}, DDPG-MPCC {at('ddpg-mpcc', 'reno')}, "
             f"LIA {at('lia', 'reno')}, BBR {at('bbr', 'reno')}; against BBR {at('mpcc', 'bbr')}, "
-            f"{at('ddpg-mpcc', 'bbr')}, {at('lia', 'bbr')} and {at('bbr', 'bbr')}. MPCC's utility counts a growing "
-            "round trip, so it yields to whoever fills the queue.",
+            f"{at('ddpg-mpcc', 'bbr')}, {at('lia', 'bbr')} and {at('bbr', 'bbr')}.",
         ],
         [
             draw(panels, "Goodput over that of one TCP flow at a shared bottleneck", height=3.6),
@@ -173,10 +172,9 @@ def show_short(results: Results) -> Section:
         "Short flows",
         [
             "Downloads that arrive at random, two a second. The paper names the completion of short flows as a "
-            f"weakness, and it is one: the median of 1 MB is {at('mpcc', '1MB')} s for MPCC, {at('ddpg-mpcc', '1MB')} "
-            f"s for DDPG-MPCC, {at('lia', '1MB')} s for LIA and {at('bbr', '1MB')} s for BBR. MPCC begins at 4 Mbit/s "
-            "a subflow and doubles once an interval, so a short flow ends before it is fast; the network has no say "
-            "in that."
+            f"weakness. The median of 1 MB is {at('mpcc', '1MB')} s for MPCC, {at('ddpg-mpcc', '1MB')} s for "
+            f"DDPG-MPCC, {at('lia', '1MB')} s for LIA and {at('bbr', '1MB')} s for BBR. MPCC begins at 4 Mbit/s a "
+            "subflow and doubles once an interval."
         ],
         [
             table(

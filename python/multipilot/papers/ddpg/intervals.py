@@ -9,22 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multipilot._core import __version__
 from multipilot.env.task import Task
 from multipilot.files import replacing
 from multipilot.learn.evaluate import Played, hold, of_file, play
-from multipilot.papers.results import Results
+from multipilot.papers.provenance import Provenance, commit, of_modules, simulator_source, today
+from multipilot.papers.results import OWN, SIM, Results
 from multipilot.papers.runs import Runner
 from multipilot.stats import Mean, mean_of
 
 #: Monitor intervals of each subflow, and evaluation seeds.
 INTERVALS, SEEDS, QUICK_SEEDS = 100, 12, 4
+#: Modules that decide what an actor sees and earns.
+PLAYING = ("../env/lanes.py", "../env/task.py", "../learn/evaluate.py")
 #: No actor: both connections are MPCC.
 PLAIN = "MPCC"
 
@@ -119,7 +121,7 @@ def who_ships(results: Results) -> str:
     if actor is None:
         return "The actor that ships was not measured here."
     if actor.by_hand:
-        return "The actor that ships is set by hand, not trained: no trained one was better than MPCC."
+        return "The actor that ships is set by hand, not trained."
     return f"The actor that ships is trained ({actor.made_by})."
 
 
@@ -151,6 +153,7 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
         if document is None:
             continue
         found.actors[actor.name] = actor
+        results.provenance.setdefault((SIM, OWN), []).append(Provenance(**document["origin"]))
         found.beside[actor.name] = (Course.of(document["tested"]), Course.of(document["rival"]))
         found.alone[actor.name] = document["alone"]
         curve = actor.file.with_name("curve.json") if actor.file and not actor.shipped else None
@@ -160,7 +163,9 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
 
 
 def _recalled(actor: Actor, seeds: int, folder: Path, recall: bool) -> dict[str, Any] | None:
-    asked = json.dumps([__version__, actor.text, seeds, INTERVALS, BESIDE, CONDITIONS], sort_keys=True)
+    # The environment's Python turns the simulator's facts into observations and rewards.
+    decides = [simulator_source(), of_modules("ddpg/intervals.py", *PLAYING)]
+    asked = json.dumps([*decides, actor.text, seeds, INTERVALS, BESIDE, CONDITIONS], sort_keys=True)
     file = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:10]}.json"
     if file.exists():
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -170,6 +175,7 @@ def _recalled(actor: Actor, seeds: int, folder: Path, recall: bool) -> dict[str,
     tested, rival = _beside(actor, seeds)
     document = {
         "actor": actor.name,
+        "origin": asdict(Provenance(commit(Path(__file__).parent), today(), simulator_source(), seeds)),
         "tested": tested.to_json(),
         "rival": rival.to_json(),
         "alone": {name: _alone(actor, scenario, seeds) for name, scenario in CONDITIONS.items()},

@@ -68,9 +68,8 @@ def show(results: Results) -> Section:
         [
             "Reward is MPCC's utility over that of full paths without loss, what all actors are trained for. "
             + (verdict(results) or "Not measured."),
-            f"{who_ships(results)} Beside other traffic (figures 4 to 6, the shared bottleneck) what it gains may be "
-            "what others lose; on paths of its own nobody pays for it. multipilot train trains DDPG, TD3 and "
-            "twin-average DDPG; --data FOLDER puts others in.",
+            f"{who_ships(results)} multipilot train trains DDPG, TD3 and twin-average DDPG; --data FOLDER puts others "
+            "in.",
         ],
         body,
         [

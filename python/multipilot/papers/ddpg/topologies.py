@@ -16,7 +16,7 @@ from multipilot.papers.ddpg.plan import (
     RIVAL_NAMES,
     RIVAL_OF,
 )
-from multipilot.papers.ddpg.sections import Values, curves, label, of_rivals, on_path, say, swept_rows
+from multipilot.papers.ddpg.sections import Values, curves, label, of_rivals, on_path, swept_rows
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Measure, Results
 from multipilot.papers.rsf.table import number
@@ -53,9 +53,6 @@ def _table(results: Results, scenario: str, cell: dict[str, str], words: str) ->
 
 
 def show_buffers(results: Results) -> Section:
-    def at(controller: str, queue: str, measure: Measure) -> str:
-        return say(results.mean(SIM, BUFFERS, controller, measure, {QUEUE_KEY: queue}))
-
     return Section(
         "fig4",
         "Figure 4, topology a: the size of the buffers",
@@ -63,13 +60,6 @@ def show_buffers(results: Results) -> Section:
             "The paper says: a multipath connection that does not exploit path 1, which it has alone, becomes more "
             "aggressive on path 2 and leaves less to the single-path connection there. It prints no values, so the "
             "claim is what can be compared.",
-            f"At the default of 400 packets MPCC has {at('mpcc', '400p', on_path('one'))} Mbit/s on path 1 and leaves "
-            f"PCC {at('mpcc', '400p', of_rivals)}; LIA has {at('lia', '400p', on_path('one'))} there and leaves Reno "
-            f"{at('lia', '400p', of_rivals)}; BBR {at('bbr', '400p', on_path('one'))} and "
-            f"{at('bbr', '400p', of_rivals)} to another BBR. DDPG-MPCC leaves PCC "
-            f"{at('ddpg-mpcc', '400p', of_rivals)}. With 50 packets MPCC has {at('mpcc', '50p', 'goodput_mbps')} in "
-            f"all and PCC {at('mpcc', '50p', of_rivals)}, LIA {at('lia', '50p', 'goodput_mbps')} and Reno "
-            f"{at('lia', '50p', of_rivals)}.",
         ],
         [
             draw(
@@ -93,22 +83,12 @@ def buffer_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def show_loss(results: Results) -> Section:
-    def at(controller: str, loss: str, measure: Measure = "goodput_mbps") -> str:
-        return say(results.mean(SIM, LOSS, controller, measure, {LOSS_KEY: loss}))
-
     return Section(
         "fig5",
         "Figure 5, topology b: random loss",
         [
             "The paper says: MPTCP's window rules yield to loss at once, MPCC keeps its throughput and only falls at a "
             "loss several times as high. It prints no values.",
-            f"At 2 % loss MPCC has {at('mpcc', '0.02')} Mbit/s beside two PCC of {at('mpcc', '0.02', of_rivals)} "
-            f"each, LIA {at('lia', '0.02')}, Reno on each subflow {at('reno', '0.02')}, BBR {at('bbr', '0.02')} "
-            f"beside two BBR of {at('bbr', '0.02', of_rivals)}. At 5 % MPCC has {at('mpcc', '0.05')} and its rivals "
-            f"{at('mpcc', '0.05', of_rivals)}, BBR {at('bbr', '0.05')} and {at('bbr', '0.05', of_rivals)}; at 10 % "
-            f"MPCC {at('mpcc', '0.1')} and {at('mpcc', '0.1', of_rivals)}, BBR {at('bbr', '0.1')} and "
-            f"{at('bbr', '0.1', of_rivals)}. So the claim holds against MPTCP's window rules; BBR, which the kernel "
-            "has built in, bears loss as well, and shares more evenly with its own kind.",
         ],
         [
             draw(

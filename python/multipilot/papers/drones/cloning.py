@@ -19,15 +19,19 @@ COLOURS = {"min-rtt": svg.MUTED, "cloning": svg.PATHS[1], "redundant": svg.PATHS
 QUANTILES = (0.5, 0.9, 0.99)
 
 
-def _cells(results: Results, scheduler: str, size: str) -> list[tuple[float, list[Row]]]:
+def _cells(results: Results, scheduler: str, size: str, world: str = SIM) -> list[tuple[float, list[Row]]]:
     """Rows by loss."""
     found: dict[float, list[Row]] = {}
     for row in results.rows:
-        if (row["world"], row["scenario"], row["scheduler"]) == (SIM, SCENARIO, scheduler):
+        if (row["world"], row["scenario"], row["scheduler"]) == (world, SCENARIO, scheduler):
             cell = row["cell"]
             if cell[SIZE] == size:
                 found.setdefault(float(cell[LOSS]), []).append(row)
     return sorted(found.items())
+
+
+def rows_at(results: Results, scheduler: str, size: str, loss: float, world: str = SIM) -> list[Row]:
+    return dict(_cells(results, scheduler, size, world)).get(loss, [])
 
 
 def _quantiles(rows: list[Row]) -> list[float]:
@@ -70,15 +74,8 @@ def show(results: Results) -> Section:
         ],
         [draw(panels, "Delivery delay over loss for three schedulers", height=3.6), table(head, lines, names=3)],
         [
-            "Loss is at TCP's level here, as nothing below sends again; BBR sends, since the windows of the others "
-            "collapse. "
-            "Short flows win: where a fifth or more is lost, half of them are delivered in about half the time, for a "
-            "tenth "
-            "to an eighth more bytes. Their first round trip has but one subflow and cannot be cloned, so that the "
-            "slowest "
-            "are as slow as before. Long flows win nothing: a full window has no room for copies, which is also why "
-            "the "
-            "extra bytes stay below p/(1 − p).",
+            "Loss is at TCP's level here, as nothing below sends again. All subflows run BBR. The first round trip has "
+            "one subflow and cannot be cloned."
         ],
     )
 

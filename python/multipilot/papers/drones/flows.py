@@ -48,10 +48,7 @@ def lossy(results: Results) -> Section:
         ],
         [
             "Two of the seven links carry no Reno flow, so that an even split of ten flows is 50 %. With the "
-            "standard's "
-            "seven retries 0.07 % are lost for good: windows of fifty packets, a hundredth of what the links carry, "
-            "and "
-            "LD-MPSP, uncoupled, has many times what LIA has. With 25 retries nothing is lost but to queues.",
+            "standard's seven retries 0.07 % are lost for good.",
         ],
     )
 
@@ -86,11 +83,7 @@ def joining(results: Results) -> Section:
             draw([panel], "Goodput of LD-MPSP and DALIA while flows join and leave"),
             table(["controller", "mean, Gbit/s", "mean change from second to second"], lines),
         ],
-        [
-            "LD-MPSP takes back what leaving flows set free; DALIA, whose increase is coupled and slowed, does not "
-            "within "
-            "the run. DALIA's rule is in no public text: this is a reconstruction."
-        ],
+        ["DALIA's rule is in no public text: this is a reconstruction."],
     )
 
 
@@ -100,7 +93,7 @@ def joining_rows(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def _utility(row: Row) -> float | None:
+def utility_of(row: Row) -> float | None:
     return utility(row, 10)
 
 
@@ -109,7 +102,7 @@ def downloads(results: Results) -> Section:
         Curve(
             NAMES[name],
             [float(size.removesuffix("MB")) for size in SIZES],
-            [results.mean(SIM, DOWNLOADS, name, _utility, {SIZE: size}) for size in SIZES],
+            [results.mean(SIM, DOWNLOADS, name, utility_of, {SIZE: size}) for size in SIZES],
             COLOURS[name],
             bold=name == "ld-mpsp",
             dashed=name == "dalia",
@@ -127,17 +120,14 @@ def downloads(results: Results) -> Section:
         ],
         [draw([panel], "Utility over the size of downloads for three controllers", height=3.4)],
         [
-            "The paper has LD-MPSP ahead from 2 MB on. A download of up to 10 MB ends within slow start here, where "
-            "the "
-            "three controllers are one and the same, so that nothing can come between them; they part where downloads "
-            "outlast it. The five links are the best by SNR. DALIA is a reconstruction.",
+            "The five links are the best by SNR. DALIA is a reconstruction.",
         ],
     )
 
 
 def download_rows(results: Results) -> list[dict[str, Any]]:
     return [
-        {"variant": v, "size": s, "utility": results.mean(SIM, DOWNLOADS, v, _utility, {SIZE: s}).mean}
+        {"variant": v, "size": s, "utility": results.mean(SIM, DOWNLOADS, v, utility_of, {SIZE: s}).mean}
         for v in ("lia", "dalia", "ld-mpsp")
         for s in SIZES
     ]

@@ -7,10 +7,14 @@ dynamic   figures 5 and 6, path failure, handover, the threshold
 verdict   how often multipath does harm, by controller: without awareness, with it, and once the paths are known
 extra     files by size, recorded traces, BALIA
 series    rates, priorities and reaction times out of a run's samples
+values    the values that claims.toml is about
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from multipilot.papers.claims import load
 from multipilot.papers.loss_aware import dynamic, extra, pictures, verdict
 from multipilot.papers.loss_aware.plan import (
     EXPERIMENTS,
@@ -23,28 +27,15 @@ from multipilot.papers.loss_aware.plan import (
     WIFI,
     on_traces,
 )
+from multipilot.papers.loss_aware.values import values
 from multipilot.papers.paper import Item, Paper
-from multipilot.papers.results import Results
-
-
-def _summary(results: Results) -> list[str]:
-    found = verdict.headline(results)
-    if not found:
-        return []
-    return [
-        *found,
-        "The paper's finding holds: under BALIA with fixed buffers a lossy path makes the whole connection slower "
-        "than the other path alone, and sparing it helps. Two things the paper does not say: most of that harm "
-        "comes from data that wait in the lossy subflow's send queue, and with buffers that tune themselves, or "
-        "with uncoupled controllers, there is far less of it to mend.",
-    ]
-
 
 PAPER = Paper(
     name="loss-aware",
     title="Path awareness: never slower than the better path",
     source="Sensors 19(3), 476, 2019",
-    summary=_summary,
+    claims=load(Path(__file__).with_name("claims.toml")),
+    values=values,
     experiments=EXPERIMENTS,
     points=POINTS,
     items=(

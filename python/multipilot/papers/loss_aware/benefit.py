@@ -49,6 +49,8 @@ class Benefit:
     singles: Mapping[str, Sequence[float]]
     #: An earlier transfer had gone over these paths.
     known: bool = False
+    #: The benefit of each seed.
+    each: Sequence[float] = ()
 
     @property
     def with_maximum(self) -> float:
@@ -61,26 +63,23 @@ class Benefit:
 
     @property
     def harms(self) -> bool:
-        """The whole interval lies below :data:`HARM`. One run alone has no interval: its value decides."""
-        return self._high < HARM
+        """The whole interval lies below :data:`HARM`. One run alone has no interval, and decides nothing."""
+        return self.mean.high < HARM
 
     @property
     def harms_beyond(self) -> bool:
         """The whole interval lies below :data:`BEYOND`."""
-        return self._high < BEYOND
-
-    @property
-    def _high(self) -> float:
-        return self.mean.mean if math.isnan(self.mean.half) else self.mean.high
+        return self.mean.high < BEYOND
 
     @property
     def undecided(self) -> bool:
-        return self.mean.half > WIDEST
+        return math.isnan(self.mean.half) or self.mean.half > WIDEST
 
     @property
     def may_harm(self) -> bool:
-        """Undecided, and the interval reaches below :data:`HARM`."""
-        return self.undecided and not self.harms and self.mean.low < HARM
+        """Undecided, and the interval, if there is one, reaches below :data:`HARM`."""
+        low = self.mean.mean if math.isnan(self.mean.half) else self.mean.low
+        return self.undecided and not self.harms and low < HARM
 
     def at(self, key: str) -> str | None:
         return dict(self.cell).get(key)
@@ -105,6 +104,7 @@ def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
                         mean=mean_of(values),
                         goodput=mean_of(float(row["goodput_mbps"]) for row in rows),
                         singles=_singles(variants, str(first["controller"])),
+                        each=values,
                     )
                 )
     for cell, variants in results.cells(world, known(scenario)).items():
@@ -125,16 +125,18 @@ def _once_known(
         return None
     goodputs = [float(row["goodput_mbps"]) for row in rows]
     medians = [median(values) for values in singles.values()]
+    each = [aggregation_benefit(goodput, medians) for goodput in goodputs]
     return Benefit(
         world=world,
         scenario=scenario,
         cell=cell,
         controller=controller,
         manager=str(rows[0]["path_manager"]),
-        mean=mean_of(aggregation_benefit(goodput, medians) for goodput in goodputs),
+        mean=mean_of(each),
         goodput=mean_of(goodputs),
         singles=singles,
         known=True,
+        each=each,
     )
 
 

@@ -1,4 +1,4 @@
-"""What awareness costs by the size of a file, the set on recorded traces, and why BALIA stays behind."""
+"""What awareness costs by the size of a file, the set on recorded traces, and BALIA with fixed and tuned buffers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def show_sizes(results: Results) -> Section:
         "Files of 100 kB to 50 MB: before anything can be known, and after",
         [
             "50 + 50 Mbit/s, 1 % of loss on the Wi-Fi, on which every connection begins. Awareness needs five "
-            "loss events to speak of a path; a small file has ended by then, and fares as without it. "
-            f"Where a transfer of {BEFORE} s has gone over the paths before, it need not find out.",
+            f"loss events to judge a path. Paths known: a transfer of {BEFORE} s has gone over them before.",
         ],
         [table(head, lines, names=2)] if lines else [],
         ["Time from opening the connection to the last byte, simulator, mean over the seeds."],
@@ -144,24 +143,12 @@ def show_balia(results: Results) -> Section:
     ]
     return Section(
         "balia",
-        "Why BALIA stays behind",
-        list(BALIA),
+        "BALIA: fixed buffers and tuned ones",
+        [
+            "Fixed buffers are the paper's, tuned ones a user's. A backup subflow still delivers what its send queue "
+            "holds, so sparing a path comes too late for data that were handed to it. BALIA's increase is coupled: "
+            "x/(Σx)² of what all paths carry.",
+        ],
         [table(head, lines)] if lines else [],
         ["Mean benefit over the 25 pairs of rates, simulator, BALIA."],
     )
-
-
-#: From the windows of single runs, both worlds: 50 + 50 Mbit/s, 1 % of loss on the Wi-Fi.
-BALIA = (
-    "Two things, and only one of them is BALIA's. The first is the send queue. While the Wi-Fi is in slow start "
-    "the stock scheduler sees a fast path and gives it data by the megabyte; after the first losses BALIA's "
-    "window there falls to two to five packets, and what was handed over leaves at 2 to 4 Mbit/s. The stream "
-    "waits for it, the receive window closes, and the clean LTE stands still in the middle of its slow start. "
-    "Sparing the Wi-Fi then comes too late, for a backup subflow still has to deliver what it holds; and while the "
-    "LTE stands still, nobody has seen what it could carry, so that awareness may even spare the wrong path. With "
-    "buffers that grow as they are used, less is handed over.",
-    "The second is the coupling. BALIA lets the LTE grow by x/(Σx)² of what all paths carry and cut a window by "
-    "up to three quarters where another path is faster. A window lost before the loss elsewhere is proven comes "
-    "back by less than a packet a round trip of 90 ms: some 300 packets need half a minute. No choice of paths "
-    "gives it back sooner, so awareness does nothing about it; Reno, CUBIC and BBR on each path do not have it.",
-)

@@ -113,15 +113,12 @@ def show_benefit(results: Results) -> Section:
             *([table(head, rows, names=2)] if rows else []),
         ],
         [
-            "Each box is made of the pairs' means over the seeds; squares are single runs on the Linux kernel. "
+            "Each box is made of the pairs' means over the seeds; squares are runs on the Linux kernel. "
             "The paper's Cᵢ is the best of ten single-path runs, which makes every benefit lower; the verdict "
             "further down uses the median.",
             "The paper prints its figures as pictures alone, so its values can be compared by what its text says "
-            "of them. Its two paths turn at different losses for their different round trips. Here the buffers "
-            "decide as much: they are fixed at 4 and 6 MiB (the paper does not say its size), so in its first "
-            "second the scheduler hands the Wi-Fi megabytes, and when the window collapses at the first losses, "
-            "the whole stream waits for them. With buffers that tune themselves the benefit is mostly positive, "
-            "see the verdict.",
+            "of them. Buffers are fixed at 4 and 6 MiB; the paper does not say its size. The verdict has buffers that "
+            "tune themselves.",
         ],
     )
 
@@ -189,10 +186,7 @@ def show_throughput(results: Results) -> Section:
             *lead,
         ],
         [draw(panels, "Throughput with loss awareness over stock throughput, one dot a pair of rates", height=5.0)],
-        [
-            "One dot a pair of rates and loss, means over the seeds. Cells below the line are those where "
-            "awareness spares the wrong path or one that was worth its keep; the section on BALIA says why."
-        ],
+        ["One dot a pair of rates and loss, means over the seeds."],
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
 from multipilot.papers.results import Results, Row
@@ -18,7 +20,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Series:
-    """One path of one run, all its subflows: payload acknowledged by each time of a grid, and whether it was backup."""
+    """One path of one run, all its subflows: payload acknowledged by each time of a grid, and whether it was backup. Or
+    the whole stream, as the receiver has it in order.
+    """
 
     time: Array
     delivered: Array
@@ -29,14 +33,20 @@ class Series:
         return np.diff(self.delivered) * 8e-6 / np.diff(self.time)
 
 
-def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
-    """Empty where the run's tables were not kept."""
+def _samples(row: Row) -> pa.Table | None:
     folder: Path | None = row["folder"]
     file = folder / "runs" / f"{row['index']:04}" / "samples.arrow" if folder else None
     if file is None or not file.exists():
-        return {}
+        return None
     with ipc.open_file(file) as reader:
-        table = reader.read_all()
+        return reader.read_all()
+
+
+def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
+    """Empty where the run's tables were not kept."""
+    table = _samples(row)
+    if table is None:
+        return {}
     columns = {name: table[name].to_numpy() for name in ("time_s", "transfer", "subflow", "delivered_bytes", "backup")}
     names = np.array(table["path"].to_pylist())
     grid = np.arange(0.0, end + step / 2, step)
@@ -55,25 +65,63 @@ def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
     return found
 
 
+def in_order(row: Row, step: float, end: float) -> Series | None:
+    """The stream of the run's first transfer, in order; None where the record does not tell."""
+    table = _samples(row)
+    if table is None or "in_order_bytes" not in table.column_names:
+        return None
+    table = table.filter(pc.and_(pc.equal(table["transfer"], 0), pc.is_valid(table["in_order_bytes"])))
+    if not len(table):
+        return None
+    time, total = table["time_s"].to_numpy(), table["in_order_bytes"].to_numpy().astype(float)
+    order = np.argsort(time, kind="stable")
+    grid = np.arange(0.0, end + step / 2, step)
+    # A sampling time has a row a subflow, all with the same total.
+    delivered = np.interp(grid, np.concatenate(([0.0], time[order])), np.concatenate(([0.0], total[order])))
+    return Series(grid, delivered, np.zeros(len(grid), dtype=bool))
+
+
 def changes_per_minute(path: Series) -> float:
     """Changes of priority, to backup and back each counted."""
     seconds = float(path.time[-1] - path.time[0])
     return float(np.count_nonzero(np.diff(path.backup.astype(int)))) * 60 / seconds
 
 
-def time_to_full(
-    path: Series, event: float, settled: tuple[float, float], share: float = 0.9, over: float = 0.5
-) -> float:
-    """Seconds from ``event`` until the path first carries ``share`` of what it carries when all has settled, as a mean
-    over ``over`` seconds. NaN if it never does.
+@dataclass(frozen=True)
+class Recovery:
+    """What an event does to a stream or a path: its lowest rate after the event, as a share of what it carries when all
+    has settled, and the seconds from the event until the dip has ended; 0 without a dip.
+    """
+
+    lowest: float
+    seconds: float
+
+
+def recovery(
+    path: Series, event: float, settled: tuple[float, float], share: float = 0.9, over: float = 0.5, within: float = 10
+) -> Recovery:
+    """By means over ``over`` seconds. A dip is one that begins ``within`` seconds of the event; it has ended where the
+    rate stays above for a second. NaN seconds if it never ends.
     """
     rate, time = path.rate(), path.time[1:]
-    width = max(1, round(over / float(path.time[1] - path.time[0])))
+    step = float(path.time[1] - path.time[0])
+    width = max(1, round(over / step))
+    # Mean over the seconds before each time.
     smooth = np.convolve(rate, np.ones(width) / width)[: len(rate)]
     full = float(rate[(time > settled[0]) & (time <= settled[1])].mean())
-    reached = np.flatnonzero((time >= event) & (time <= settled[1]) & (smooth >= share * full))
-    # The mean looks back: what is full now was so half its width ago, but not before the event.
-    return max(0.0, float(time[reached[0]]) - event) if reached.size and full > 0 else math.nan
+    if not full > 0:
+        return Recovery(math.nan, math.nan)
+    after = (time >= event) & (time <= settled[1])
+    lowest = float(smooth[after & (time <= event + within)].min()) / full
+    below = np.flatnonzero(after & (smooth < share * full))
+    if not below.size or time[below[0]] > event + within:
+        return Recovery(lowest, 0.0)
+    lasting = max(1, round(1 / step))
+    above = smooth >= share * full
+    for start in range(int(below[0]), len(time) - lasting + 1):
+        if above[start : start + lasting].all():
+            return Recovery(lowest, float(time[start]) - event)
+    return Recovery(lowest, math.nan)
 
 
 def time_to_use(path: Series, event: float, least: float = 1.0) -> float:

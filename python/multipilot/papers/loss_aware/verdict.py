@@ -184,7 +184,7 @@ def show(results: Results) -> Section:
         body.append(draw([boxes], "Box plots of the benefit of all cells by controller", height=3.6))
     if kernel:
         body.append(
-            "<h3>On the Linux kernel: points chosen beforehand, one run each</h3>"
+            "<h3>On the Linux kernel: points chosen beforehand; one run decides nothing</h3>"
             + table(HEAD, kernel, names=2, style="wide")
         )
     again = [b for found in points.values() for b in found if b.known]
@@ -214,6 +214,7 @@ def show(results: Results) -> Section:
             f"it costs until something is counts. Once the paths are known: a transfer of {BEFORE} s has gone over "
             f"them, {REST} s later the one of 30 s begins that is measured, against the same yardsticks.",
             _said(cells),
+            *headline(cells),
         ],
         body,
         [
@@ -223,8 +224,8 @@ def show(results: Results) -> Section:
             "interval.",
             "The stock runs and the single paths remember nothing of an earlier transfer (Linux' cache of metrics is "
             "not modelled), so both verdicts share them. The earlier transfer still delivers what it had sent when its "
-            "time was up. That mostly takes less than a second; where it takes longer than the rest, both compete "
-            "for a while. By kind of cell, arrows lead from stock over the first transfer to the known paths.",
+            "time was up; where that takes longer than the pause, both compete. By kind of cell, arrows lead from "
+            "stock over the first transfer to the known paths.",
         ],
     )
 
@@ -239,9 +240,8 @@ def _said(cells: Grid) -> str:
     return f"Surely harmed in the simulator, {BY_SET[0]}: {'; '.join(parts)}." if parts else "Not measured."
 
 
-def headline(results: Results) -> list[str]:
+def headline(cells: Grid) -> list[str]:
     """Both verdicts in a sentence each."""
-    cells = grid(results, SIM)
     stock, first, known = (judged(cells, kind) for kind in KINDS)
     if not stock or not first:
         return []

@@ -1,6 +1,7 @@
 """Paper *rsf*: multipath congestion control as a rent-seeking game (Future Internet 14(9), 257, 2022).
 
-claims    what the paper prints, and the reason for each deviation
+printed   what the paper prints, and how to read it
+values    the values that claims.toml is about
 table     table 2
 figures   figures 3 to 11
 fairness  what the paper leaves out
@@ -10,11 +11,13 @@ theory    pictures of the theory
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
+from multipilot.papers.claims import load
 from multipilot.papers.paper import Experiment, Item, Paper, Point
-from multipilot.papers.results import KERNEL, Results
 from multipilot.papers.rsf import fairness, figures, sweeps, table, theory
-from multipilot.papers.rsf.claims import BDP, SHARED_BDP, TABLE, Numbers
+from multipilot.papers.rsf.printed import BDP, SHARED_BDP, TABLE
+from multipilot.papers.rsf.values import values
 
 _QUICK = {"grid.paths.*.queue": "1bdp"}
 _SECONDS = {"sample_interval": "1s"}
@@ -29,6 +32,7 @@ EXPERIMENTS = (
     Experiment("5-delay", _QUICK),
     Experiment("6-loss", _QUICK),
     Experiment("7-short-flows", _QUICK),
+    Experiment("7-eight-flows"),
     Experiment("8-path-failure", _QUICK, _SECONDS),
     Experiment("9-competing-tcp", _QUICK),
     Experiment("9-shared-bottleneck"),
@@ -52,36 +56,14 @@ def _points() -> tuple[Point, ...]:
     return (*long, *second, *harm, *goal, *rest)
 
 
-def _summary(results: Results) -> list[str]:
-    row = next(r for r in TABLE if r.id == "2")
-    numbers = Numbers(results, row, row.cell)
-    gain, over_reno = numbers.gain(), numbers.gain(over=("reno",))
-    if not gain.n:
-        return []
-    verdict = (
-        f"On two paths with 2 % loss RSF carries {gain.mean:.2f} times what the best coupled controller carries "
-        f"(paper: 2.02), and {over_reno.mean:.2f} times what plain uncoupled Reno carries: its gain is that it does "
-        "not couple."
-    )
-    kernel = numbers.gain(KERNEL)
-    lines = [verdict]
-    if kernel.n:
-        lines.append(f"On the Linux kernel the same ratio is {kernel.mean:.2f}.")
-    lines.append(
-        "The theory holds under the conditions stated below. The ratios of table 2 mostly reproduce; many of its "
-        "absolute values cannot be what they are said to be, and each row says why. The price of RSF's gain is in "
-        "the sections on RFC 6356's goals and on the shared bottleneck."
-    )
-    return lines
-
-
 _SCENARIOS = tuple(dict.fromkeys(row.scenario for row in TABLE))
 
 PAPER = Paper(
     name="rsf",
     title="Multipath congestion control as a rent-seeking game",
     source="Future Internet 14(9), 257, 2022",
-    summary=_summary,
+    claims=load(Path(__file__).with_name("claims.toml")),
+    values=values,
     experiments=EXPERIMENTS,
     points=_points(),
     items=(
@@ -115,7 +97,7 @@ PAPER = Paper(
             partial(sweeps.show_sweep, sweeps.SWEEPS[3]),
             partial(sweeps.sweep_rows, sweeps.SWEEPS[3]),
         ),
-        Item("fig8", "Figure 8", ("7-short-flows",), figures.show_short, figures.short_rows),
+        Item("fig8", "Figure 8", ("7-short-flows", "7-eight-flows"), figures.show_short, figures.short_rows),
         Item("fig9", "Figure 9", ("8-path-failure",), figures.show_failure, figures.failure_rows),
         Item("fig10", "Figure 10", ("9-competing-tcp",), figures.show_competing, figures.competing_rows),
         Item(

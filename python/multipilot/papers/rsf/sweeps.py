@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from multipilot.papers.charts import COLOURS, NAMES, Curve, Mark, Panel, draw
 from multipilot.papers.page import Section
 from multipilot.papers.results import KERNEL, SIM, Measure, Results
-from multipilot.papers.rsf.claims import BDP, RIVALS, TABLE, of_all, of_connection
+from multipilot.papers.rsf.printed import BDP, RIVALS, TABLE, of_all, of_connection
 from multipilot.papers.rsf.table import line
 from multipilot.stats import Mean
 
@@ -32,26 +32,11 @@ class Sweep:
     y_label: str
     #: Row of table 2 whose values the paper gives at one point of the axis, and that point.
     paper_at: tuple[str, str]
-    says: Callable[[dict[str, list[Mean]]], str]
 
     def series(self, results: Results, world: str, variant: str) -> list[Mean]:
         return [
             results.mean(world, self.scenario, variant, self.measure, {self.axis: v, **BDP}) for v, _ in self.values
         ]
-
-
-def _span(means: Sequence[Mean]) -> str:
-    known = [m.mean for m in means if m.n]
-    return f"{known[0]:.2f} to {known[-1]:.2f}" if known else "(not measured)"
-
-
-def _gain(found: dict[str, list[Mean]], rsf: str) -> str:
-    gains = [
-        r.mean / max(found[v][i].mean for v in RIVALS)
-        for i, r in enumerate(found[rsf])
-        if r.n and all(found[v][i].n for v in RIVALS)
-    ]
-    return f"{min(gains):.2f} to {max(gains):.2f}" if gains else "(not measured)"
 
 
 SWEEPS = (
@@ -66,11 +51,6 @@ SWEEPS = (
         of_connection,
         "Mbit/s a connection",
         ("2", "4MB"),
-        lambda f: (
-            f"RSF-DB has {_gain(f, 'rsf-db')} times the best of LIA, OLIA and BALIA over the sizes: the "
-            "paper's factor of two. Its absolute values are above Reno's law for these paths, ours are at it, and "
-            "uncoupled Reno has what RSF has."
-        ),
     ),
     Sweep(
         "fig5",
@@ -83,11 +63,6 @@ SWEEPS = (
         of_all,
         "Mbit/s, all five",
         ("4", "80Mbit"),
-        lambda f: (
-            "The paper sees RSF rise with bandwidth. It cannot: at 4 % loss no window of Reno's kind fills "
-            f"even 10 Mbit/s. RSF-DB goes from {_span(f['rsf-db'])}, LIA from {_span(f['lia'])}; only BBR (right) uses "
-            f"what is there ({_span(f['bbr'])})."
-        ),
     ),
     Sweep(
         "fig6",
@@ -100,11 +75,6 @@ SWEEPS = (
         of_connection,
         "Mbit/s a connection",
         ("5", "20ms"),
-        lambda f: (
-            f"All fall with delay, as in the paper. RSF-DB goes from {_span(f['rsf-db'])}, "
-            f"{_gain(f, 'rsf-db')} times the best of the coupled rules. RSF-LB stays low: at 20 ms and 3 % Reno loses "
-            "ten packets a second, and RSF-LB holds four."
-        ),
     ),
     Sweep(
         "fig7",
@@ -117,11 +87,6 @@ SWEEPS = (
         of_connection,
         "Mbit/s a connection",
         ("6", "0"),
-        lambda f: (
-            "With a loss-free second path all come near its capacity; with 1 % of loss it is far from full. RSF-LB has "
-            f"{_gain(f, 'rsf-lb')} times the best of the coupled rules, least at 0 %, and follows Reno: two losses a "
-            "second, half its target, are not reached."
-        ),
     ),
 )
 
@@ -165,7 +130,7 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
             [m for m in marks if m.kind == "kernel" and m.colour in built_in],
         ),
     ]
-    return Section(sweep.name, sweep.title, [sweep.says(found)], [draw(panels, sweep.title, height=4.0)])
+    return Section(sweep.name, sweep.title, [], [draw(panels, sweep.title, height=4.0)])
 
 
 def sweep_rows(sweep: Sweep, results: Results) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from multipilot.papers.charts import NAMES
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Results
-from multipilot.papers.rsf.claims import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
+from multipilot.papers.rsf.printed import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
 from multipilot.simulation import default_mss
 from multipilot.stats import Mean, difference
 from multipilot.theory.fluid import Network, WindowFluid
@@ -67,9 +67,7 @@ def _lines(numbers: Numbers) -> list[str]:
     row = numbers.row
     paper = [row.paper.get("rsf" if v == row.rsf else v) for v in COLUMNS]
     lines = [f"<tr><td>paper</td>{_cells(paper, numbers.paper_gain)}</tr>"]
-    shown = {"connection": "a connection", "total": "all five", "path": "a path"}
-    if row.id == "7":
-        shown["total"] = "all flows"
+    shown = {"connection": "a connection", "total": "all together", "path": "a path"}
     means: list[Mean | float | None] = [numbers.mean(v) for v in COLUMNS]
     lines.append(f"<tr><td>simulator, {shown[row.reading]}</td>{_cells(means, numbers.gain())}</tr>")
     for reading in ("connection", "total"):
@@ -99,7 +97,7 @@ def show(results: Results) -> Section:
             f'<tr class="row"><td colspan="{span}">{row.id} · {escape(row.title)} · the paper ran {form}</td></tr>'
         )
         body += _lines(numbers)
-        body.append(f'<tr class="why"><td colspan="{span}">{escape(row.why(numbers))}</td></tr>')
+        body.append(f'<tr class="why"><td colspan="{span}">{escape(row.note)}</td></tr>')
     html = (
         '<table class="wide"><thead><tr>'
         + "".join(f"<th>{h}</th>" for h in head)
@@ -116,8 +114,9 @@ def show(results: Results) -> Section:
         ],
         [html + "</tbody></table>"],
         [
-            "Mbit/s. The fluid model knows lasting flows alone: no slow start, no timeouts, no end of file. In row "
-            "9 the first column is one of the five competing TCP flows beside RSF.",
+            "Mbit/s. A connection's rate is over its own time; all together are over the time in which any of them "
+            "runs. The fluid model knows lasting flows alone: no slow start, no timeouts, no end of file. In row 9 the "
+            "first column is one of the five competing TCP flows beside RSF. A ratio needs all three rivals.",
         ],
     )
 

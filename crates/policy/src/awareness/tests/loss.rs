@@ -6,21 +6,21 @@ use super::*;
 fn a_lossy_path_is_parked_and_the_clean_one_stays() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     assert_eq!(w.normal(), [0, 1]);
-    w.run(2.0);
+    w.run(5.0);
     assert_eq!(w.normal(), [1]);
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
 }
 
 #[test]
-fn heavy_loss_is_noticed_within_seven_tenths_of_a_second() {
+fn heavy_loss_is_noticed_within_three_seconds() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.0), CLEAN]);
     w.run(20.0);
     w.models[0].loss = 0.3;
     let onset = w.now;
-    w.run(2.0);
+    w.run(4.0);
     let (at, slot, backup) = w.changes[0];
     assert!(
-        slot == 0 && backup && at - onset < 700_000,
+        slot == 0 && backup && at - onset < 3_000_000,
         "{} us",
         at - onset
     );
@@ -39,12 +39,20 @@ fn the_most_lossy_paths_go_and_one_always_stays() {
         rate: 900,
         ..lossy(0.03)
     };
-    let mut w = World::started(Config::loss_aware(), &[most, lossy(0.08), lossy(0.2)]);
-    w.run(4.0);
+    let clean = Model {
+        rate: 4_000,
+        ..CLEAN
+    };
+    let mut w = World::started(
+        Config::loss_aware(),
+        &[clean, most, lossy(0.08), lossy(0.2)],
+    );
+    w.run(12.0);
     let parked: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
-    assert_eq!(parked, [2, 1]);
+    assert_eq!(parked, [3, 2, 1]);
+    w.models[0].loss = 0.3;
     w.run(300.0);
-    assert!(w.normal().contains(&0));
+    assert!(!w.normal().is_empty());
 }
 
 #[test]
@@ -66,7 +74,7 @@ fn a_lossy_path_that_carries_most_is_kept() {
 #[test]
 fn a_path_that_recovers_comes_back_and_stays() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
-    w.run(2.0);
+    w.run(5.0);
     w.models[0].loss = 0.0;
     w.run(12.0);
     assert_eq!(w.normal(), [0, 1]);
@@ -92,7 +100,7 @@ fn parkings_grow_longer_while_the_path_stays_bad() {
 
 #[test]
 fn loss_on_the_threshold_does_not_flap() {
-    let threshold = Config::loss_aware().loss.unwrap().short.park;
+    let threshold = Config::loss_aware().harm.unwrap().loss;
     for factor in [0.8, 1.0, 1.2, 1.5, 2.0] {
         let mut w = World::started(Config::loss_aware(), &[lossy(threshold * factor), CLEAN]);
         w.run(600.0);
@@ -107,13 +115,10 @@ fn loss_on_the_threshold_does_not_flap() {
 #[test]
 fn a_preferred_path_is_given_up_last() {
     for preferred in [0, 1] {
-        let mut w = World::new(
-            Config::loss_aware(),
-            &[lossy(0.08), lossy(0.08), Model { rate: 900, ..CLEAN }],
-        );
+        let mut w = World::new(Config::loss_aware(), &[lossy(0.08), lossy(0.08), CLEAN]);
         w.paths[preferred].rule = Rule::Preferred;
         w.on(Event::Established);
-        w.run(3.0);
+        w.run(12.0);
         let parked: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
         assert_eq!(parked, [1 - preferred, preferred]);
     }
@@ -135,21 +140,10 @@ fn losses_of_a_full_queue_are_not_held_against_the_path() {
 fn slow_start_losing_hundreds_at_once_is_one_event() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.0), CLEAN]);
     w.run(1.0);
-    w.subflows[0].stats.sent += 600;
-    w.subflows[0].stats.lost += 300;
+    w.sent(0).packets += 600;
+    w.sent(0).lost += 300;
     w.run(30.0);
     assert_eq!(w.changes, []);
-}
-
-/// Coupled windows let losses on one path slow down the other; uncoupled ones do not.
-#[test]
-fn heavier_loss_matters_where_windows_are_coupled() {
-    for coupled in [false, true] {
-        let mut w = World::started(Config::loss_aware(), &[lossy(0.01), CLEAN]);
-        w.coupled = coupled;
-        w.run(15.0);
-        assert_eq!(!w.changes.is_empty(), coupled);
-    }
 }
 
 #[test]
@@ -173,10 +167,10 @@ fn a_stall_does_not_clear_a_lossy_path() {
     w.models[0].loss = 1.0;
     w.run(0.8);
     assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
-    w.subflows[0].stats.sent += 1;
-    w.subflows[0].stats.delivered += PACKET;
+    w.sent(0).packets += 1;
+    w.sent(0).bytes += PACKET;
     w.models[0] = lossy(0.1);
-    w.run(0.7);
+    w.run(2.0);
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
     let back = w.now;
     w.run(9.0);
@@ -191,8 +185,8 @@ fn an_outage_is_not_taken_for_loss() {
     w.models[0].loss = 1.0;
     w.run(1.9);
     w.models[0].loss = 0.0;
-    w.subflows[0].stats.sent += 1;
-    w.subflows[0].stats.delivered += PACKET;
+    w.sent(0).packets += 1;
+    w.sent(0).bytes += PACKET;
     w.run(60.0);
     assert_eq!(w.normal(), [0, 1]);
     assert_eq!(w.changes.len(), 2, "{:?}", w.changes);
@@ -208,8 +202,8 @@ fn stand_still(w: &mut World, seconds: u64) {
         w.run(0.2);
         all(w, 1); // on the way, and not there yet
         w.run(0.05);
-        w.subflows[0].stats.sent += FRAGMENT;
-        w.subflows[0].stats.delivered += FRAGMENT * PACKET;
+        w.sent(0).packets += FRAGMENT;
+        w.sent(0).bytes += FRAGMENT * PACKET;
         w.bytes += FRAGMENT * PACKET;
     }
     let models = w.models.iter_mut().zip(rates);
@@ -232,21 +226,4 @@ fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
     stand_still(&mut w, 10);
     w.run(10.0);
     assert_eq!(w.changes, []);
-}
-
-#[test]
-fn what_the_stream_carried_before_a_standstill_shows_that_it_misses_a_path() {
-    let model = Model {
-        rate: 900,
-        ..lossy(0.1)
-    };
-    let mut w = World::started(Config::loss_aware(), &[model, CLEAN]);
-    w.coupled = false;
-    w.run(5.0);
-    stand_still(&mut w, 4);
-    w.coupled = true;
-    w.run(1.0);
-    assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
-    w.run(3.5);
-    assert_eq!(w.normal(), [0, 1], "{:?}", w.changes);
 }

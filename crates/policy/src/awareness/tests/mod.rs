@@ -3,12 +3,12 @@ mod loss;
 mod memory;
 mod paths;
 mod probes;
-mod relief;
+mod receiver;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::path_manager::{Path, Subflow};
+use crate::path_manager::{Path, Received, Role, Sent, Subflow};
 
 const SECOND: u64 = 1_000_000;
 const PACKET: u64 = 1_448;
@@ -36,7 +36,6 @@ struct World {
     models: Vec<Model>,
     subflows: Vec<Subflow>,
     bytes: u64,
-    held: u64,
     /// Losses not yet whole packets, by path.
     owed: Vec<f64>,
     wake: u64,
@@ -47,8 +46,13 @@ struct World {
     /// Probes are answered as often as the path's loss allows.
     answers: bool,
     unanswered: Vec<f64>,
+    /// From the second second on, a path that loses slows down the others to a tenth.
     coupled: bool,
-    window_limit: u64,
+    /// The data come to this end.
+    receives: bool,
+    began_us: Option<u64>,
+    /// Dead-path detection finds the path dead.
+    silent: Option<usize>,
 }
 
 impl World {
@@ -70,7 +74,6 @@ impl World {
                 ..Subflow::default()
             }],
             bytes: 0,
-            held: 0,
             owed: vec![0.0; models.len()],
             wake: u64::MAX,
             changes: Vec::new(),
@@ -79,7 +82,40 @@ impl World {
             answers: false,
             unanswered: vec![0.0; models.len()],
             coupled: true,
-            window_limit: u64::MAX,
+            receives: false,
+            began_us: None,
+            silent: None,
+        }
+    }
+
+    /// Subflows as this end sees them.
+    fn seen(&self) -> Vec<Subflow> {
+        let mut seen = self.subflows.clone();
+        for s in seen.iter_mut().filter(|_| self.receives) {
+            let arrived = s.counters.sent.take().unwrap_or_default();
+            s.counters.received = Some(Received {
+                packets: arrived.packets - arrived.lost,
+                out_of_order: 7 * arrived.lost,
+                bytes: arrived.bytes,
+                silent: self.silent == Some(s.path),
+            });
+        }
+        seen
+    }
+
+    fn view<'a>(&'a self, seen: &'a [Subflow]) -> View<'a> {
+        View {
+            now_us: self.now,
+            role: match self.receives {
+                true => Role::Receiver,
+                false => Role::Sender,
+            },
+            connections: 1,
+            paths: &self.paths,
+            subflows: seen,
+            bytes: self.bytes,
+            began_us: self.began_us,
+            client: true,
         }
     }
 
@@ -94,17 +130,11 @@ impl World {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let mut actions = Vec::new();
-            let view = View {
-                now_us: self.now,
-                paths: &self.paths,
-                subflows: &self.subflows,
-                bytes: self.bytes,
-                held_us: self.held,
-                coupled: self.coupled,
-                window_limit: self.window_limit,
-                client: true,
-            };
-            self.manager.observe(event, &view, &mut actions);
+            let seen = self.seen();
+            let mut manager =
+                std::mem::replace(&mut self.manager, Awareness::new(Config::loss_aware()));
+            manager.observe(event, &self.view(&seen), &mut actions);
+            self.manager = manager;
             for action in actions {
                 match action {
                     Action::Open { path, backup } => {
@@ -179,27 +209,28 @@ impl World {
         let end = self.now + (seconds * 1e6) as u64;
         while self.now < end {
             self.now += step;
+            let loses = |path: usize| self.models[path].loss >= 0.002;
+            let normal = self.normal();
+            let slowed = self.coupled && self.now > SECOND && normal.iter().any(|&p| loses(p));
             for s in self
                 .subflows
                 .iter_mut()
                 .filter(|s| s.state == State::Established && !s.backup)
             {
                 let model = self.models[s.path];
-                let sent = model.rate * step / SECOND;
+                let tenth = slowed && model.loss < 0.002;
+                let sent = model.rate * step / SECOND / if tenth { 10 } else { 1 };
                 self.owed[s.path] += sent as f64 * model.loss;
                 let lost = self.owed[s.path] as u64;
                 self.owed[s.path] -= lost as f64;
-                s.stats.sent += sent;
-                s.stats.lost += lost;
-                s.stats.delivered += (sent - lost.min(sent)) * PACKET;
-                s.stats.unacked = u64::from(model.rate > 0);
-                s.stats.srtt_us = model.rtt_us;
-                let lowest = s.stats.min_rtt_us;
-                s.stats.min_rtt_us = if lowest == 0 {
-                    model.rtt_us
-                } else {
-                    lowest.min(model.rtt_us)
-                };
+                let counted = s.counters.sent.get_or_insert_default();
+                counted.packets += sent;
+                counted.lost += lost;
+                counted.bytes += (sent - lost.min(sent)) * PACKET;
+                counted.in_flight = u64::from(model.rate > 0);
+                s.counters.srtt_us = Some(model.rtt_us);
+                let lowest = s.counters.min_rtt_us.unwrap_or(u32::MAX);
+                s.counters.min_rtt_us = Some(lowest.min(model.rtt_us));
                 self.bytes += (sent - lost.min(sent)) * PACKET;
             }
             if self.now >= self.wake {
@@ -208,22 +239,18 @@ impl World {
         }
     }
 
+    /// Counters of the subflow in a slot.
+    fn sent(&mut self, slot: usize) -> &mut Sent {
+        self.subflows[slot].counters.sent.get_or_insert_default()
+    }
+
     fn normal(&self) -> Vec<usize> {
         let on = |s: &&Subflow| s.state == State::Established && !s.backup;
         self.subflows.iter().filter(on).map(|s| s.path).collect()
     }
 
     fn reasons(&self) -> Vec<Option<Reason>> {
-        self.manager.reasons(&View {
-            now_us: self.now,
-            paths: &self.paths,
-            subflows: &self.subflows,
-            bytes: self.bytes,
-            held_us: self.held,
-            coupled: self.coupled,
-            window_limit: self.window_limit,
-            client: true,
-        })
+        self.manager.reasons(&self.view(&self.seen()))
     }
 }
 
@@ -258,9 +285,6 @@ enum Step {
         path: usize,
         rule: Rule,
     },
-    Hold {
-        us: u64,
-    },
     Refuse(bool),
 }
 
@@ -278,7 +302,6 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (0usize..4, any::<bool>()).prop_map(|(path, up)| Step::Up { path, up }),
         1 => (0usize..4, -100i32..-30).prop_map(|(path, dbm)| Step::Signal { path, dbm }),
         1 => (0usize..4, rule).prop_map(|(path, rule)| Step::Rule { path, rule }),
-        1 => (0u64..1_000_000).prop_map(|us| Step::Hold { us }),
         1 => any::<bool>().prop_map(Step::Refuse),
     ]
 }
@@ -307,7 +330,6 @@ proptest! {
                 }
                 Step::Signal { path, dbm } => w.paths[path % paths].signal_dbm = Some(dbm),
                 Step::Rule { path, rule } => w.paths[path % paths].rule = rule,
-                Step::Hold { us } => w.held += us,
                 Step::Refuse(refuse) => w.refuse = refuse,
             }
             for &(_, path, _) in &w.opened[opened..] {

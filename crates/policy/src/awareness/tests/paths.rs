@@ -15,8 +15,8 @@ fn a_stalled_path_is_left_and_taken_up_when_its_retransmission_gets_through() {
         "{} us",
         w.changes[0].0 - dead
     );
-    w.subflows[0].stats.sent += 1;
-    w.subflows[0].stats.delivered += PACKET;
+    w.sent(0).packets += 1;
+    w.sent(0).bytes += PACKET;
     w.models[0].loss = 0.0;
     w.run(0.1);
     assert_eq!(w.normal(), [0, 1]);

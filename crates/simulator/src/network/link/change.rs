@@ -7,8 +7,8 @@ impl Link {
         self.down = down;
     }
 
-    pub fn set_loss(&mut self, loss: &Loss) {
-        self.loss = Process::new(loss);
+    pub fn set_loss(&mut self, loss: &mp_scenario::Loss) {
+        self.loss = loss.process();
         self.steps = None;
     }
 

@@ -14,7 +14,8 @@ fn link(queue: u64) -> Link {
         delay: Duration::ZERO,
         jitter: None,
         reorder: false,
-        loss: Loss::None,
+        loss: mp_scenario::Loss::None,
+        policer: None,
         queue: Queue {
             limit: QueueLimit::Packets(queue),
             discipline: Discipline::DropTail,

@@ -1,0 +1,119 @@
+//! Which runs a user asks for: a scenario, and what the command line changes in it.
+
+use clap::Args;
+use mp_scenario::{Experiment, Overrides};
+
+use crate::names::{self, Names};
+use crate::outcome::{say, usage, Outcome};
+use crate::world::World;
+use crate::{bundled, plan};
+
+/// More runs than this are a mistake: at a tenth of a second each they take a day on one core.
+const MOST_RUNS: u64 = 1_000_000;
+const MOST_SEEDS: u64 = 100_000;
+
+#[derive(Args, Debug)]
+pub struct Choice {
+    /// A scenario file, - for stdin, or the name of a built-in one (see multipilot list scenarios)
+    pub scenario: String,
+    /// Where to run it [default: kernel; exit code 3 where this machine cannot]
+    #[arg(long, value_enum)]
+    pub world: Option<World>,
+    /// Compare these instead of the scenario's; settings that it gives them stay
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        value_parser = Names(names::controllers),
+        hide_possible_values = true
+    )]
+    pub controllers: Vec<String>,
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        value_parser = Names(names::path_managers),
+        hide_possible_values = true,
+        help = "Compare these instead of the scenario's"
+    )]
+    pub path_managers: Vec<String>,
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        value_parser = Names(names::initial_paths),
+        hide_possible_values = true,
+        help = "Compare these instead of the scenario's"
+    )]
+    pub initial_paths: Vec<String>,
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        value_parser = Names(names::schedulers),
+        hide_possible_values = true,
+        help = "Compare these instead of the scenario's"
+    )]
+    pub schedulers: Vec<String>,
+    /// Runs of each variant, with the scenario's seed, the next one, …
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = seeds)]
+    pub seeds: u64,
+    /// Upper bound of one run: seconds, or with a unit such as 500ms
+    #[arg(long, value_name = "S")]
+    pub duration: Option<String>,
+    /// Change a key of the scenario, e.g. paths.wifi.loss=0.02; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Measure each single path with plain TCP too, and from that the benefit of aggregation
+    #[arg(long)]
+    pub ben: bool,
+}
+
+fn seeds(text: &str) -> Result<u64, String> {
+    let parsed = text.parse().ok();
+    parsed
+        .filter(|n| (1..=MOST_SEEDS).contains(n))
+        .ok_or_else(|| format!("expected a number of runs from 1 to {MOST_SEEDS}"))
+}
+
+impl Choice {
+    pub fn overrides(&self) -> Overrides {
+        // The contract's --duration is in seconds.
+        let bare = |text: &String| text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let duration = self.duration.as_ref().map(|text| {
+            if bare(text) {
+                format!("{text}s")
+            } else {
+                text.clone()
+            }
+        });
+        Overrides {
+            set: self.set.clone(),
+            duration,
+            controllers: self.controllers.clone(),
+            path_managers: self.path_managers.clone(),
+            initial_paths: self.initial_paths.clone(),
+            schedulers: self.schedulers.clone(),
+        }
+    }
+
+    /// The scenario, validated for the world that was asked for; what may be a slip goes to stderr.
+    pub fn load(&self) -> Outcome<Experiment> {
+        let experiment = bundled::load(&self.scenario, &self.overrides())?;
+        // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
+        names::check_all(&experiment, self.world.unwrap_or(World::Kernel))?;
+        let runs = plan::count(&experiment, self.seeds);
+        if runs > MOST_RUNS {
+            return Err(usage(format!(
+                "{}: makes {runs} runs ({} cells, {} seeds); expected at most {MOST_RUNS}",
+                self.scenario,
+                experiment.cells.len(),
+                self.seeds
+            )));
+        }
+        for note in &experiment.notes {
+            say(&format!("multipilot: note: {note}"));
+        }
+        Ok(experiment)
+    }
+}

@@ -1,0 +1,215 @@
+//! `multipilot relay`: the relay in the foreground, and its register of devices.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mp_kernel::{controller, interfaces};
+use mp_relay::devices::{State, Store, VALID};
+use mp_relay::egress::{Egress, Prefix};
+use mp_relay::relay::{self, Settings};
+use mp_relay::Error;
+use tokio::runtime::Runtime;
+
+use crate::outcome::{self, Failure, Outcome};
+use crate::signals;
+
+const AFTER: &str = "\
+The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line is for
+the first device that uses it, within 10 minutes. What a device connects to is not logged.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Relay {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:443")]
+    listen: SocketAddr,
+    /// What devices connect to (default: this host's own address, and the port listened on)
+    #[arg(long, value_name = "HOST[:PORT]")]
+    address: Option<String>,
+    /// Folder of the key and the register (default: /var/lib/multipilot/relay, other users $XDG_STATE_HOME/multipilot/relay)
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Addresses that devices may connect to beside the public ones, such as 192.168.1.0/24; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    allow: Vec<Prefix>,
+    /// Let devices connect to port 25
+    #[arg(long)]
+    allow_smtp: bool,
+    /// Congestion controller of downloads, see multipilot list controllers (default: bbr where there is, else the system's)
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    /// Only print a line for one more device
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget"])]
+    new_device: Option<String>,
+    /// Only list the devices
+    #[arg(long, conflicts_with = "forget")]
+    devices: bool,
+    /// Only remove a device: it cannot connect any more
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+}
+
+pub fn main(args: &Relay) -> Outcome {
+    let folder = match &args.state {
+        Some(folder) => folder.clone(),
+        None => default_folder()?,
+    };
+    let store = Store::open(&folder).map_err(failure)?;
+    if args.devices {
+        outcome::print(&table(&store)?);
+        return Ok(());
+    }
+    if let Some(name) = &args.forget {
+        return store.forget(name).map_err(failure);
+    }
+    if let Some(name) = &args.new_device {
+        return new_device(args, &store, name);
+    }
+    serve(args, store)
+}
+
+fn serve(args: &Relay, store: Store) -> Outcome {
+    let own = interfaces::all()?;
+    let controller = args
+        .controller
+        .as_deref()
+        .map(|name| controller::acquire(name, &[]))
+        .transpose()?;
+    let settings = Settings {
+        listen: args.listen,
+        store: store.clone(),
+        egress: Egress {
+            allow: args.allow.clone(),
+            allow_smtp: args.allow_smtp,
+            own: own.into_iter().flat_map(|i| i.addresses).collect(),
+        },
+        controller: controller.as_ref().map(|c| c.kernel_name().to_owned()),
+    };
+    let stop = async {
+        while !signals::stopped() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut first = Ok(());
+    let ready = |local: SocketAddr| {
+        outcome::say(&format!("multipilot: relay on {local} (Ctrl-C ends it)"));
+        first = greet(args, &store, local.port());
+    };
+    runtime()?
+        .block_on(relay::run(settings, ready, stop))
+        .map_err(failure)?;
+    first
+}
+
+/// Remembers the address for lines to come, and prints the first one.
+fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
+    let place = place(args, port)?;
+    store.set_place(&place).map_err(failure)?;
+    let devices = store.list().map_err(failure)?;
+    let usable = devices.iter().filter(|d| d.state != State::Expired).count();
+    if usable > 0 {
+        outcome::say(&format!("multipilot: {usable} devices; multipilot relay --new-device NAME makes a line for another"));
+        return Ok(());
+    }
+    print_line(store, "device-1", &place)
+}
+
+fn new_device(args: &Relay, store: &Store, name: &str) -> Outcome {
+    let remembered = store.place();
+    let place = match (remembered, &args.address) {
+        (Some(place), None) => place,
+        _ => place(args, args.listen.port())?,
+    };
+    print_line(store, name, &place)
+}
+
+/// The line alone goes to stdout.
+fn print_line(store: &Store, name: &str, place: &(String, u16)) -> Outcome {
+    let line = store.add(name, &place.0, place.1).map_err(failure)?;
+    outcome::say(&format!(
+        "multipilot: line for {name}, to be used within {} minutes: multipilot run --relay LINE -- COMMAND",
+        VALID.as_secs() / 60
+    ));
+    outcome::print(&format!("{line}\n"));
+    Ok(())
+}
+
+/// Host and port as devices have them.
+fn place(args: &Relay, port: u16) -> Outcome<(String, u16)> {
+    let Some(given) = &args.address else {
+        let listened = args.listen.ip();
+        let host = if listened.is_unspecified() {
+            own_address()?
+        } else {
+            listened
+        };
+        return Ok((host.to_string(), port));
+    };
+    let wrong = || {
+        Failure::Usage(format!(
+            "--address {given}: expected HOST, HOST:PORT or [ADDRESS]:PORT"
+        ))
+    };
+    if let Ok(ip) = given.parse::<IpAddr>() {
+        return Ok((ip.to_string(), port));
+    }
+    if let Ok(socket) = given.parse::<SocketAddr>() {
+        return Ok((socket.ip().to_string(), socket.port()));
+    }
+    let (host, port) = match given.split_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+        None => (given.as_str(), port),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    match !host.is_empty() && host.chars().all(plain) {
+        true => Ok((host.to_owned(), port)),
+        false => Err(wrong()),
+    }
+}
+
+/// Of the interface that leads out.
+fn own_address() -> Outcome<IpAddr> {
+    let all = interfaces::all()?;
+    let outward = all.iter().find(|i| i.leads_out()).or(all.first());
+    let addresses = outward.map(|i| i.addresses.as_slice()).unwrap_or_default();
+    let best = addresses.iter().find(|a| a.is_ipv4()).or(addresses.first());
+    best.copied().ok_or_else(|| {
+        Failure::Unable(
+            "this host has no address that devices could reach: give it with --address HOST".into(),
+        )
+    })
+}
+
+fn default_folder() -> Outcome<PathBuf> {
+    if mp_relay::is_root() {
+        return Ok("/var/lib/multipilot/relay".into());
+    }
+    Ok(crate::run::state_folder()?.join("relay"))
+}
+
+fn table(store: &Store) -> Outcome<String> {
+    let devices = store.list().map_err(failure)?;
+    let row = |name: &str, state: State| match state {
+        State::Enrolled => format!("{name:<24} enrolled\n"),
+        State::Pending(left) => format!(
+            "{name:<24} not yet, its line is valid for {} s\n",
+            left.as_secs()
+        ),
+        State::Expired => format!("{name:<24} never, its line is too old\n"),
+    };
+    Ok(devices.iter().map(|d| row(&d.name, d.state)).collect())
+}
+
+pub fn runtime() -> Outcome<Runtime> {
+    Runtime::new().map_err(|e| Failure::Run(format!("cannot start threads: {e}")))
+}
+
+pub fn failure(error: Error) -> Failure {
+    let line = error.to_string();
+    match error {
+        Error::Usage(_) => Failure::Usage(line),
+        Error::Missing(_) => Failure::Unable(line),
+        Error::Failed(_) => Failure::Run(line),
+    }
+}

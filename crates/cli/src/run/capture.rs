@@ -1,0 +1,87 @@
+//! `multipilot run --relay LINE --all`: the TCP of every program of this host, until Ctrl-C or `multipilot down`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mp_daemon::control::{self, Call, Control, Request};
+use mp_relay::capture::Capture;
+pub use mp_relay::capture::Settings;
+use mp_relay::device::Device;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::daemon::of_daemon;
+use crate::outcome::{self, Failure, Outcome};
+use crate::{relay, signals};
+
+/// Beside the daemon's, whose requests it answers too.
+pub const SOCKET: &str = "/run/multipilot/relay.sock";
+
+/// Refused before anything is changed or asked of the relay.
+pub fn check(socket: &Path) -> Outcome {
+    if !mp_relay::is_root() {
+        return Err(Failure::Unable("taking all of this host's connections changes its routes: run it as root; without root, run --relay LINE --socks 127.0.0.1:1080 gives a proxy".into()));
+    }
+    match control::request(socket, Request::Status) {
+        Ok(_) => Err(Failure::Usage(
+            "this host's connections go to a relay already: multipilot down ends that".into(),
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
+pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket: &Path) -> Outcome {
+    let links = device.links().join(", ");
+    let (calls, requests) = mpsc::channel(4);
+    let control = {
+        let _inside = runtime.enter();
+        Control::listen(socket, None, calls).map_err(of_daemon)?
+    };
+    let capture = runtime
+        .block_on(Capture::start(device, settings))
+        .map_err(relay::failure)?;
+    outcome::say(&format!(
+        "multipilot: every new TCP connection of this host goes to the relay over {links}; UDP and ICMP stay direct (Ctrl-C ends it)"
+    ));
+    let end = runtime.block_on(serve(&capture, requests));
+    let stopped = runtime.block_on(capture.stop()).map_err(relay::failure);
+    // Whoever asked for the end may start another as soon as it is told.
+    drop(control);
+    if let Ok(Some((_, answer))) = end {
+        let _ = answer.send(json!({}));
+        // Time for the answer.
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(50)));
+        return stopped;
+    }
+    // An interface that is gone cannot be removed.
+    end.and(stopped)
+}
+
+/// Until it is to end; with the request that asked for it.
+async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome<Option<Call>> {
+    let stop = async {
+        while !signals::stopped() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return Ok(None),
+            () = capture.gone() => {
+                return Err(Failure::Run(format!("somebody has removed the interface {}", mp_relay::capture::INTERFACE)));
+            }
+            Some((request, answer)) = requests.recv() => match request {
+                Request::Down => return Ok(Some((request, answer))),
+                Request::Status => {
+                    let _ = answer.send(json!(capture.report()));
+                }
+                Request::Reload => {
+                    let _ = answer.send(json!({"error": "the relay has no file to read again: multipilot down, then up --relay"}));
+                }
+            }
+        }
+    }
+}

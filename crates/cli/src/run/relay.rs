@@ -1,0 +1,126 @@
+//! `multipilot run --relay`: a program's TCP connections, or those that come to a SOCKS proxy, over all links to a relay.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mp_kernel::{child, controller, preload};
+use mp_policy::scheduler;
+use mp_relay::device::{Device, Settings};
+use mp_relay::front::{self, Protocol};
+use mp_relay::wire::Line;
+use tokio::runtime::Runtime;
+
+use super::{capture, ended, program, say, state_folder, Leak, Run};
+use crate::outcome::{self, Failure, Outcome};
+use crate::{relay, signals};
+
+pub fn main(args: &Run, line: &str) -> Outcome {
+    let line = line_of(line)?;
+    let name = args.scheduler.as_deref().unwrap_or("default");
+    let scheduler = scheduler::find(name).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--scheduler {name}: no such scheduler; see multipilot list schedulers"
+        ))
+    })?;
+    let settings = |kernel_name: Option<&str>| Settings {
+        line,
+        scheduler,
+        links: args.links.clone(),
+        controller: kernel_name.map(str::to_owned),
+        mark: args.all.then_some(mp_relay::capture::MARK),
+    };
+    let program = match (args.socks, args.all) {
+        (None, false) => Some(program(args)?),
+        _ => None,
+    };
+    let socket = &args.capture.relay_socket;
+    if args.all {
+        capture::check(socket)?;
+    }
+    if let Some((path, _)) = &program {
+        if !preload::reaches(path) {
+            return Err(Failure::Unable(format!(
+                "{} is statically linked: its connections cannot be redirected; let it use a proxy: multipilot run --relay LINE --socks 127.0.0.1:1080",
+                path.display()
+            )));
+        }
+    }
+    let controller = args
+        .controller
+        .as_deref()
+        .map(|name| controller::acquire(name, &[]))
+        .transpose()?;
+    let settings = settings(controller.as_ref().map(|c| c.kernel_name()));
+    let identity = state_folder()?.join("relay-device.key");
+    let runtime = relay::runtime()?;
+    let device = runtime
+        .block_on(Device::connect(settings, &identity))
+        .map_err(relay::failure)?;
+    let outcome = match (program, args.socks) {
+        (Some((path, rest)), _) => {
+            let mut command = Command::new(&path);
+            command.args(rest);
+            redirect(&mut command, &runtime, device)?;
+            let status = child::run(&mut command);
+            ended(status.map_err(|error| {
+                Failure::Code(say(126, &format!("{}: {error}", path.display())))
+            })?)
+        }
+        (None, Some(address)) => proxy(&runtime, address, device),
+        (None, None) => {
+            let settings = capture::Settings {
+                direct: args.capture.direct.clone(),
+                block: args.capture.leak == Leak::Block,
+            };
+            capture::host(&runtime, device, &settings, socket)
+        }
+    };
+    // Connections that last longer than the program end here.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    drop(controller);
+    outcome
+}
+
+/// As given, or the first line of stdin: arguments can be read by every user of the host.
+fn line_of(given: &str) -> Outcome<Line> {
+    let mut read = String::new();
+    let text = match given {
+        "-" => {
+            let result = std::io::stdin().read_line(&mut read);
+            result.map_err(|e| Failure::Usage(format!("--relay -: {e}")))?;
+            &read
+        }
+        text => text,
+    };
+    text.parse()
+        .map_err(|e| Failure::Usage(format!("--relay: {e}")))
+}
+
+/// Has the program's connections come to us.
+fn redirect(command: &mut Command, runtime: &Runtime, device: Arc<Device>) -> Outcome {
+    let listening = runtime.block_on(front::private_listener());
+    let (listener, port) =
+        listening.map_err(|e| Failure::Run(format!("no port on 127.0.0.1: {e}")))?;
+    let token = mp_relay::keys::random();
+    preload::apply(command, None)?;
+    preload::relay(command, port, &token);
+    runtime.spawn(front::serve(listener, Protocol::Shim(token), device));
+    Ok(())
+}
+
+fn proxy(runtime: &Runtime, address: SocketAddr, device: Arc<Device>) -> Outcome {
+    let bound = runtime.block_on(tokio::net::TcpListener::bind(address));
+    let listener = bound.map_err(|e| Failure::Run(format!("--socks {address}: {e}")))?;
+    let local = listener.local_addr().unwrap_or(address);
+    let links = device.links().join(", ");
+    outcome::say(&format!(
+        "multipilot: SOCKS5 proxy on {local} over {links} (Ctrl-C ends it)"
+    ));
+    runtime.spawn(front::serve(listener, Protocol::Socks, device));
+    while !signals::stopped() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}

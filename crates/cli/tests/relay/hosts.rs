@@ -1,0 +1,358 @@
+//! The hosts, and the commands on them.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use mp_kernel::choose::inside;
+use mp_testing::Turns;
+use rustix::process::{kill_process, Pid, Signal};
+use tempfile::TempDir;
+
+use crate::common::Reply;
+use crate::multipilot;
+use crate::namespace::{sh, Namespace};
+use crate::program;
+
+pub const LINKS: [&str; 2] = ["wifi", "lte"];
+pub const RELAY: &str = "10.99.0.1:443";
+pub const SERVER: &str = "10.99.0.2:80";
+/// The same server at addresses of no private range.
+pub const PUBLIC: [&str; 2] = ["198.51.100.2:80", "[2001:db8:99::2]:80"];
+/// For what this machine, however busy, is to get done.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub struct Hosts {
+    device: Namespace,
+    relay: Namespace,
+    folder: TempDir,
+    running: Vec<Child>,
+    /// Of `up --relay`.
+    background: Option<Pid>,
+    /// As the relay printed it.
+    pub line: String,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Hosts {
+    /// Two links of this rate, a relay that lets the device go everywhere, and a server behind it. `None` where this machine
+    /// cannot have them.
+    #[track_caller]
+    pub fn new(rate: &str) -> Option<Hosts> {
+        static TURNS: Turns = Turns::new();
+        let root = rustix::process::geteuid().is_root();
+        let turn = TURNS.take((!root).then_some("network namespaces need root"))?;
+        let mut hosts = Hosts {
+            device: Namespace::new("d"),
+            relay: Namespace::new("r"),
+            folder: tempfile::tempdir().unwrap(),
+            running: Vec::new(),
+            background: None,
+            line: String::new(),
+            _turn: turn,
+        };
+        hosts.furnish(rate);
+        hosts.line = hosts.start_relay(
+            RELAY,
+            &[
+                "--allow=10.0.0.0/8",
+                "--allow=198.51.100.0/24",
+                "--allow=2001:db8:99::/48",
+            ],
+        );
+        Some(hosts)
+    }
+
+    fn furnish(&self, rate: &str) {
+        let (device, relay) = (&self.device.0, &self.relay.0);
+        for (number, link) in (1..).zip(LINKS) {
+            sh(&format!(
+                "ip link add {link} netns {device} type veth peer name {link} netns {relay}"
+            ));
+            for (namespace, end) in [(device, 1), (relay, 2)] {
+                sh(&format!(
+                    "ip -n {namespace} address add 10.77.{number}.{end}/24 dev {link}
+                     ip -n {namespace} link set {link} up
+                     tc -n {namespace} qdisc add dev {link} root tbf rate {rate} burst 8kb latency 50ms"
+                ));
+            }
+            self.route(number);
+        }
+        sh(&format!(
+            "ip -n {relay} address add 10.99.0.1/32 dev lo
+             ip -n {relay} address add 10.99.0.2/32 dev lo
+             ip -n {relay} address add 198.51.100.2/32 dev lo
+             ip -n {relay} address add 2001:db8:99::2/128 dev lo nodad
+             ip -n {relay} link set lo up
+             ip -n {device} link set lo up"
+        ));
+        for address in [SERVER, PUBLIC[0], PUBLIC[1]] {
+            program::serve(self.in_relay(|| TcpListener::bind(address).unwrap()));
+        }
+    }
+
+    /// A link loses its routes when it goes down; bringing them back is a DHCP client's business, here the test's.
+    pub fn route(&self, number: u8) {
+        let link = LINKS[usize::from(number) - 1];
+        sh(&format!(
+            "ip -n {} route replace default via 10.77.{number}.2 dev {link} metric {number}",
+            self.device.0
+        ));
+    }
+
+    pub fn set_link(&self, number: u8, state: &str) {
+        sh(&format!(
+            "ip -n {} link set {} {state}",
+            self.device.0,
+            LINKS[usize::from(number) - 1]
+        ));
+    }
+
+    /// Up and with a carrier, but nothing gets through: frames go to nobody.
+    pub fn silence(&self, number: u8) {
+        for (namespace, other) in [(&self.device, 2), (&self.relay, 1)] {
+            sh(&format!(
+                "ip -n {} neigh replace 10.77.{number}.{other} dev {} lladdr 02:00:00:00:00:99 nud permanent",
+                namespace.0,
+                LINKS[usize::from(number) - 1]
+            ));
+        }
+    }
+
+    /// Bytes that the device has received and sent on a link.
+    pub fn carried(&self, number: u8) -> u64 {
+        let link = LINKS[usize::from(number) - 1];
+        let text = sh(&format!(
+            "ip -n {} -s -j link show dev {link}",
+            self.device.0
+        ));
+        let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let count = |way: &str| all[0]["stats64"][way]["bytes"].as_u64().unwrap();
+        count("rx") + count("tx")
+    }
+
+    pub fn in_relay<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        inside(self.relay.file().as_fd(), act).unwrap()
+    }
+
+    pub fn in_device<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        inside(self.device.file().as_fd(), act).unwrap()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `multipilot` on one of the hosts, with a home of its own.
+    fn command(&self, host: &Namespace, home: &str) -> Command {
+        let mut command = host.enter(multipilot().get_program());
+        command
+            .current_dir(self.folder.path())
+            .env("XDG_STATE_HOME", self.path(home));
+        command
+    }
+
+    /// `multipilot relay`, to its end.
+    pub fn relay_command(&self, arguments: &[&str]) -> Reply {
+        let mut command = self.command(&self.relay, "relay-home");
+        command
+            .arg("relay")
+            .args(["--state"])
+            .arg(self.path("relay"))
+            .args(arguments);
+        Reply::from(command.output().unwrap())
+    }
+
+    /// Starts the relay and waits until it listens; the line that it prints.
+    pub fn start_relay(&mut self, listen: &str, arguments: &[&str]) -> String {
+        let mut command = self.command(&self.relay, "relay-home");
+        command
+            .args(["relay", "--listen", listen, "--state"])
+            .arg(self.path(if listen == RELAY { "relay" } else { listen }))
+            .args(arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        self.running.push(child);
+        assert!(line.starts_with(&format!("mp1:{listen}#")), "{line:?}");
+        line.trim().to_owned()
+    }
+
+    /// `multipilot run --relay LINE` on the device, as the user of this home.
+    pub fn run_as(&self, home: &str, line: &str, arguments: &[&str], work: &str) -> Command {
+        let mut command = self.command(&self.device, home);
+        command.args(["run", "--relay", line]).args(arguments);
+        command
+            .arg("--")
+            .arg(std::env::current_exe().unwrap())
+            .args(program::words());
+        program::work(&mut command, work);
+        command
+    }
+
+    /// What the program says of its work.
+    #[track_caller]
+    pub fn run(&self, arguments: &[&str], work: &str) -> String {
+        let reply = Reply::from(
+            self.run_as("home", &self.line, arguments, work)
+                .output()
+                .unwrap(),
+        );
+        let said = program::result(&reply.out);
+        said.unwrap_or_else(|| panic!("{}: {}{}", reply.code, reply.out, reply.err))
+            .to_owned()
+    }
+
+    /// A SOCKS5 proxy on the device, until the hosts are gone.
+    pub fn socks(&mut self, arguments: &[&str]) {
+        let log = self.path("socks.log");
+        let mut command = self.command(&self.device, "home");
+        command
+            .args(["run", "--relay", &self.line, "--socks", "127.0.0.1:1080"])
+            .args(arguments);
+        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        self.running.push(child);
+        until("the proxy listens", || {
+            fs::read_to_string(&log)
+                .unwrap()
+                .contains("SOCKS5 proxy on 127.0.0.1:1080")
+        });
+    }
+
+    /// One of the commands that have to do with all of the device's connections.
+    pub fn multipilot(&self, words: &[&str]) -> Reply {
+        let mut command = self.command(&self.device, "home");
+        command.args(words).arg("--relay-socket");
+        command.arg(self.path("relay.sock"));
+        Reply::from(command.output().unwrap())
+    }
+
+    /// On the host where the relay runs.
+    pub fn on_relays_host(&self, words: &[&str]) -> Reply {
+        let mut command = self.command(&self.relay, "home");
+        command.args(words).arg("--relay-socket");
+        command.arg(self.path("relay.sock"));
+        Reply::from(command.output().unwrap())
+    }
+
+    /// `multipilot up --relay`: from now on all of the device's connections are taken.
+    #[track_caller]
+    pub fn up(&mut self, more: &[&str]) {
+        let log = self.path("relay.log");
+        let line = self.line.clone();
+        let mut words = vec!["up", "--relay", &line, "--log", log.to_str().unwrap()];
+        words.extend(more);
+        let reply = self.multipilot(&words);
+        assert_eq!(reply.code, 0, "{}", reply.err);
+        let (_, number) = reply.err.split_once("(process ").unwrap();
+        let (number, _) = number.split_once(')').unwrap();
+        self.background = Pid::from_raw(number.parse().unwrap());
+    }
+
+    /// kill -9 of what `up` has started.
+    pub fn kill_background(&mut self) {
+        let process = self.background.take().unwrap();
+        kill_process(process, Signal::KILL).unwrap();
+        let tun = || sh(&format!("ip -n {} link", self.device.0));
+        until("the kernel removes what was the process's", || {
+            let socket = UnixStream::connect(self.path("relay.sock"));
+            socket.is_err() && !tun().contains("tun-multipilot")
+        });
+    }
+
+    /// `multipilot run --relay - --all` in the foreground.
+    pub fn run_all(&self) -> Child {
+        let mut command = self.command(&self.device, "home");
+        command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
+        command.arg(self.path("relay.sock")).stdin(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.take().unwrap(), "{}", self.line).unwrap();
+        let mut said = String::new();
+        let stderr = child.stderr.as_mut().unwrap();
+        BufReader::new(stderr).read_line(&mut said).unwrap();
+        assert!(said.contains("goes to the relay over wifi, lte"), "{said}");
+        child
+    }
+
+    /// Whatever of the device's network could be left changed.
+    pub fn network(&self) -> String {
+        let device = &self.device.0;
+        sh(&format!(
+            "for what in rule '-6 rule' 'route show table all' '-6 route show table all' 'address show up' link; do
+                 ip -n {device} $what | sed 's/ expires [0-9]*sec//; s/ valid_lft.*//'
+             done"
+        ))
+    }
+
+    /// Of interfaces that are to come: packets are dropped unless answers would leave where they came in.
+    pub fn check_sources(&self) {
+        self.in_device(|| fs::write("/proc/sys/net/ipv4/conf/default/rp_filter", "1").unwrap());
+    }
+
+    /// A connection through the proxy, or the code of its refusal.
+    pub fn through_socks(&self, target: &str) -> Result<TcpStream, u8> {
+        let mut stream = self.in_device(|| TcpStream::connect("127.0.0.1:1080").unwrap());
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut request = vec![5, 1, 0, 5, 1, 0];
+        match target.parse::<SocketAddr>() {
+            Ok(SocketAddr::V4(v4)) => {
+                request.push(1);
+                request.extend(v4.ip().octets());
+                request.extend(v4.port().to_be_bytes());
+            }
+            Ok(SocketAddr::V6(v6)) => {
+                request.push(4);
+                request.extend(v6.ip().octets());
+                request.extend(v6.port().to_be_bytes());
+            }
+            Err(_) => {
+                let (name, port) = target.split_once(':').unwrap();
+                request.extend([3, name.len() as u8]);
+                request.extend(name.as_bytes());
+                request.extend(port.parse::<u16>().unwrap().to_be_bytes());
+            }
+        }
+        stream.write_all(&request).unwrap();
+        let mut reply = [0; 12];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..3], [5, 0, 5]);
+        match reply[3] {
+            0 => Ok(stream),
+            code => Err(code),
+        }
+    }
+
+    /// The process that was started last.
+    pub fn last(&mut self) -> &mut Child {
+        self.running.last_mut().unwrap()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if let Some(process) = self.background {
+            let _ = kill_process(process, Signal::TERM);
+        }
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A device with two links, a relay, and servers behind it, in network namespaces. These tests need root; with CI=true they
+//! fail where there is none.
+
+mod capture;
+#[path = "../common/mod.rs"]
+mod common;
+mod hosts;
+#[path = "../common/namespace.rs"]
+mod namespace;
+mod program;
+mod strangers;
+mod traffic;
+
+use common::multipilot;

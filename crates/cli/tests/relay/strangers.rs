@@ -1,0 +1,108 @@
+//! Who gets an answer, and who does not.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::common::Reply;
+use crate::hosts::{Hosts, RELAY, SERVER};
+
+/// What the relay sends to somebody who sends this, until it ends the connection.
+fn answer(hosts: &Hosts, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = hosts.in_device(|| TcpStream::connect(RELAY).unwrap());
+    stream
+        .set_read_timeout(Some(Duration::from_secs(90)))
+        .unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut heard = Vec::new();
+    match stream.read_to_end(&mut heard) {
+        Ok(_) => heard,
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => heard,
+        Err(e) => panic!("the relay keeps the connection: {e}"),
+    }
+}
+
+#[test]
+fn strangers_get_no_byte() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 505]].concat();
+    let knock_of_nobody = [&[1][..], &[0; 40], &hello].concat();
+    std::thread::scope(|scope| {
+        for bytes in [
+            b"".as_slice(),
+            b"GET / HTTP/1.1\r\n\r\n",
+            &hello,
+            &knock_of_nobody,
+            &[1; 20],
+        ] {
+            let hosts = &hosts;
+            scope.spawn(move || assert_eq!(answer(hosts, bytes), b""));
+        }
+    });
+}
+
+#[test]
+fn a_line_is_for_one_device() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let work = format!("get {SERVER} 1000");
+    assert_eq!(hosts.run(&[], &work), "whole");
+    assert_eq!(
+        hosts.run(&[], &work),
+        "whole",
+        "the same device may come again"
+    );
+    let other = |line: &str| {
+        Reply::from(
+            hosts
+                .run_as("other-home", line, &[], &work)
+                .output()
+                .unwrap(),
+        )
+    };
+    other(&hosts.line).refused(1, "relay 10.99.0.1:443: this line belongs to another device: multipilot relay --new-device NAME");
+    let listed = hosts.relay_command(&["--devices"]).out;
+    assert!(
+        listed.starts_with("device-1")
+            && listed.trim().ends_with("enrolled")
+            && listed.lines().count() == 1,
+        "{listed}"
+    );
+
+    // A line for the other device, from the relay that runs; and the first device's is taken from it.
+    let second = hosts.relay_command(&["--new-device", "tablet"]).out;
+    let reply = other(second.trim());
+    assert!(reply.out.contains("worked: whole"), "{}", reply.err);
+    hosts
+        .relay_command(&["--new-device", "tablet"])
+        .refused(2, "there is a device tablet already");
+    assert_eq!(hosts.relay_command(&["--forget", "tablet"]).code, 0);
+    other(second.trim()).refused(1, "relay 10.99.0.1:443: ");
+}
+
+#[test]
+fn a_relay_of_another_key_is_not_trusted() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    // The secret stays, so the relay answers; the device finds out that it is not the one of the line.
+    let (place, rest) = hosts.line.split_once('#').unwrap();
+    let (_, secret) = rest.split_once('.').unwrap();
+    let forged = format!("{place}#{}.{secret}", "A".repeat(43));
+    let reply = Reply::from(
+        hosts
+            .run_as("home", &forged, &[], &format!("get {SERVER} 1000"))
+            .output()
+            .unwrap(),
+    );
+    reply.refused(1, "relay 10.99.0.1:443: over ");
+    assert!(!reply.out.contains("worked"));
+    let listed = hosts.relay_command(&["--devices"]).out;
+    assert!(
+        listed.contains("not yet"),
+        "no device has enrolled: {listed}"
+    );
+}

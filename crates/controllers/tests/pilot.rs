@@ -1,0 +1,163 @@
+//! Pilot's laws, round by round, on paths whose answer is worked out by hand.
+
+mod common;
+
+use common::{connection, controller, subflow};
+use mp_controllers::Connection;
+
+/// Words of [`mp_controllers::Subflow::state`] and values of the first, as in controllers/pilot_path.h.
+const MODE: usize = 0;
+const STARTUP: u64 = 0;
+const ALONE: u64 = 1;
+const SHARED: u64 = 2;
+
+const BASE_US: u64 = 40_000;
+/// base/16
+const TARGET_US: u64 = 2_500;
+
+/// A connection whose rounds the test makes up.
+struct Path {
+    connection: Connection,
+    now_us: u64,
+}
+
+impl Path {
+    fn new(subflows: usize) -> Path {
+        let fresh = subflow(10, BASE_US);
+        let mut path = Path {
+            connection: connection(controller("pilot"), &vec![fresh; subflows]),
+            now_us: 0,
+        };
+        (0..subflows).for_each(|slot| path.round(slot, BASE_US, 10, 0));
+        path
+    }
+
+    fn cwnd(&self, slot: usize) -> u64 {
+        self.connection.subflows[slot].cwnd
+    }
+
+    fn mode(&self, slot: usize) -> u64 {
+        self.connection.subflows[slot].state[MODE]
+    }
+
+    /// One round trip in which so many packets are delivered and lost, seen by one ACK at its end.
+    fn round(&mut self, slot: usize, rtt_us: u64, delivered: u64, lost: u64) {
+        let pilot = controller("pilot");
+        self.now_us += rtt_us;
+        let s = &mut self.connection.subflows[slot];
+        (s.rtt_us, s.srtt_us) = (rtt_us, rtt_us);
+        s.delivered += delivered;
+        s.lost += lost;
+        if lost > 0 {
+            pilot.on_loss(&mut self.connection, slot, self.now_us);
+        }
+        pilot.on_rtt(&mut self.connection, slot, self.now_us);
+        pilot.on_interval(&mut self.connection, slot, self.now_us);
+    }
+
+    /// Alone behind a link of so many packets a round trip of the base, with an endless queue.
+    fn alone(&mut self, slot: usize, bdp: u64) {
+        let window = self.cwnd(slot);
+        let rtt_us = BASE_US.max(BASE_US * window / bdp);
+        self.round(slot, rtt_us, window, 0);
+    }
+
+    /// Beside others that keep the queue full whatever we do: the rate is in proportion to the window.
+    fn beside(&mut self, slot: usize, rtt_us: u64) {
+        let window = self.cwnd(slot);
+        self.round(slot, rtt_us, window, 0);
+    }
+}
+
+#[test]
+fn startup_doubles_and_ends_with_what_the_path_holds() {
+    let mut path = Path::new(1);
+    for doubled in [20, 40, 80, 160] {
+        assert_eq!((path.mode(0), path.cwnd(0)), (STARTUP, doubled));
+        path.alone(0, 100);
+    }
+    assert_eq!(path.mode(0), ALONE);
+    // 100 packets a base, and the queue that it aims at
+    assert_eq!(path.cwnd(0), 100 * (BASE_US + TARGET_US) / BASE_US);
+}
+
+#[test]
+fn alone_it_settles_at_its_target_and_is_deaf_to_loss() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    let clean = path.cwnd(0);
+    assert!((104..=109).contains(&clean), "{clean}");
+    let mut sum = 0;
+    for _ in 0..500 {
+        let window = path.cwnd(0);
+        let rtt_us = BASE_US.max(BASE_US * window / 100);
+        path.round(0, rtt_us, window - window / 20, window / 20);
+        assert_eq!(path.mode(0), ALONE);
+        // An eighth less until it knows what chance loses; LIA would be at 5 packets.
+        assert!((80..=109).contains(&path.cwnd(0)), "{}", path.cwnd(0));
+        sum += path.cwnd(0);
+    }
+    assert!(sum / 500 >= 95, "{} packets in the mean", sum / 500);
+}
+
+#[test]
+fn a_queue_that_our_cut_drains_is_our_own_and_one_that_it_does_not_is_that_of_others() {
+    let mut alone = Path::new(1);
+    (0..40).for_each(|_| alone.alone(0, 100));
+    // The link halves: RTTs double, and fall as the window does.
+    (0..20).for_each(|_| alone.alone(0, 50));
+    assert_eq!(alone.mode(0), ALONE);
+    assert!((52..=56).contains(&alone.cwnd(0)), "{}", alone.cwnd(0));
+
+    let mut beside = Path::new(1);
+    (0..40).for_each(|_| beside.alone(0, 100));
+    let before = beside.cwnd(0);
+    (0..4).for_each(|_| beside.beside(0, BASE_US * 5 / 4));
+    assert_eq!(beside.mode(0), SHARED);
+    assert_eq!(beside.cwnd(0), before, "the window from before the queue");
+}
+
+#[test]
+fn shared_it_is_one_tcp() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    (0..4).for_each(|_| path.beside(0, BASE_US * 5 / 4));
+    for _ in 0..8 {
+        let window = path.cwnd(0);
+        path.beside(0, BASE_US * 5 / 4);
+        assert_eq!(path.cwnd(0), window + 1);
+    }
+    let window = path.cwnd(0);
+    path.round(0, BASE_US * 5 / 4, window - 1, 1);
+    assert_eq!(path.cwnd(0), window / 2);
+}
+
+#[test]
+fn two_subflows_that_share_grow_by_five_quarters_of_their_half() {
+    let mut path = Path::new(2);
+    for slot in 0..2 {
+        (0..40).for_each(|_| path.alone(slot, 100));
+        (0..4).for_each(|_| path.beside(slot, BASE_US * 5 / 4));
+        assert_eq!(path.mode(slot), SHARED);
+    }
+    let before = path.cwnd(0);
+    for _ in 0..8 {
+        (0..2).for_each(|slot| path.beside(slot, BASE_US * 5 / 4));
+    }
+    assert_eq!(path.cwnd(0), before + 5, "8 rounds of 5/8 packets");
+}
+
+#[test]
+fn it_is_alone_again_once_no_queue_stands_for_two_windows_of_rounds() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    (0..4).for_each(|_| path.beside(0, BASE_US * 5 / 4));
+    let mut rounds = 0;
+    while path.mode(0) == SHARED {
+        let window = path.cwnd(0);
+        path.round(0, BASE_US, window, 0);
+        rounds += 1;
+        assert!(rounds < 1000);
+    }
+    assert!(rounds > 2 * 100, "{rounds} rounds");
+}

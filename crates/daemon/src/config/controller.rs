@@ -1,0 +1,54 @@
+//! `controller` and `parameters`
+
+use mp_scenario::document::{self, Field};
+use mp_scenario::Error;
+
+/// Tried where the configuration names none.
+pub const AUTOMATIC: &str = "pilot";
+const SYSTEM: &str = "system";
+
+/// Congestion controller of new sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controller {
+    /// [`AUTOMATIC`], or the system's if that cannot be loaded.
+    Automatic,
+    System,
+    Named(String),
+}
+
+impl Controller {
+    pub(super) fn read(field: &Field<'_>) -> Result<Controller, Error> {
+        let name = document::controller_or(field, Some(SYSTEM))?;
+        Ok(match name.as_str() {
+            SYSTEM => Controller::System,
+            _ => Controller::Named(name),
+        })
+    }
+
+    /// `None`: the system's.
+    pub fn wanted(&self) -> Option<&str> {
+        match self {
+            Controller::Automatic => Some(AUTOMATIC),
+            Controller::System => None,
+            Controller::Named(name) => Some(name),
+        }
+    }
+}
+
+pub(super) fn parameters(
+    table: &Field<'_>,
+    controller: &Controller,
+) -> Result<Vec<(String, u64)>, Error> {
+    let ours = |name: &&str| mp_controllers::find(name).is_some();
+    let Some(controller) = controller.wanted().filter(ours) else {
+        return Err(table.error(
+            "belong to no controller",
+            "a controller of multipilot's own beside them",
+        ));
+    };
+    let read = |(name, field): (&str, Field<'_>)| {
+        let value = document::parameter(controller, name, &field)?;
+        Ok((name.to_owned(), value))
+    };
+    table.entries()?.into_iter().map(read).collect()
+}

@@ -1,0 +1,122 @@
+//! Goodput, and how far it is behind what it could be.
+
+/// Goodput below this share of the aim makes the connection fall behind.
+const SLOWER: f64 = 0.95;
+/// A connection that did better than its best path may have a hitch of so much, s.
+const AHEAD_S: f64 = 1.0;
+const GOODPUT_SMOOTHING_S: f64 = 1.0;
+
+/// Seconds since the poll before, and bytes/s in them.
+pub(super) type Step = (f64, f64);
+
+/// Seconds' worth of a rate that the connection lacks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Deficit(f64);
+
+impl Deficit {
+    /// Behind `aim`, bytes/s; at most `most` seconds.
+    pub fn add(&mut self, (seconds, rate): Step, aim: f64, ahead_s: f64, most: f64) {
+        if aim > 0.0 {
+            self.0 = (self.0 + seconds * (SLOWER - rate / aim)).clamp(-ahead_s, most);
+        }
+    }
+
+    pub fn seconds(self) -> f64 {
+        self.0
+    }
+}
+
+/// A connection's goodput.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Goodput {
+    last: Option<(u64, u64)>,
+    /// Over about a second, bytes/s.
+    pub smoothed: f64,
+    /// `None` where it says nothing of the paths.
+    pub step: Option<Step>,
+    busy: bool,
+}
+
+impl Goodput {
+    /// Payload in order so far. A step counts only if something is in flight at this poll and at the one before: else the
+    /// application has nothing to send, or the whole connection stands still, as after an overrun of the receive window
+    /// (docs/explanation/receive-window.md), and no path is responsible.
+    pub fn update(&mut self, now_us: u64, bytes: u64, in_flight: bool) -> Option<Polled> {
+        let last = self.last.replace((now_us, bytes));
+        let was_busy = std::mem::replace(&mut self.busy, in_flight);
+        self.step = None;
+        let (then_us, before) = last.filter(|l| l.0 < now_us)?;
+        let seconds = (now_us - then_us) as f64 / 1e6;
+        let rate = bytes.saturating_sub(before) as f64 / seconds;
+        self.smoothed += seconds / (seconds + GOODPUT_SMOOTHING_S) * (rate - self.smoothed);
+        self.step = (was_busy && in_flight).then_some((seconds, rate));
+        Some(Polled {
+            since_us: then_us,
+            idle: !was_busy && !in_flight,
+        })
+    }
+
+    pub fn polled_us(&self) -> Option<u64> {
+        self.last.map(|l| l.0)
+    }
+}
+
+pub(super) struct Polled {
+    /// The poll before.
+    pub since_us: u64,
+    /// Nothing was in flight.
+    pub idle: bool,
+}
+
+/// The deficit behind the best path alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Behind {
+    deficit: Deficit,
+    best: f64,
+}
+
+/// A best path below this share of the last one is another estimate.
+const REVISED: f64 = 0.7;
+
+impl Behind {
+    /// `best`: what the best path alone would carry, bytes/s. What was lacking of more than that was not lacking.
+    pub fn update(&mut self, step: Option<Step>, best: f64, most_s: f64) {
+        if best < REVISED * self.best {
+            self.clear();
+        }
+        self.best = best;
+        if let Some(step) = step {
+            self.deficit.add(step, best, AHEAD_S, most_s);
+        }
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.deficit.seconds()
+    }
+
+    pub fn clear(&mut self) {
+        self.deficit = Deficit::default();
+    }
+}
+
+/// Goodput of the connection while the same paths carried data: the mean of so many seconds at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Together {
+    mean: f64,
+    seconds: f64,
+}
+
+const TOGETHER_S: f64 = 10.0;
+
+impl Together {
+    /// The first second counts in full: what waited may have arrived at once.
+    pub fn add(&mut self, (seconds, rate): Step) {
+        self.seconds = (self.seconds + seconds).min(TOGETHER_S);
+        self.mean += (rate - self.mean) * seconds / self.seconds.max(1.0);
+    }
+
+    /// bytes/s
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+}

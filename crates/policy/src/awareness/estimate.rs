@@ -1,0 +1,212 @@
+//! What is known of one path: rates, round-trip times, loss, and whether anything gets through.
+
+use super::loss::Window;
+use super::Config;
+use crate::path_manager::Counters;
+
+/// Rates are smoothed over about this time, µs.
+const SMOOTHING_US: f64 = 1e6;
+/// What counts as having carried a rate, µs, and how long that is remembered.
+const PEAK_SMOOTHING_US: f64 = 2e5;
+const PEAK_MEMORY_US: u64 = 120_000_000;
+/// A loss at an RTT above this many times its minimum is put down to a full queue, not to the path.
+const QUEUE: f64 = 1.5;
+/// Packets over which loss is measured where no rule asks for it.
+const PACKETS: u64 = 4_000;
+
+fn weight(elapsed_us: f64) -> f64 {
+    elapsed_us / (elapsed_us + SMOOTHING_US)
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Estimate {
+    /// Delivery over about a second, and over a fifth of a second, bytes/s.
+    pub rate: f64,
+    pub recent: f64,
+    pub srtt_us: u32,
+    pub min_rtt_us: u32,
+    /// Loss events that no queue explains.
+    pub window: Window,
+    /// When something was last delivered, µs; 0: never.
+    pub heard_us: u64,
+    /// First poll of its subflow, µs.
+    pub opened_us: u64,
+    /// Something was delivered since the last poll.
+    pub progressed: bool,
+    /// Maxima of `recent` in this and in the previous half of the memory.
+    peaks: [f64; 2],
+    peaks_us: u64,
+    /// Latest loss event; nothing was delivered since.
+    event_us: u64,
+    event_open: bool,
+    /// Payload of a packet, bytes.
+    packet: f64,
+    last: Option<Counters>,
+    in_flight: bool,
+    /// When payload last arrived at this end.
+    arrived_us: u64,
+    /// Packets sent since something was last delivered, and when that was.
+    unanswered: u64,
+    progress_us: u64,
+}
+
+impl Estimate {
+    /// Whether payload arrived here, at the latest a round trip ago: a connection that moves has more in flight. On all its
+    /// paths, so that one on which nothing arrives meanwhile may have died.
+    pub fn follows(&mut self, now_us: u64, counters: &Counters) -> bool {
+        let arrived = |of: &Counters| of.received.map_or(0, |r| r.bytes);
+        let grown = |last| arrived(counters) > arrived(&last);
+        if self.last.is_some_and(grown) {
+            self.arrived_us = now_us;
+        }
+        let srtt_us = u64::from(counters.srtt_us.unwrap_or(0));
+        self.arrived_us > 0 && now_us < self.arrived_us + srtt_us
+    }
+
+    /// New counters, `elapsed` µs after the last.
+    pub fn update(
+        &mut self,
+        now_us: u64,
+        elapsed: f64,
+        counters: Option<&Counters>,
+        in_flight: bool,
+        config: &Config,
+    ) {
+        (self.progressed, self.in_flight) = (false, in_flight);
+        let Some(&counters) = counters else {
+            self.last = None;
+            (self.rate, self.recent) = (0.0, 0.0);
+            return;
+        };
+        // A first poll, or another subflow: nothing to compare with.
+        let last = self.last.replace(counters);
+        let Some(moved) = last.and_then(|last| counters.since(&last)) else {
+            (self.opened_us, self.progress_us, self.heard_us) = (now_us, now_us, now_us);
+            self.unanswered = 0;
+            return;
+        };
+        self.srtt_us = counters.srtt_us.unwrap_or(0);
+        self.min_rtt_us = counters.min_rtt_us.unwrap_or(0);
+        let delivered = moved.bytes;
+        let event = self.loss_event(now_us, moved.lost);
+        self.event_open &= delivered == 0;
+        let queued = f64::from(self.srtt_us) > QUEUE * f64::from(self.min_rtt_us);
+        let size = config.harm.map_or(PACKETS, |harm| harm.packets);
+        self.window
+            .add(moved.packets, u64::from(event && !queued), size);
+        let rate = delivered as f64 * 1e6 / elapsed;
+        // A path that has nothing to carry does not show what it can.
+        if delivered > 0 || in_flight {
+            self.rate += weight(elapsed) * (rate - self.rate);
+        }
+        self.remember_peak(now_us, elapsed, rate);
+        let lost = counters.sent.map_or(0, |s| s.lost);
+        let arrived = counters.packets().saturating_sub(lost);
+        if arrived > 0 {
+            self.packet = counters.bytes() as f64 / arrived as f64;
+        }
+        if delivered > 0 {
+            self.heard_us = now_us;
+        }
+        // A receiver has nothing that could go unanswered, but its sender has: a packet stands for it.
+        let silent = counters.received.is_some_and(|r| r.silent);
+        self.unanswered += moved.packets + u64::from(silent && delivered == 0);
+        if delivered > 0 || self.unanswered == 0 {
+            self.progressed = delivered > 0;
+            self.unanswered = 0;
+            self.progress_us = now_us;
+        }
+    }
+
+    /// Losses within one round trip, or between two polls, are one event (RFC 5348 section 5.2): a full buffer drops
+    /// many packets at once, and slow start overshoots by hundreds, but that says nothing of the next thousand. So are
+    /// those between which nothing was delivered: retransmissions into an outage.
+    fn loss_event(&mut self, now_us: u64, lost: u64) -> bool {
+        let event =
+            lost > 0 && !self.event_open && now_us >= self.event_us + u64::from(self.srtt_us);
+        if event {
+            (self.event_us, self.event_open) = (now_us, true);
+        }
+        event
+    }
+
+    fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
+        let weight = elapsed / (elapsed + PEAK_SMOOTHING_US);
+        self.recent += weight * (rate - self.recent);
+        if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
+            self.peaks = [0.0, self.peaks[0]];
+            self.peaks_us = now_us;
+        }
+        self.peaks[0] = self.peaks[0].max(self.recent);
+    }
+
+    /// What the path alone would carry, bytes/s: what it was seen to carry, or what its loss leaves to a Reno-like
+    /// controller if that is less (Mathis et al. 1997), but no less than it carries now:
+    ///
+    /// ```text
+    /// MSS / RTT · √(3 / 2p)
+    /// ```
+    pub fn standalone(&self) -> f64 {
+        let seen = self.peaks[0].max(self.peaks[1]);
+        if self.window.lower_bound() == 0.0 || self.srtt_us == 0 {
+            return seen;
+        }
+        let rtt = f64::from(self.srtt_us) / 1e6;
+        let reno = self.packet / rtt * (1.5 / self.window.share()).sqrt();
+        seen.min(reno.max(self.rate))
+    }
+
+    /// What it carried before no longer counts.
+    pub fn forget_peaks(&mut self) {
+        self.peaks = [self.rate, 0.0];
+    }
+
+    /// What it did before says nothing of what it does now.
+    pub fn begin_anew(&mut self, now_us: u64) {
+        self.window = Window::default();
+        self.peaks = [0.0; 2];
+        self.unanswered = 0;
+        self.progress_us = now_us;
+    }
+
+    /// A new subflow has counters of its own.
+    pub fn opened(&mut self) {
+        self.last = None;
+    }
+
+    /// Nothing was delivered for so long, µs, although something was sent.
+    pub fn stalled_us(&self, now_us: u64) -> Option<u64> {
+        (self.unanswered > 0).then(|| now_us - self.progress_us)
+    }
+
+    /// Something gets through: while nothing does, only the silence can be judged. A receiver does not know what is in
+    /// flight to it, but what a path delivers follows on what it delivered a round trip ago.
+    pub fn responds(&self, now_us: u64, config: &Config) -> bool {
+        self.unanswered == 0 && self.delivers(now_us, config)
+    }
+
+    /// Something has been delivered within the last round trip.
+    pub fn delivers(&self, now_us: u64, config: &Config) -> bool {
+        let patience_us = u64::from(self.srtt_us).max(2 * config.interval_us);
+        now_us <= self.heard_us + patience_us
+    }
+
+    /// Something is in flight, and nothing is delivered.
+    pub fn silent(&self, now_us: u64, config: &Config) -> bool {
+        self.in_flight && !self.delivers(now_us, config)
+    }
+
+    /// For the next connection: how long a round trip is, and where the path is in backup, what it lost.
+    pub fn inherited(&self, backup: bool) -> Estimate {
+        Estimate {
+            srtt_us: self.srtt_us,
+            min_rtt_us: self.min_rtt_us,
+            window: if backup {
+                self.window
+            } else {
+                Window::default()
+            },
+            ..Estimate::default()
+        }
+    }
+}

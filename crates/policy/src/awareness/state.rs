@@ -1,0 +1,311 @@
+//! The state of a path, and every way from one to another.
+//!
+//! ```text
+//!            a rule of rules.rs              nothing gets through
+//! Active ───────────────────────▶ Backup    any state ──────────────▶ Dead
+//!   ▲  ▲                            │ │                                 │
+//!   │  └── time, probes, signal ────┘ │ the connection falls behind     │ something is delivered,
+//!   │                                 ▼ without it                      │ a new subflow is established
+//!   ├──── its time is over ─────  Probation                             │
+//!   └───────────────────────────────────────────────────────────────────┘
+//! ```
+
+use super::deficit::{Deficit, Step, Together};
+use super::estimate::Estimate;
+use super::probe::Evidence;
+use super::subflow::Timers;
+use super::{Config, Harm, Reason};
+
+/// A path that has been active for so long starts again at the first backup time, µs.
+const FORGET_US: u64 = 60_000_000;
+/// A path dead for less than this may only have lost its retransmissions: what was counted of its loss holds, µs.
+const SHORT_US: u64 = 2_000_000;
+/// The others find their rate before the connection can miss a path, µs.
+const MISSED_AFTER_US: u64 = 500_000;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum State {
+    /// Judged by all rules. `since_us`: the last change; `None` once it is forgotten.
+    Active {
+        since_us: Option<u64>,
+    },
+    /// It was set to backup wrongly, and is not judged by a goodput deficit until then.
+    Probation {
+        since_us: u64,
+        until_us: u64,
+    },
+    Backup(Backup),
+    /// Nothing gets through.
+    Dead {
+        since_us: u64,
+    },
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::Active { since_us: None }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backup {
+    pub reason: Reason,
+    pub since_us: u64,
+    /// When time restores it.
+    pub until_us: u64,
+    /// Its loss before, packets lost per packet.
+    pub loss: f64,
+    pub missed: Missed,
+}
+
+/// Whether the connection misses a path in backup.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Missed {
+    since_us: u64,
+    /// Goodput with the path, or what that alone would carry, bytes/s; 0: nobody knows.
+    claim: f64,
+    deficit: Deficit,
+}
+
+impl Missed {
+    /// While data of the path still arrive, the connection waits for those.
+    fn wait(&mut self, now_us: u64) {
+        self.since_us = now_us;
+    }
+
+    /// The connection has fallen behind the claim, and the other paths do not carry as much by now.
+    fn proven(&mut self, now_us: u64, step: Step, carried: f64, harm: &Harm) -> bool {
+        if self.claim <= 0.0 || now_us < self.since_us + MISSED_AFTER_US {
+            return false;
+        }
+        self.deficit.add(step, self.claim, 0.0, 2.0 * harm.missed_s);
+        self.deficit.seconds() >= harm.missed_s && carried < self.claim
+    }
+}
+
+/// One path: its state, and what that rests on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Path {
+    pub state: State,
+    pub estimate: Estimate,
+    pub evidence: Evidence,
+    pub timers: Timers,
+    /// Goodput of the connection with this path, since it last began to lose.
+    pub together: Together,
+    pub was_lossy: bool,
+    /// It was dead, or in backup for its loss, and that is not forgotten.
+    pub was_bad: bool,
+    /// Timed backup states in a row, and probations in a row.
+    pub backups: u32,
+    pub probations: u32,
+    /// When an earlier connection last heard of the path, µs.
+    pub known_us: u64,
+}
+
+impl Path {
+    pub fn is_normal(&self) -> bool {
+        matches!(self.state, State::Active { .. } | State::Probation { .. })
+    }
+
+    pub fn backup(&self) -> Option<&Backup> {
+        match &self.state {
+            State::Backup(backup) => Some(backup),
+            _ => None,
+        }
+    }
+
+    pub fn reason(&self) -> Option<Reason> {
+        match self.state {
+            State::Backup(backup) => Some(backup.reason),
+            State::Dead { .. } => Some(Reason::Stalled),
+            _ => None,
+        }
+    }
+
+    /// When it last changed its state.
+    pub fn changed_us(&self) -> Option<u64> {
+        match self.state {
+            State::Active { since_us } => since_us,
+            State::Probation { since_us, .. } | State::Dead { since_us } => Some(since_us),
+            State::Backup(backup) => Some(backup.since_us),
+        }
+    }
+
+    /// It has kept its state for long enough to be judged.
+    pub fn rested(&self, now_us: u64, config: &Config) -> bool {
+        self.changed_us()
+            .is_none_or(|at| now_us >= at + config.dwell_us)
+    }
+
+    /// When something was last heard of the path; 0: never.
+    pub fn known_us(&self) -> u64 {
+        let own = self.estimate.heard_us.max(self.evidence.heard_us());
+        self.known_us.max(own)
+    }
+
+    pub fn die(&mut self, now_us: u64) {
+        self.state = State::Dead { since_us: now_us };
+        self.was_bad = true;
+    }
+
+    pub fn set_backup(&mut self, reason: Reason, now_us: u64, config: &Config) {
+        let harm = config.harm.as_ref();
+        let first = config.parking.time(self.backups);
+        let time = match reason {
+            Reason::Contribution => harm.map_or(first, |h| h.rest().time(self.backups)),
+            _ => first,
+        };
+        let alone = match reason {
+            Reason::Loss => self.estimate.standalone(),
+            _ => 0.0,
+        };
+        self.state = State::Backup(Backup {
+            reason,
+            since_us: now_us,
+            until_us: now_us + time,
+            loss: self.estimate.window.share(),
+            missed: Missed {
+                since_us: now_us,
+                claim: self.together.mean().max(alone),
+                deficit: Deficit::default(),
+            },
+        });
+        self.evidence = Evidence::default();
+        self.was_bad = reason == Reason::Loss;
+        self.backups += u32::from(reason != Reason::Signal);
+    }
+
+    /// Ends what is over, missed paths aside.
+    pub fn settle(&mut self, now_us: u64, signal_dbm: Option<i32>, config: &Config) {
+        match self.state {
+            State::Active { since_us: Some(at) } if now_us >= at + FORGET_US => {
+                (self.backups, self.probations, self.was_bad) = (0, 0, false);
+                self.state = State::Active { since_us: None };
+            }
+            State::Probation { until_us, .. } if now_us >= until_us => self.activate(Some(now_us)),
+            State::Dead { .. } if self.estimate.progressed => self.revive(now_us),
+            State::Backup(backup) if self.is_over(&backup, now_us, signal_dbm, config) => {
+                self.resume(now_us);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_over(
+        &self,
+        backup: &Backup,
+        now_us: u64,
+        signal_dbm: Option<i32>,
+        config: &Config,
+    ) -> bool {
+        let timed = now_us >= backup.until_us;
+        match backup.reason {
+            Reason::Signal => {
+                let strong = |dbm| config.signal.is_none_or(|s| dbm >= s.back);
+                self.rested(now_us, config) && signal_dbm.is_none_or(strong)
+            }
+            Reason::Loss => {
+                let evidence = &self.evidence;
+                // 1 s, 2 s, 4 s, …: probes are believed less often each time.
+                let tenth = config.parking.time(self.backups.saturating_sub(1)) / 10;
+                let cleared = now_us >= backup.since_us + tenth && evidence.clears(backup.loss);
+                cleared || timed && !evidence.condemns(now_us)
+            }
+            _ => timed,
+        }
+    }
+
+    fn activate(&mut self, since_us: Option<u64>) {
+        self.state = State::Active { since_us };
+    }
+
+    /// Active again, and what it did before says nothing of what it does now.
+    pub fn resume(&mut self, now_us: u64) {
+        self.estimate.begin_anew(now_us);
+        self.activate(Some(now_us));
+    }
+
+    /// Something gets through a dead path.
+    pub fn revive(&mut self, now_us: u64) {
+        let State::Dead { since_us } = self.state else {
+            return;
+        };
+        if now_us < since_us + SHORT_US {
+            // It may be judged at once.
+            self.activate(None);
+        } else {
+            self.resume(now_us);
+        }
+    }
+
+    /// Whether the connection, which carries so much, misses this path.
+    pub fn is_missed(&mut self, now_us: u64, step: Step, carried: f64, config: &Config) -> bool {
+        let delivers = self.estimate.delivers(now_us, config);
+        let (State::Backup(backup), Some(harm)) = (&mut self.state, &config.harm) else {
+            return false;
+        };
+        if delivers {
+            backup.missed.wait(now_us);
+        }
+        matches!(backup.reason, Reason::Loss | Reason::Contribution)
+            && backup.missed.proven(now_us, step, carried, harm)
+    }
+
+    pub fn probation(&mut self, now_us: u64, config: &Config) {
+        self.estimate.begin_anew(now_us);
+        self.backups = self.backups.saturating_sub(1);
+        self.state = State::Probation {
+            since_us: now_us,
+            until_us: now_us + config.parking.time(self.probations),
+        };
+        self.probations += 1;
+    }
+
+    /// No time passes for a backup state while nothing is in flight.
+    pub fn rest(&mut self, us: u64) {
+        if let State::Backup(backup) = &mut self.state {
+            backup.until_us += us;
+        }
+    }
+
+    /// What the next connection begins with at `now_us`, where this one was last polled at `polled_us`. In between nobody
+    /// could use the path, so that no time has passed for it. A handshake will tell whether a dead path is back.
+    pub fn succeed(&self, polled_us: u64, now_us: u64, config: &Config) -> Path {
+        let gap = now_us.saturating_sub(polled_us);
+        let state = match self.state {
+            State::Backup(backup) => {
+                // Probes that fail keep it in backup, whatever the time. Those of the next connection go to another end,
+                // which may answer none: one more backup time.
+                let more = match self.evidence.condemns(polled_us) {
+                    true => config.parking.time(self.backups.saturating_sub(1)),
+                    false => 0,
+                };
+                State::Backup(Backup {
+                    since_us: backup.since_us + gap,
+                    until_us: (backup.until_us + gap).max(now_us + more),
+                    loss: self.evidence.loss(backup.loss),
+                    // What one connection carried says nothing of what the next one has to send.
+                    missed: Missed::default(),
+                    ..backup
+                })
+            }
+            State::Probation { since_us, until_us } => State::Probation {
+                since_us: since_us + gap,
+                until_us: until_us + gap,
+            },
+            State::Active { since_us } => State::Active {
+                since_us: since_us.map(|at| at + gap),
+            },
+            State::Dead { .. } => State::default(),
+        };
+        Path {
+            state,
+            estimate: self.estimate.inherited(self.backup().is_some()),
+            backups: self.backups,
+            probations: self.probations,
+            was_bad: self.was_bad,
+            known_us: self.known_us(),
+            ..Path::default()
+        }
+    }
+}

@@ -1,0 +1,559 @@
+//! MPTCP-LA by the rule of its paper alone: a path whose subflows lose a share of γ or more over N packets is set to
+//! backup, and restored once it loses less.
+//!
+//! ```text
+//! lost / sent ≥ γ over N sent packets   →  MP_PRIO backup, unless no other path is normal
+//! lost / sent < γ over N probes         →  MP_PRIO normal
+//! ```
+//!
+//! The ratio is the point estimate of the paper and no bound: with N = 1,000 and γ = 0.01 % a single loss is enough. The
+//! path manager `loss-aware` is this project's own rule. Where the paper is silent:
+//!
+//! - A receiver does not know what its sender lost: a poll with holes in the sequence counts as one loss
+//!   ([`Counters::since`]).
+//! - γ belongs to an interface. Here it follows the minimum RTT: below `long_rtt_us` that of Wi-Fi, else that of LTE.
+//! - If several paths exceed γ, the one with the highest ratio goes first, one in a poll.
+//! - A backup subflow carries no data, so its counters stand still: probes ([`Action::Probe`]) take the place of the
+//!   packets. Where nobody answers them, the path is tried again after [`Config::hold_us`], twice as long each time.
+
+use super::fullmesh::{cover, open};
+use super::{Action, Counters, Event, Manage, Parameter, Path, Probes, State, Subflow, View};
+
+/// Between two evaluations, µs.
+const POLL_US: u64 = 50_000;
+/// Echo requests for each poll: 100 a second, 48 kbit/s.
+const PROBES: u32 = 5;
+/// The longest time without an answer after which a path is tried again, µs.
+const LONGEST_HOLD_US: u64 = 160_000_000;
+const MILLION: u64 = 1_000_000;
+
+/// Units: packets per million, µs, packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// γ of paths with a minimum RTT below `long_rtt_us`: 0.01 %, the paper's value for Wi-Fi.
+    pub gamma_ppm: u64,
+    /// γ of the others: 1 %, the paper's value for LTE.
+    pub gamma_long_ppm: u64,
+    pub long_rtt_us: u64,
+    /// N.
+    pub window: u64,
+    /// How long a path stays in backup at first if no probe is answered.
+    pub hold_us: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            gamma_ppm: 100,
+            gamma_long_ppm: 10_000,
+            long_rtt_us: 40_000,
+            window: 1_000,
+            hold_us: 10_000_000,
+        }
+    }
+}
+
+impl Config {
+    fn gamma_ppm(&self, min_rtt_us: u32) -> u64 {
+        match u64::from(min_rtt_us) < self.long_rtt_us {
+            true => self.gamma_ppm,
+            false => self.gamma_long_ppm,
+        }
+    }
+}
+
+/// The two counters of a window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    sent: u64,
+    lost: u64,
+}
+
+impl Count {
+    fn add(&mut self, sent: u64, lost: u64) {
+        self.sent += sent;
+        self.lost += lost;
+    }
+
+    /// The counters of a window that is full; the next one begins.
+    fn take_full(&mut self, window: u64) -> Option<Count> {
+        (self.sent >= window).then(|| std::mem::take(self))
+    }
+
+    /// Without rounding: a ratio of γ itself exceeds it.
+    fn exceeds(&self, gamma_ppm: u64) -> bool {
+        self.lost * MILLION >= gamma_ppm * self.sent
+    }
+
+    /// To compare two windows.
+    fn ppm(&self) -> u64 {
+        self.lost * MILLION / self.sent.max(1)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Backup {
+    /// Probes at the last poll, and those of the window.
+    last: Probes,
+    count: Count,
+    answered: bool,
+    /// Restored then if none was answered.
+    until_us: u64,
+}
+
+/// One path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Record {
+    /// Counters of its subflow at the last poll.
+    last: Option<Counters>,
+    count: Count,
+    /// The last full window, if its ratio exceeds γ.
+    exceeds: Option<Count>,
+    backup: Option<Backup>,
+    /// Times in a row that it was set to backup.
+    times: u32,
+}
+
+impl Record {
+    /// Takes in the counters of the path's subflow.
+    fn measure(&mut self, counters: Counters, gamma_ppm: u64, config: &Config) {
+        let last = self.last.replace(counters);
+        let Some(moved) = last.and_then(|last| counters.since(&last)) else {
+            return;
+        };
+        if self.backup.is_some() {
+            return;
+        }
+        self.count.add(moved.packets, moved.lost);
+        if let Some(full) = self.count.take_full(config.window) {
+            self.exceeds = Some(full).filter(|f| f.exceeds(gamma_ppm));
+            if self.exceeds.is_none() {
+                self.times = 0;
+            }
+        }
+    }
+
+    /// Whether a path in backup is to be restored.
+    fn recovered(&mut self, now_us: u64, probes: Probes, gamma_ppm: u64, config: &Config) -> bool {
+        let Some(backup) = &mut self.backup else {
+            return false;
+        };
+        let last = std::mem::replace(&mut backup.last, probes);
+        let answered = probes.answered.saturating_sub(last.answered);
+        let lost = probes.lost.saturating_sub(last.lost);
+        backup.answered |= answered > 0;
+        backup.count.add(answered + lost, lost);
+        match backup.count.take_full(config.window) {
+            Some(full) => !full.exceeds(gamma_ppm),
+            None => !backup.answered && now_us >= backup.until_us,
+        }
+    }
+
+    fn set_backup(&mut self, now_us: u64, probes: Probes, config: &Config) {
+        let hold = config.hold_us.saturating_mul(1 << self.times.min(20));
+        self.times += 1;
+        self.exceeds = None;
+        self.backup = Some(Backup {
+            last: probes,
+            count: Count::default(),
+            answered: false,
+            until_us: now_us.saturating_add(hold.min(LONGEST_HOLD_US)),
+        });
+    }
+
+    fn restore(&mut self) {
+        (self.backup, self.count) = (None, Count::default());
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct MptcpLa {
+    config: Config,
+    paths: Vec<Record>,
+}
+
+impl MptcpLa {
+    pub fn new(config: Config) -> Self {
+        MptcpLa {
+            config,
+            paths: Vec::new(),
+        }
+    }
+
+    pub fn config(&self) -> Config {
+        self.config
+    }
+
+    /// Whether the rule has set a path to backup.
+    pub fn is_backup(&self, path: usize) -> bool {
+        self.paths.get(path).is_some_and(|p| p.backup.is_some())
+    }
+
+    fn poll(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
+        for (path, record) in self.paths.iter_mut().enumerate() {
+            let on = |s: &&Subflow| s.state == State::Established && s.path == path;
+            let counters = view.subflows.iter().find(on).map(|s| s.counters);
+            let min_rtt_us = counters.and_then(|c| c.min_rtt_us).unwrap_or(0);
+            let gamma_ppm = self.config.gamma_ppm(min_rtt_us);
+            match counters {
+                Some(counters) => record.measure(counters, gamma_ppm, &self.config),
+                None => record.last = None,
+            }
+            let Path { up, probes, .. } = view.paths[path];
+            if record.recovered(view.now_us, probes, gamma_ppm, &self.config) {
+                record.restore();
+            } else if record.backup.is_some() && up {
+                let count = PROBES;
+                actions.push(Action::Probe { path, count });
+            }
+        }
+        let established = |path: &usize| {
+            let on = |s: &Subflow| s.state == State::Established && s.path == *path;
+            view.subflows.iter().any(on)
+        };
+        let normal: Vec<usize> = (0..self.paths.len())
+            .filter(|p| view.paths[*p].up && self.paths[*p].backup.is_none())
+            .filter(established)
+            .collect();
+        let ratio = |path: &usize| Some((self.paths[*path].exceeds?.ppm(), *path));
+        let worst = normal.iter().filter_map(ratio).max();
+        if let (Some((_, path)), true) = (worst, normal.len() > 1) {
+            self.paths[path].set_backup(view.now_us, view.paths[path].probes, &self.config);
+        }
+    }
+
+    /// First the promotions: never a moment without a normal subflow.
+    fn apply(&self, view: &View<'_>, actions: &mut Vec<Action>) {
+        for backup in [false, true] {
+            for (slot, s) in view.subflows.iter().enumerate() {
+                let differs = s.backup != backup && self.is_backup(s.path) == backup;
+                if s.state == State::Established && differs {
+                    actions.push(Action::SetBackup { slot, backup });
+                }
+            }
+        }
+    }
+}
+
+impl Manage for MptcpLa {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter {
+            name: "gamma_ppm",
+            unit: "packets per million",
+            default: 100,
+            least: 1,
+            most: MILLION,
+            about: "γ of paths with a short minimum RTT (Wi-Fi)",
+        },
+        Parameter {
+            name: "gamma_long_ppm",
+            unit: "packets per million",
+            default: 10_000,
+            least: 1,
+            most: MILLION,
+            about: "γ of the other paths (LTE)",
+        },
+        Parameter {
+            name: "long_rtt_us",
+            unit: "us",
+            default: 40_000,
+            least: 1,
+            most: 10 * MILLION,
+            about: "minimum RTT from which a path has the γ of LTE",
+        },
+        Parameter {
+            name: "window",
+            unit: "packets",
+            default: 1_000,
+            least: 10,
+            most: MILLION,
+            about: "N: packets, or probes, over which the ratio is taken",
+        },
+        Parameter {
+            name: "hold_us",
+            unit: "us",
+            default: 10_000_000,
+            least: 100_000,
+            most: LONGEST_HOLD_US,
+            about: "time in backup, at first, if no probe is answered",
+        },
+    ];
+
+    fn set(&mut self, parameter: &str, value: u64) {
+        match parameter {
+            "gamma_ppm" => self.config.gamma_ppm = value,
+            "gamma_long_ppm" => self.config.gamma_long_ppm = value,
+            "long_rtt_us" => self.config.long_rtt_us = value,
+            "window" => self.config.window = value,
+            "hold_us" => self.config.hold_us = value,
+            other => unreachable!("{other} is in no list of parameters"),
+        }
+    }
+
+    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
+        if !view.client {
+            return;
+        }
+        let paths = view.paths.len().max(self.paths.len());
+        self.paths.resize_with(paths, Record::default);
+        match event {
+            Event::Established => {
+                cover(view, false, actions);
+                self.poll(view, actions);
+            }
+            Event::PathUp(path) => {
+                let backup = self.is_backup(path);
+                open(view, path, view.paths[path].up, backup, actions);
+            }
+            // It comes back as another one.
+            Event::PathDown(path) => self.paths[path] = Record::default(),
+            Event::Timer => self.poll(view, actions),
+            Event::SubflowEstablished(_) | Event::SubflowClosed { .. } => {}
+        }
+        if matches!(event, Event::Established | Event::Timer) {
+            actions.push(Action::Wake {
+                at_us: view.now_us + POLL_US,
+            });
+        }
+        self.apply(view, actions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Role, Sent};
+    use super::*;
+
+    /// Two paths with one subflow each.
+    struct World {
+        manager: MptcpLa,
+        now_us: u64,
+        paths: [Path; 2],
+        subflows: [Subflow; 2],
+    }
+
+    impl World {
+        fn new(config: Config) -> World {
+            let path = |i: usize| Path {
+                local: i as u8,
+                remote: i as u8,
+                up: true,
+                primary: i == 0,
+                ..Path::default()
+            };
+            let subflow = |path: usize, min_rtt_us: u32| {
+                let mut s = Subflow {
+                    state: State::Established,
+                    path,
+                    ..Subflow::default()
+                };
+                s.counters.min_rtt_us = Some(min_rtt_us);
+                s.counters.sent = Some(Sent::default());
+                s
+            };
+            World {
+                manager: MptcpLa::new(config),
+                now_us: 0,
+                paths: [path(0), path(1)],
+                subflows: [subflow(0, 10_000), subflow(1, 80_000)],
+            }
+        }
+
+        fn on(&mut self, event: Event) -> Vec<Action> {
+            let mut actions = Vec::new();
+            let view = View {
+                now_us: self.now_us,
+                paths: &self.paths,
+                subflows: &self.subflows,
+                role: Role::Sender,
+                connections: 1,
+                bytes: 0,
+                began_us: None,
+                client: true,
+            };
+            self.manager.observe(event, &view, &mut actions);
+            for action in &actions {
+                if let Action::SetBackup { slot, backup } = *action {
+                    self.subflows[slot].backup = backup;
+                }
+            }
+            actions
+        }
+
+        /// So many packets more on each path, sent and lost, and a poll.
+        fn poll(&mut self, counts: [(u64, u64); 2]) -> Vec<Action> {
+            for (s, (sent, lost)) in self.subflows.iter_mut().zip(counts) {
+                let counted = s.counters.sent.get_or_insert_default();
+                counted.packets += sent;
+                counted.lost += lost;
+            }
+            self.now_us += POLL_US;
+            self.on(Event::Timer)
+        }
+
+        fn probes(&mut self, answered: u64, lost: u64) -> Vec<Action> {
+            self.paths[0].probes.answered += answered;
+            self.paths[0].probes.lost += lost;
+            self.poll([(0, 0), (100, 0)])
+        }
+
+        fn backups(&self) -> [bool; 2] {
+            self.subflows.map(|s| s.backup)
+        }
+    }
+
+    /// γ of 1 % on either path, N of 1,000.
+    fn one_percent() -> Config {
+        Config {
+            gamma_ppm: 10_000,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_gamma_sets_a_path_to_backup_and_one_loss_less_does_not() {
+        for (lost, backup) in [(9, false), (10, true), (11, true)] {
+            let mut w = World::new(one_percent());
+            w.on(Event::Established);
+            w.poll([(500, lost), (500, 0)]);
+            assert_eq!(w.backups(), [false, false], "half a window says nothing");
+            w.poll([(500, 0), (500, 0)]);
+            assert_eq!(w.backups(), [backup, false], "{lost} of 1,000");
+        }
+    }
+
+    #[test]
+    fn windows_do_not_overlap() {
+        let mut w = World::new(one_percent());
+        w.on(Event::Established);
+        w.poll([(1_000, 6), (1_000, 0)]);
+        w.poll([(1_000, 6), (1_000, 0)]);
+        assert_eq!(w.backups(), [false, false], "12 of 2,000 are 0.6 %");
+    }
+
+    #[test]
+    fn each_class_of_rtt_has_its_own_gamma() {
+        let losses = [(1_000, 5), (1_000, 5)];
+        let mut w = World::new(Config::default());
+        w.on(Event::Established);
+        w.poll(losses);
+        assert_eq!(w.backups(), [true, false], "0.5 %: above 0.01, below 1 %");
+        let mut w = World::new(Config {
+            gamma_long_ppm: 5_000,
+            gamma_ppm: 5_001,
+            ..Config::default()
+        });
+        w.on(Event::Established);
+        w.poll(losses);
+        assert_eq!(w.backups(), [false, true]);
+    }
+
+    #[test]
+    fn of_two_that_exceed_the_worse_goes_and_the_other_stays() {
+        let mut w = World::new(one_percent());
+        w.on(Event::Established);
+        for _ in 0..5 {
+            w.poll([(1_000, 50), (1_000, 51)]);
+            assert_eq!(w.backups(), [false, true]);
+        }
+    }
+
+    #[test]
+    fn it_is_restored_once_n_probes_lose_less_than_gamma() {
+        let mut w = World::new(one_percent());
+        w.on(Event::Established);
+        let actions = w.poll([(1_000, 50), (1_000, 0)]);
+        let slot = 0;
+        let backup = true;
+        assert!(actions.contains(&Action::SetBackup { slot, backup }));
+        let (path, count) = (0, PROBES);
+        assert!(w.probes(0, 0).contains(&Action::Probe { path, count }));
+        w.probes(990, 10);
+        assert_eq!(w.backups(), [true, false], "10 of 1,000 are γ itself");
+        w.probes(990, 9);
+        assert_eq!(w.backups(), [true, false], "999 probes");
+        w.probes(1, 0);
+        assert_eq!(w.backups(), [false, false]);
+        // What was counted before says nothing of the path now.
+        w.poll([(999, 0), (100, 0)]);
+        assert_eq!(w.backups(), [false, false]);
+    }
+
+    #[test]
+    fn without_answers_it_is_tried_again_after_a_time_that_doubles() {
+        let mut w = World::new(one_percent());
+        w.on(Event::Established);
+        let mut times = Vec::new();
+        for _ in 0..6 {
+            w.poll([(1_000, 50), (100, 0)]);
+            assert_eq!(w.backups(), [true, false]);
+            let since = w.now_us;
+            while w.backups()[0] {
+                w.probes(0, 0);
+            }
+            times.push((w.now_us - since) / MILLION);
+        }
+        assert_eq!(times, [10, 20, 40, 80, 160, 160]);
+        w.poll([(1_000, 0), (100, 0)]);
+        w.poll([(1_000, 50), (100, 0)]);
+        let since = w.now_us;
+        while w.backups()[0] {
+            w.probes(0, 0);
+        }
+        assert_eq!(w.now_us - since, 10 * MILLION, "it was below γ in between");
+    }
+
+    #[test]
+    fn the_only_normal_path_stays() {
+        let mut w = World::new(one_percent());
+        w.paths[1].up = false;
+        w.on(Event::Established);
+        w.poll([(1_000, 500), (0, 0)]);
+        assert_eq!(w.backups(), [false, false]);
+    }
+
+    #[test]
+    fn a_path_that_comes_back_begins_anew() {
+        let mut w = World::new(one_percent());
+        w.on(Event::Established);
+        w.poll([(1_000, 50), (1_000, 0)]);
+        w.paths[0].up = false;
+        w.subflows[0].state = State::Closed;
+        w.on(Event::PathDown(0));
+        w.paths[0].up = true;
+        let (path, backup) = (0, false);
+        assert!(w
+            .on(Event::PathUp(0))
+            .contains(&Action::Open { path, backup }));
+    }
+
+    #[test]
+    fn the_reference_lists_every_parameter() {
+        let page = include_str!("../../../../docs/reference/mptcp-la.md");
+        for p in MptcpLa::PARAMETERS {
+            let row = format!(
+                "| `{}` | {} | {} | {} |",
+                p.name, p.unit, p.default, p.about
+            );
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn the_listed_defaults_are_those_in_use_and_every_name_can_be_set() {
+        let mut manager = MptcpLa {
+            config: Config {
+                gamma_ppm: 0,
+                gamma_long_ppm: 0,
+                long_rtt_us: 0,
+                window: 0,
+                hold_us: 0,
+            },
+            ..MptcpLa::default()
+        };
+        for p in MptcpLa::PARAMETERS {
+            manager.set(p.name, p.default);
+        }
+        assert_eq!(manager.config, Config::default());
+    }
+}

@@ -1,0 +1,95 @@
+//! What the registries of path managers, schedulers and choices of the initial path have in common.
+
+/// Where decisions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    /// `compare --world sim`
+    Sim,
+    /// `compare --world kernel`
+    Kernel,
+    /// `multipilot run`
+    Run,
+    /// `multipilot daemon`
+    Daemon,
+    /// `multipilot run --relay`
+    Relay,
+}
+
+pub const EVERYWHERE: [World; 5] = [
+    World::Sim,
+    World::Kernel,
+    World::Run,
+    World::Daemon,
+    World::Relay,
+];
+
+impl World {
+    pub const fn name(self) -> &'static str {
+        match self {
+            World::Sim => "sim",
+            World::Kernel => "kernel",
+            World::Run => "run",
+            World::Daemon => "daemon",
+            World::Relay => "relay",
+        }
+    }
+}
+
+/// A setting of an entry, a whole number in `unit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub default: u64,
+    pub least: u64,
+    pub most: u64,
+    pub about: &'static str,
+}
+
+/// An entry of a registry: a name with its traits.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<T: 'static> {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// Paper, RFC section, or kernel file.
+    pub source: &'static str,
+    pub worlds: &'static [World],
+    pub parameters: &'static [Parameter],
+    pub(crate) build: fn() -> T,
+}
+
+impl<T> Entry<T> {
+    /// A fresh instance for one connection.
+    pub fn build(&self) -> T {
+        (self.build)()
+    }
+
+    pub fn runs_in(&self, world: World) -> bool {
+        self.worlds.contains(&world)
+    }
+
+    /// A parameter by its name, or what is wrong with the name.
+    pub fn parameter(&self, name: &str) -> Result<&'static Parameter, String> {
+        let found = self.parameters.iter().find(|p| p.name == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
+            match known.is_empty() {
+                true => format!("{} has no setting \"{name}\"; remove it", self.name),
+                false => format!(
+                    "{} has no setting \"{name}\"; expected one of {}",
+                    self.name,
+                    known.join(", ")
+                ),
+            }
+        })
+    }
+}
+
+/// The names of those that run in `world`, for error messages.
+pub fn names_in<T>(all: &[Entry<T>], world: World) -> String {
+    let names: Vec<&str> = (all.iter())
+        .filter(|entry| entry.runs_in(world))
+        .map(|entry| entry.name)
+        .collect();
+    names.join(", ")
+}

@@ -1,0 +1,262 @@
+//! One path connection as the flow drives it: TLS over a TCP socket, without waiting.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::wire::{Frame, Header, Malformed};
+
+/// Bytes read at once.
+pub const SCRATCH: usize = 1 << 16;
+/// Of one connection before others have their turn.
+const TURN: usize = 1 << 18;
+/// For the last words of a connection that is done.
+const FAREWELL: Duration = Duration::from_secs(5);
+const EXPORTER: &[u8] = b"EXPORTER-multipilot-relay-1";
+
+pub struct Carrier {
+    stream: TcpStream,
+    tls: Connection,
+    /// Decrypted and not yet taken, from `taken` on.
+    input: Vec<u8>,
+    taken: usize,
+    /// The peer sends no more; it said so itself.
+    closed: bool,
+    ended: bool,
+}
+
+impl Carrier {
+    pub fn client(stream: TcpStream, config: Arc<ClientConfig>) -> io::Result<Carrier> {
+        let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
+        let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(Carrier::new(stream, tls.into()))
+    }
+
+    pub fn server(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<Carrier> {
+        let tls = ServerConnection::new(config).map_err(io::Error::other)?;
+        Ok(Carrier::new(stream, tls.into()))
+    }
+
+    fn new(stream: TcpStream, mut tls: Connection) -> Carrier {
+        // The flow itself gives no more than the socket takes.
+        tls.set_buffer_limit(None);
+        Carrier {
+            stream,
+            tls,
+            input: Vec::new(),
+            taken: 0,
+            closed: false,
+            ended: false,
+        }
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub fn peer_certificates(&self) -> Option<&[rustls::pki_types::CertificateDer<'static>]> {
+        self.tls.peer_certificates()
+    }
+
+    pub fn exporter(&self) -> io::Result<[u8; 32]> {
+        self.tls
+            .export_keying_material([0; 32], EXPORTER, None)
+            .map_err(io::Error::other)
+    }
+
+    /// Completes the TLS handshake.
+    pub async fn shake_hands(&mut self) -> io::Result<()> {
+        let mut scratch = vec![0; SCRATCH];
+        while self.tls.is_handshaking() {
+            self.flush()?;
+            if self.tls.is_handshaking() {
+                self.more(&mut scratch).await?;
+            }
+        }
+        self.flush_all().await
+    }
+
+    /// Waits for more input, or for a socket that takes what is to be written.
+    pub async fn more(&mut self, scratch: &mut [u8]) -> io::Result<()> {
+        if self.ended {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        std::future::poll_fn(|cx| self.poll_ready(cx)).await;
+        self.flush()?;
+        self.receive(scratch).map(drop)
+    }
+
+    /// Ready when reading, or the writing that is due, may get on.
+    pub fn poll_ready(&self, cx: &mut Context) -> Poll<()> {
+        let read = !self.ended && self.stream.poll_read_ready(cx).is_ready();
+        let written = self.blocked() && self.stream.poll_write_ready(cx).is_ready();
+        if read || written {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    pub async fn flush_all(&mut self) -> io::Result<()> {
+        loop {
+            self.flush()?;
+            if !self.blocked() {
+                return Ok(());
+            }
+            self.stream.writable().await?;
+        }
+    }
+
+    /// Takes what the socket has; whether there may be more.
+    pub fn receive(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
+        let mut total = 0;
+        while !self.ended && total < TURN {
+            match self.stream.try_read(scratch) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    total += count;
+                    self.decrypt(&scratch[..count])?;
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(!self.ended)
+    }
+
+    fn decrypt(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() && !self.closed {
+            if self.tls.read_tls(&mut bytes)? == 0 {
+                break;
+            }
+            let state = self.tls.process_new_packets();
+            let state = state.map_err(|e| io::Error::new(ErrorKind::InvalidData, e))?;
+            let plain = state.plaintext_bytes_to_read();
+            let from = self.input.len();
+            self.input.resize(from + plain, 0);
+            self.tls.reader().read_exact(&mut self.input[from..])?;
+            (self.closed, self.ended) = (
+                state.peer_has_closed(),
+                self.ended || state.peer_has_closed(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Nothing more will come.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The peer said that it is done, rather than breaking off.
+    pub fn ended_well(&self) -> bool {
+        self.closed
+    }
+
+    /// Input that was not taken yet.
+    pub fn input(&self) -> &[u8] {
+        &self.input[self.taken..]
+    }
+
+    pub fn take(&mut self, count: usize) {
+        self.taken += count;
+        if self.taken == self.input.len() {
+            self.input.clear();
+            self.taken = 0;
+        }
+    }
+
+    /// Each whole frame that is there.
+    pub fn frames<E: From<Malformed>>(
+        &mut self,
+        mut take: impl FnMut(Frame) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some((frame, length)) = Frame::decode(&self.input[self.taken..])? {
+            take(frame)?;
+            self.taken += length;
+        }
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        Ok(())
+    }
+
+    /// The next frame by itself, where it has no payload.
+    pub fn put(&mut self, frame: &Frame) {
+        self.put_data(Header::of(frame), (&[], &[]));
+    }
+
+    /// As one TLS record.
+    pub fn put_data(&mut self, header: Header, payload: (&[u8], &[u8])) {
+        let parts = [
+            IoSlice::new(header.bytes()),
+            IoSlice::new(payload.0),
+            IoSlice::new(payload.1),
+        ];
+        // It fails only where the connection has failed already, which the next read tells.
+        let _ = self.tls.writer().write_vectored(&parts);
+    }
+
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        let _ = self.tls.writer().write_all(bytes);
+    }
+
+    /// Gives the socket what it takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut Socket(&self.stream)) {
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// The socket did not take everything.
+    pub fn blocked(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Lets what was written arrive before the connection is closed: unread input at a close would reset it.
+    pub fn part(mut self) {
+        tokio::spawn(timeout(FAREWELL, async move {
+            self.tls.send_close_notify();
+            self.flush_all().await?;
+            SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
+            let mut scratch = vec![0; SCRATCH];
+            loop {
+                self.stream.readable().await?;
+                match self.stream.try_read(&mut scratch) {
+                    Ok(0) => return Ok(()),
+                    Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(e),
+                    _ => {}
+                }
+            }
+        }));
+    }
+}
+
+struct Socket<'a>(&'a TcpStream);
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

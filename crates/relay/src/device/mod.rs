@@ -1,0 +1,235 @@
+//! The device's end: one connection a link to the relay for each flow, taken from a pool of ready ones.
+
+mod feed;
+mod pool;
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mp_policy::scheduler::Entry;
+use serde::{Deserialize, Serialize};
+use tokio::net::{lookup_host, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use crate::flow::{Answer, Event, Flow, Hears, Meters, Outcome, Side};
+use crate::keys::{self, Identity, Secret};
+use crate::links::{self, Choose, Links};
+use crate::wire::{Line, Opener, Refusal, Target};
+use crate::Error;
+
+use pool::Pool;
+
+/// Of a flow, waiting for it.
+const EVENTS: usize = 16;
+/// The first connection of all is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub line: Line,
+    /// Of both directions.
+    pub scheduler: &'static Entry,
+    /// Interfaces by name; empty: those with a default route.
+    pub links: Vec<String>,
+    /// Of the path connections' uploads; `None`: BBR where there is, else the system's.
+    pub controller: Option<String>,
+    /// Of the path connections (SO_MARK), so that routing rules can tell them from those of programs.
+    pub mark: Option<u32>,
+}
+
+/// A relay that answers, and the links to it.
+pub struct Device {
+    settings: Settings,
+    session: [u8; 16],
+    flows: AtomicU64,
+    links: watch::Receiver<Links>,
+    relay: Vec<IpAddr>,
+    pool: Arc<Pool>,
+    meters: Arc<Meters>,
+}
+
+/// One link, as `status` shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkReport {
+    pub link: String,
+    /// Connections to the relay that wait for a flow.
+    pub ready: usize,
+    /// Of streams, without headers.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+impl Device {
+    /// Waits until the relay has taken this device over at least one link. `identity` is made where there is none.
+    pub async fn connect(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
+        let identity = Identity::open(identity)?;
+        let (host, port) = (&settings.line.host, settings.line.port);
+        let place = format!("{host}:{port}");
+        let found = lookup_host((host.as_str(), port))
+            .await
+            .map_err(|e| Error::failed(format!("relay {place}"), e))?;
+        let relay: Vec<SocketAddr> = found.collect();
+        let here = relay.iter().any(|a| a.ip().is_loopback());
+        let choose = match settings.links.as_slice() {
+            [] if here => Choose::Routes,
+            [] => Choose::LeadingOut,
+            names => Choose::Named(names.to_vec()),
+        };
+        let links = links::watch(choose)?;
+        if settings.links.is_empty() && links.borrow().iter().all(Option::is_none) {
+            return Err(Error::Missing(
+                "no interface has a default route: name those to be used with --link".into(),
+            ));
+        }
+        let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
+        if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
+            return Err(Error::Usage(format!(
+                "--link {missing}: there is no such interface"
+            )));
+        }
+        let addresses = relay.iter().map(SocketAddr::ip).collect();
+        let pool = Pool::start(pool::Settings {
+            relay,
+            mark: settings.mark,
+            tls: identity.client(&settings.line.key),
+            secret: Secret::derive(&settings.line.secret),
+            controller: settings.controller.clone(),
+            links: links.clone(),
+        });
+        match timeout(PATIENCE, pool.first()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(line)) => return Err(Error::Failed(format!("relay {place}: {line}"))),
+            Err(_) => {
+                let why = pool.last_failure();
+                return Err(Error::Failed(format!(
+                    "relay {place}: {}",
+                    why.as_deref().unwrap_or("no answer")
+                )));
+            }
+        }
+        Ok(Arc::new(Device {
+            settings,
+            session: keys::random(),
+            flows: AtomicU64::new(0),
+            links,
+            relay: addresses,
+            pool,
+            meters: Arc::default(),
+        }))
+    }
+
+    /// Carries the application's connection to the target until both ends are done. `answer` is asked what the application
+    /// is told first.
+    pub async fn carry(
+        self: Arc<Self>,
+        application: TcpStream,
+        target: Target,
+        answer: Answer,
+    ) -> Outcome {
+        let (events, news) = mpsc::channel(EVENTS);
+        self.flow(
+            Some(application),
+            target,
+            Hears::Application(answer),
+            events,
+            news,
+        )
+        .await
+    }
+
+    /// Connects to the target first: `verdict` hears of it, and then `application` is to bring the connection.
+    pub async fn carry_later(
+        self: Arc<Self>,
+        target: Target,
+        verdict: oneshot::Sender<Result<(), Refusal>>,
+        application: impl Future<Output = Option<TcpStream>> + Send + 'static,
+    ) -> Outcome {
+        let (events, news) = mpsc::channel(EVENTS);
+        let bring = events.clone();
+        let bringing = tokio::spawn(async move {
+            let _ = bring.send(Event::Application(application.await)).await;
+        });
+        let outcome = self
+            .flow(None, target, Hears::Other(verdict), events, news)
+            .await;
+        // It may have yet to tell the application.
+        let _ = bringing.await;
+        outcome
+    }
+
+    async fn flow(
+        self: Arc<Self>,
+        application: Option<TcpStream>,
+        target: Target,
+        hears: Hears,
+        events: mpsc::Sender<Event>,
+        news: mpsc::Receiver<Event>,
+    ) -> Outcome {
+        let opener = Opener {
+            session: self.session,
+            flow: self.flows.fetch_add(1, Ordering::Relaxed),
+            path: 0,
+            scheduler: self.settings.scheduler.name.to_owned(),
+            target,
+        };
+        let (lost, losses) = mpsc::unbounded_channel();
+        let side = Side::Device {
+            hears,
+            lost,
+            meters: self.meters.clone(),
+        };
+        let flow = Flow::new(application, self.settings.scheduler, side);
+        tokio::spawn(feed::run(
+            self.pool.clone(),
+            self.links.clone(),
+            opener,
+            events,
+            losses,
+        ));
+        flow.run(news).await
+    }
+
+    /// The relay's addresses, as they were resolved.
+    pub fn relay(&self) -> &[IpAddr] {
+        &self.relay
+    }
+
+    /// Names of the links that are up.
+    pub fn links(&self) -> Vec<String> {
+        self.links
+            .borrow()
+            .iter()
+            .flatten()
+            .map(|link| link.name.clone())
+            .collect()
+    }
+
+    /// The links that are up.
+    pub fn report(&self) -> Vec<LinkReport> {
+        let links = self.links.borrow().clone();
+        let up = links.into_iter().enumerate();
+        up.filter_map(|(slot, link)| {
+            Some(LinkReport {
+                link: link?.name,
+                ready: self.pool.ready(slot),
+                sent_bytes: self.meters.sent[slot].load(Ordering::Relaxed),
+                received_bytes: self.meters.received[slot].load(Ordering::Relaxed),
+            })
+        })
+        .collect()
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Why a connection to the relay failed last.
+    pub fn last_failure(&self) -> Option<String> {
+        self.pool.last_failure()
+    }
+}

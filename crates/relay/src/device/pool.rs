@@ -1,0 +1,248 @@
+//! Ready connections to the relay, over each link: a flow does not wait for handshakes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use mp_policy::MAX_SUBFLOWS;
+use rustls::ClientConfig;
+use tokio::sync::{watch, Notify};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::carrier::Carrier;
+use crate::handshake::{self, Failed};
+use crate::keys::Secret;
+use crate::links::{Link, Links};
+use crate::socket::{self, same_family};
+
+/// Kept ready over each link.
+const READY: usize = 2;
+/// Made at once over each link.
+const AT_ONCE: usize = 32;
+/// A ready connection that is older may be forgotten by a middlebox, and soon is by the relay.
+const OLDEST: Duration = Duration::from_secs(240);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// After failures in a row, doubling.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+pub struct Settings {
+    pub relay: Vec<SocketAddr>,
+    pub mark: Option<u32>,
+    pub tls: Arc<ClientConfig>,
+    pub secret: Secret,
+    pub controller: Option<String>,
+    pub links: watch::Receiver<Links>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    ready: VecDeque<(Instant, Carrier)>,
+    waiting: usize,
+}
+
+#[derive(Default)]
+struct Slot {
+    shelf: Mutex<Shelf>,
+    /// One was put there.
+    arrived: Notify,
+    /// One was taken, or is waited for.
+    wanted: Notify,
+}
+
+pub struct Pool {
+    settings: Settings,
+    slots: [Slot; MAX_SUBFLOWS],
+    state: watch::Sender<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// A relay has taken this device at least once.
+    welcome: bool,
+    /// It never will.
+    refused: bool,
+    failure: Option<String>,
+}
+
+impl Pool {
+    /// It lives as long as the process: a device has one relay.
+    pub fn start(settings: Settings) -> Arc<Pool> {
+        let pool = Arc::new(Pool {
+            settings,
+            slots: Default::default(),
+            state: watch::Sender::default(),
+        });
+        for slot in 0..MAX_SUBFLOWS {
+            tokio::spawn(keep(pool.clone(), slot));
+        }
+        pool
+    }
+
+    /// Until the relay has taken this device; an error where it refuses to.
+    pub async fn first(&self) -> Result<(), String> {
+        let mut state = self.state.subscribe();
+        let decided = state.wait_for(|s| s.welcome || s.refused).await;
+        match decided.map(|s| s.refused) {
+            Ok(true) => Err("this line belongs to another device: multipilot relay --new-device NAME makes one for this".into()),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn last_failure(&self) -> Option<String> {
+        self.state.borrow().failure.clone()
+    }
+
+    /// Connections of this slot that wait to be taken.
+    pub fn ready(&self, slot: usize) -> usize {
+        self.slots[slot].lock().ready.len()
+    }
+
+    /// A connection over the link of this slot, when there is one.
+    pub async fn take(&self, slot: usize) -> Carrier {
+        let slot = &self.slots[slot];
+        let _waiting = Waiting::new(slot);
+        loop {
+            let mut arrived = std::pin::pin!(slot.arrived.notified());
+            arrived.as_mut().enable();
+            if let Some(carrier) = slot.pop() {
+                return carrier;
+            }
+            slot.wanted.notify_one();
+            arrived.await;
+        }
+    }
+}
+
+/// Counts one who waits, also where that is given up.
+struct Waiting<'a>(&'a Slot);
+
+impl Waiting<'_> {
+    fn new(slot: &Slot) -> Waiting<'_> {
+        slot.lock().waiting += 1;
+        Waiting(slot)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+        self.0.wanted.notify_one();
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        lock(&self.shelf)
+    }
+
+    /// The newest that still lives.
+    fn pop(&self) -> Option<Carrier> {
+        let mut shelf = self.lock();
+        while let Some((made, mut carrier)) = shelf.ready.pop_back() {
+            if lives(made, &mut carrier) {
+                return Some(carrier);
+            }
+        }
+        None
+    }
+}
+
+fn lives(made: Instant, carrier: &mut Carrier) -> bool {
+    let quiet = carrier.receive(&mut [0; 512]).is_ok() && !carrier.ended();
+    quiet && made.elapsed() < OLDEST
+}
+
+/// Keeps the shelf of one slot filled while its link is up.
+async fn keep(pool: Arc<Pool>, index: usize) {
+    let slot = &pool.slots[index];
+    let mut links = pool.settings.links.clone();
+    let mut making = JoinSet::new();
+    let mut pause = RETRY.0;
+    let mut not_before = Instant::now();
+    let mut fixed = false;
+    loop {
+        let link = links.borrow_and_update()[index].clone();
+        let missing = {
+            let mut shelf = slot.lock();
+            match link {
+                Some(_) => shelf
+                    .ready
+                    .retain_mut(|(made, carrier)| lives(*made, carrier)),
+                None => shelf.ready.clear(),
+            }
+            (READY + shelf.waiting).saturating_sub(shelf.ready.len() + making.len())
+        };
+        let early = not_before.saturating_duration_since(Instant::now());
+        if let (Some(link), true) = (&link, early.is_zero()) {
+            for _ in 0..missing.min(AT_ONCE.saturating_sub(making.len())) {
+                making.spawn(make(pool.clone(), link.clone()));
+            }
+        } else if link.is_none() {
+            making.abort_all();
+        }
+        let look_again = if missing > 0 && !early.is_zero() {
+            early
+        } else {
+            Duration::from_secs(30)
+        };
+        tokio::select! {
+            Some(made) = making.join_next() => match made {
+                Ok(Ok(carrier)) => {
+                    pause = RETRY.0;
+                    slot.lock().ready.push_back((Instant::now(), carrier));
+                    slot.arrived.notify_waiters();
+                    pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
+                }
+                Ok(Err(failed)) => {
+                    pool.note(&failed, link.as_ref());
+                    not_before = Instant::now() + pause;
+                    pause = (2 * pause).min(RETRY.1);
+                }
+                // Given up with its link.
+                Err(_) => {}
+            },
+            () = slot.wanted.notified() => {}
+            changed = links.changed(), if !fixed => {
+                // Without a sender the links never change.
+                fixed = changed.is_err();
+                (pause, not_before) = (RETRY.0, Instant::now());
+            }
+            () = sleep(look_again) => {}
+        }
+    }
+}
+
+impl Pool {
+    fn note(&self, failed: &Failed, link: Option<&Link>) {
+        let name = link.map_or("", |link| &link.name);
+        self.state.send_modify(|s| {
+            s.refused |= matches!(failed, Failed::Refused);
+            let hint = match failed {
+                Failed::NoAnswer => ", as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another",
+                _ => "",
+            };
+            s.failure = Some(format!("over {name}: {failed}{hint}"));
+        });
+    }
+}
+
+async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
+    let settings = &pool.settings;
+    let reachable = |relay: &&SocketAddr| {
+        link.device.is_none() || link.addresses.iter().any(|a| same_family(*a, relay.ip()))
+    };
+    let relay =
+        settings.relay.iter().find(reachable).ok_or_else(|| {
+            std::io::Error::other("the link has no address of the relay's family")
+        })?;
+    let connecting = async {
+        let stream =
+            socket::connect(&link, *relay, settings.controller.as_deref(), settings.mark).await?;
+        handshake::connect(stream, settings.tls.clone(), &settings.secret).await
+    };
+    timeout(HANDSHAKE, connecting)
+        .await
+        .map_err(|_| std::io::Error::other("no answer"))?
+}

@@ -1,0 +1,431 @@
+//! The relay's register: which device's key belongs to which line, and lines that no device has used yet.
+//!
+//! One file, changed under a lock: `multipilot relay --new-device` writes to it while the relay runs.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use data_encoding::HEXLOWER;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+use crate::keys::{self, Identity, PublicKey, Secret};
+use crate::wire::{Knock, Line, ID_LENGTH};
+use crate::Error;
+
+/// A new line is to be used within this time.
+pub const VALID: Duration = Duration::from_secs(600);
+/// So many knocks of each device are remembered, so that none is answered twice.
+const NONCES: usize = 4096;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Entry {
+    name: String,
+    /// Hexadecimal, as all that follow.
+    id: String,
+    secret: String,
+    /// Unix time until which a device may enrol, s.
+    expires: u64,
+    /// Of the device that has enrolled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listing {
+    #[serde(default, rename = "device")]
+    devices: Vec<Entry>,
+}
+
+/// For people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Enrolled,
+    /// Its line may be used for so long.
+    Pending(Duration),
+    Expired,
+}
+
+/// The relay's folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Makes the folder where there is none.
+    pub fn open(folder: &Path) -> Result<Store, Error> {
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder);
+        made.map_err(|e| Error::failed(folder.display(), e))?;
+        Ok(Store {
+            folder: folder.to_owned(),
+        })
+    }
+
+    pub fn identity(&self) -> Result<Identity, Error> {
+        Identity::open(&self.folder.join("relay.key"))
+    }
+
+    /// Host and port that devices connect to, as the relay was last started.
+    pub fn place(&self) -> Option<(String, u16)> {
+        let text = fs::read_to_string(self.folder.join("address")).ok()?;
+        let (host, port) = text.trim().rsplit_once(' ')?;
+        Some((host.to_owned(), port.parse().ok()?))
+    }
+
+    pub fn set_place(&self, (host, port): &(String, u16)) -> Result<(), Error> {
+        let file = self.folder.join("address");
+        mp_files::replace(&file, format!("{host} {port}\n").as_bytes())
+            .map_err(|e| Error::failed(file.display(), e))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("devices.toml")
+    }
+
+    fn load(&self) -> Result<Listing, Error> {
+        let file = self.file();
+        match fs::read_to_string(&file) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|e| Error::Usage(format!("{}: {}", file.display(), e.message()))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Listing::default()),
+            Err(e) => Err(Error::failed(file.display(), e)),
+        }
+    }
+
+    /// Nobody else changes the file meanwhile. What `change` returns, unless it fails; then nothing is written.
+    fn change<T>(&self, change: impl FnOnce(&mut Listing) -> Result<T, Error>) -> Result<T, Error> {
+        let lock = self.folder.join("lock");
+        let open = File::create(&lock).map_err(|e| Error::failed(lock.display(), e))?;
+        let _held = Flock::lock(open, FlockArg::LockExclusive)
+            .map_err(|(_, e)| Error::failed(lock.display(), e))?;
+        let mut listing = self.load()?;
+        let result = change(&mut listing)?;
+        let file = self.file();
+        let text = toml::to_string(&listing).map_err(|e| Error::failed(file.display(), e))?;
+        mp_files::replace_durably(&file, text.as_bytes())
+            .map_err(|e| Error::failed(file.display(), e))?;
+        // The folder is the owner's alone; the file too, should the folder have been there before.
+        let _ = fs::set_permissions(&file, fs::Permissions::from_mode(0o600));
+        Ok(result)
+    }
+
+    /// A line for one more device, under a name of its own.
+    pub fn add(&self, name: &str, host: &str, port: u16) -> Result<Line, Error> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            return Err(Error::Usage(format!(
+                "device name {name:?}: letters, digits and -_. are allowed"
+            )));
+        }
+        let line = Line {
+            host: host.to_owned(),
+            port,
+            key: self.identity()?.public(),
+            secret: keys::random(),
+        };
+        let secret = Secret::derive(&line.secret);
+        let now = unix_time();
+        self.change(|listing| {
+            listing
+                .devices
+                .retain(|d| d.key.is_some() || d.expires > now);
+            if listing.devices.iter().any(|d| d.name == name) {
+                return Err(Error::Usage(format!(
+                    "there is a device {name} already: multipilot relay --forget {name} removes it"
+                )));
+            }
+            listing.devices.push(Entry {
+                name: name.to_owned(),
+                id: HEXLOWER.encode(&secret.id),
+                secret: HEXLOWER.encode(&secret.key),
+                expires: now + VALID.as_secs(),
+                key: None,
+            });
+            Ok(())
+        })?;
+        Ok(line)
+    }
+
+    pub fn forget(&self, name: &str) -> Result<(), Error> {
+        self.change(|listing| {
+            let before = listing.devices.len();
+            listing.devices.retain(|d| d.name != name);
+            match listing.devices.len() == before {
+                true => Err(Error::Usage(format!(
+                    "there is no device {name}; see multipilot relay --devices"
+                ))),
+                false => Ok(()),
+            }
+        })
+    }
+
+    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+        let now = unix_time();
+        let state = |d: &Entry| match (&d.key, d.expires.checked_sub(now)) {
+            (Some(_), _) => State::Enrolled,
+            (None, Some(left)) if left > 0 => State::Pending(Duration::from_secs(left)),
+            _ => State::Expired,
+        };
+        let listing = self.load()?;
+        Ok(listing
+            .devices
+            .iter()
+            .map(|d| Listed {
+                name: d.name.clone(),
+                state: state(d),
+            })
+            .collect())
+    }
+
+    /// The first device that comes with this line's secret owns it. Whether `key` is that device's.
+    fn enrol(&self, id: &[u8; ID_LENGTH], key: &PublicKey) -> Result<bool, Error> {
+        let (id, key) = (HEXLOWER.encode(id), HEXLOWER.encode(key));
+        let now = unix_time();
+        self.change(|listing| {
+            let Some(device) = listing.devices.iter_mut().find(|d| d.id == id) else {
+                return Ok(false);
+            };
+            if device.key.is_none() && device.expires > now {
+                device.key = Some(key.clone());
+            }
+            Ok(device.key.as_ref() == Some(&key))
+        })
+    }
+}
+
+fn unix_time() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |t| t.as_secs())
+}
+
+#[derive(Debug)]
+struct Known {
+    secret: Secret,
+    key: Option<PublicKey>,
+    expires: u64,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Nonces {
+    set: HashSet<[u8; 16]>,
+    order: VecDeque<[u8; 16]>,
+}
+
+impl Nonces {
+    /// Whether it is new.
+    fn take(&mut self, nonce: [u8; 16]) -> bool {
+        if !self.set.insert(nonce) {
+            return false;
+        }
+        self.order.push_back(nonce);
+        if self.order.len() > NONCES {
+            if let Some(old) = self.order.pop_front() {
+                self.set.remove(&old);
+            }
+        }
+        true
+    }
+}
+
+/// The register as the running relay has it.
+#[derive(Debug)]
+pub struct Register {
+    store: Store,
+    read: Option<SystemTime>,
+    known: HashMap<[u8; ID_LENGTH], Known>,
+    nonces: HashMap<[u8; ID_LENGTH], Nonces>,
+}
+
+impl Register {
+    pub fn new(store: Store) -> Result<Register, Error> {
+        let mut register = Register {
+            store,
+            read: None,
+            known: HashMap::new(),
+            nonces: HashMap::new(),
+        };
+        register.refresh()?;
+        Ok(register)
+    }
+
+    /// Reads the file again where it has changed.
+    fn refresh(&mut self) -> Result<(), Error> {
+        let changed = fs::metadata(self.store.file())
+            .and_then(|m| m.modified())
+            .ok();
+        if changed.is_some() && changed == self.read {
+            return Ok(());
+        }
+        let listing = self.store.load()?;
+        self.known = listing.devices.iter().filter_map(known).collect();
+        self.nonces.retain(|id, _| self.known.contains_key(id));
+        self.read = changed;
+        Ok(())
+    }
+
+    /// The secret that a knock was made with, unless it was not, or was there before.
+    pub fn admit(&mut self, knock: &Knock) -> Option<Secret> {
+        // A broken file changes nothing for the devices that are known.
+        let _ = self.refresh();
+        let known = self.known.get(&knock.id)?;
+        let usable = known.key.is_some() || known.expires > unix_time();
+        if !usable
+            || !known.secret.verifies(knock)
+            || !self.nonces.entry(knock.id).or_default().take(knock.nonce)
+        {
+            return None;
+        }
+        Some(known.secret.clone())
+    }
+
+    /// Whether the device of this key may come with this line: it has enrolled with it, or it does so now.
+    pub fn accepts(&mut self, secret: &Secret, key: &PublicKey) -> Result<bool, Error> {
+        match self.known.get(&secret.id).map(|known| known.key) {
+            Some(Some(enrolled)) => Ok(enrolled == *key),
+            Some(None) => {
+                let mine = self.store.enrol(&secret.id, key)?;
+                self.read = None;
+                self.refresh()?;
+                Ok(mine)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+fn known(entry: &Entry) -> Option<([u8; ID_LENGTH], Known)> {
+    let bytes = |hex: &str| HEXLOWER.decode(hex.as_bytes()).ok();
+    let id = bytes(&entry.id)?.try_into().ok()?;
+    let key = match &entry.key {
+        Some(key) => Some(bytes(key)?.try_into().ok()?),
+        None => None,
+    };
+    let secret = Secret {
+        id,
+        key: bytes(&entry.secret)?.try_into().ok()?,
+    };
+    Some((
+        id,
+        Known {
+            secret,
+            key,
+            expires: entry.expires,
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("relay")).unwrap();
+        (folder, store)
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_first_device_that_uses_it() {
+        let (_folder, store) = store();
+        let mut register = Register::new(store.clone()).unwrap();
+        let line = store.add("phone", "relay.example", 443).unwrap();
+        let secret = Secret::derive(&line.secret);
+        assert_eq!(
+            register.admit(&secret.knock()),
+            Some(secret.clone()),
+            "a relay that runs sees new lines"
+        );
+        assert!(register.accepts(&secret, &[1; 32]).unwrap());
+        assert!(!register.accepts(&secret, &[2; 32]).unwrap());
+        assert!(register.accepts(&secret, &[1; 32]).unwrap());
+        assert!(
+            Register::new(store.clone())
+                .unwrap()
+                .accepts(&secret, &[1; 32])
+                .unwrap(),
+            "a restart forgets nothing"
+        );
+        assert_eq!(
+            store.list().unwrap(),
+            [Listed {
+                name: "phone".into(),
+                state: State::Enrolled
+            }]
+        );
+        store.forget("phone").unwrap();
+        assert_eq!(register.admit(&secret.knock()), None);
+        assert!(store.forget("phone").is_err());
+    }
+
+    #[test]
+    fn a_knock_counts_once() {
+        let (_folder, store) = store();
+        let secret = Secret::derive(&store.add("a", "h", 1).unwrap().secret);
+        let mut register = Register::new(store).unwrap();
+        let knock = secret.knock();
+        assert!(register.admit(&knock).is_some());
+        assert!(register.admit(&knock).is_none());
+        assert!(register.admit(&Secret::derive(&[9; 16]).knock()).is_none());
+        for _ in 0..2 * NONCES {
+            register
+                .nonces
+                .entry(secret.id)
+                .or_default()
+                .take(keys::random());
+        }
+        assert_eq!(register.nonces[&secret.id].set.len(), NONCES);
+    }
+
+    #[test]
+    fn an_old_line_enrols_nobody() {
+        let (_folder, store) = store();
+        let secret = Secret::derive(&store.add("a", "h", 1).unwrap().secret);
+        store
+            .change(|listing| {
+                listing.devices[0].expires = 1;
+                Ok(())
+            })
+            .unwrap();
+        let mut register = Register::new(store.clone()).unwrap();
+        assert_eq!(register.admit(&secret.knock()), None);
+        assert!(!register.accepts(&secret, &[1; 32]).unwrap());
+        assert_eq!(store.list().unwrap()[0].state, State::Expired);
+        assert!(store.add("a", "h", 1).is_ok(), "its name is free again");
+    }
+
+    #[test]
+    fn names_are_plain_and_unique() {
+        let (_folder, store) = store();
+        store.add("a", "h", 1).unwrap();
+        assert!(store
+            .add("a", "h", 1)
+            .unwrap_err()
+            .to_string()
+            .contains("--forget a"));
+        assert!(store.add("two words", "h", 1).is_err());
+        let mode = fs::metadata(store.file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! What leaves on the paths: the scheduler's choices, joined to frames.
+
+use std::time::{Duration, Instant};
+
+use mp_policy::scheduler::{Schedule, SubflowView};
+use mp_policy::MAX_SUBFLOWS;
+
+use crate::path::RECORD;
+use crate::stream::Piece;
+use crate::wire::{Header, MOST_PAYLOAD};
+
+use super::{Flow, AHEAD, WINDOW};
+
+/// Segments dealt before the sockets are looked at again.
+const TURN: usize = 4096;
+
+impl Flow {
+    /// Reads the paths' state; those that have gone silent give back what they carry.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        let (mut rate, mut longest) = (0, 0);
+        for slot in 0..MAX_SUBFLOWS {
+            let Some(path) = &mut self.paths[slot] else {
+                continue;
+            };
+            let (before, known) = (path.view().stale, path.view().active);
+            if path.refresh(now).is_err() {
+                self.lose_path(slot, now);
+                continue;
+            }
+            let view = path.view();
+            if view.alive() {
+                rate += path.rate();
+                longest = longest.max(view.srtt_us);
+            }
+            if view.stale {
+                // Again and again: a path may be given data in the turn that finds it stale.
+                self.sender.lose(slot);
+            }
+            if known && view.stale != before {
+                self.acks.force();
+            }
+        }
+        let product = u128::from(rate) * u128::from(longest) / 1_000_000;
+        let window = (2 * product).min(u128::from(WINDOW.1)) as u64;
+        self.sender.set_window(window.max(WINDOW.0));
+        self.ahead = window.clamp(AHEAD.0, AHEAD.1);
+    }
+
+    pub(super) fn deal(&mut self, now: Instant) {
+        let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+        let mut slots = 0;
+        let mut live = 0u8;
+        for (slot, path) in self.paths.iter().enumerate() {
+            if let Some(path) = path {
+                views[slot] = path.view();
+                slots = slot + 1;
+                live |= u8::from(views[slot].alive()) << slot;
+            }
+        }
+        // Unless the loop ends for want of data.
+        self.waiting = true;
+        let now_us = now
+            .duration_since(self.started)
+            .max(Duration::from_micros(1))
+            .as_micros() as u64;
+        let mut runs: [Option<Piece>; MAX_SUBFLOWS] = [None; MAX_SUBFLOWS];
+        for _ in 0..TURN {
+            let Some(connection) = self.sender.view(now_us, live) else {
+                self.waiting = false;
+                break;
+            };
+            let mut choice = self.scheduler.pick(&connection, &views[..slots]);
+            let room = choice
+                .iter()
+                .map(|slot| views[slot].room)
+                .min()
+                .unwrap_or(0);
+            if room == 0 {
+                break;
+            }
+            choice.burst = u64::from(choice.burst).min(room).max(1) as u32;
+            let pieces = self.sender.take(choice);
+            if pieces.iter().all(Option::is_none) {
+                break;
+            }
+            for (slot, piece) in pieces.into_iter().enumerate() {
+                let Some(piece) = piece else { continue };
+                if let Some(path) = &mut self.paths[slot] {
+                    path.give(piece.length as u64);
+                    views[slot] = path.view();
+                }
+                match &mut runs[slot] {
+                    Some(run) if run.joins(&piece) => run.join(&piece),
+                    run => {
+                        if let Some(full) = run.replace(piece) {
+                            self.send(slot, full);
+                        }
+                    }
+                }
+            }
+        }
+        for (slot, run) in runs.into_iter().enumerate() {
+            if let Some(piece) = run {
+                self.send(slot, piece);
+            }
+        }
+    }
+
+    /// As frames of one TLS record each.
+    fn send(&mut self, slot: usize, piece: Piece) {
+        self.count(|m| &m.sent, slot, piece.length);
+        let Some(path) = &mut self.paths[slot] else {
+            return;
+        };
+        let mut start = piece.start;
+        let mut left = piece.length;
+        loop {
+            let length = left.min(MOST_PAYLOAD);
+            left -= length;
+            let header = Header::data(start, piece.end && left == 0, length);
+            path.give(RECORD + header.bytes().len() as u64);
+            path.carrier
+                .put_data(header, self.sender.slices(start, length));
+            start += length as u64;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+}
+
+impl Piece {
+    fn joins(&self, next: &Piece) -> bool {
+        !self.end && next.start == self.start + self.length as u64
+    }
+
+    fn join(&mut self, next: &Piece) {
+        (self.length, self.end) = (self.length + next.length, next.end);
+    }
+}

@@ -1,0 +1,132 @@
+//! What arrives on the paths.
+
+use std::time::{Duration, Instant};
+
+use crate::path::Path;
+use crate::stream::Arrival;
+use crate::wire::{Frame, Refusal};
+
+use super::{Flow, Hears, Outcome, Stop, WINDOW};
+
+/// Makes the receive window as large as the application reads fast: twice what it reads in a round trip, as TCP's own.
+pub struct Growth {
+    since: Instant,
+    at: u64,
+}
+
+impl Growth {
+    pub fn new(now: Instant) -> Growth {
+        Growth { since: now, at: 0 }
+    }
+
+    /// The capacity to have from now on; `consumed` is the stream offset that the application has reached.
+    fn wanted(&mut self, now: Instant, round_trip: Duration, consumed: u64, capacity: u64) -> u64 {
+        if now.duration_since(self.since) < round_trip {
+            return capacity;
+        }
+        let read = consumed - self.at;
+        (self.since, self.at) = (now, consumed);
+        if 2 * read > capacity {
+            (2 * capacity).min(WINDOW.1)
+        } else {
+            capacity
+        }
+    }
+}
+
+impl Flow {
+    /// Takes what a path has brought.
+    pub(super) fn read_path(&mut self, slot: usize, now: Instant) -> Result<(), Stop> {
+        let Some(mut path) = self.paths[slot].take() else {
+            return Ok(());
+        };
+        let read = path.carrier.receive(&mut self.scratch);
+        let mut gone = 0u8;
+        let mut brought = false;
+        let taken = path
+            .carrier
+            .frames(|frame| self.on_frame(frame, slot, &mut gone, &mut brought));
+        let (ended, well) = (path.carrier.ended(), path.carrier.ended_well());
+        self.paths[slot] = Some(path);
+        taken?;
+        for other in (0..8).filter(|i| gone >> i & 1 == 1) {
+            self.drop_path(other, now);
+        }
+        if brought {
+            self.grow(now);
+        }
+        if ended || read.is_err() {
+            self.left_well = well;
+            self.lose_path(slot, now);
+        }
+        Ok(())
+    }
+
+    fn on_frame(
+        &mut self,
+        frame: Frame,
+        slot: usize,
+        gone: &mut u8,
+        brought: &mut bool,
+    ) -> Result<(), Stop> {
+        match frame {
+            Frame::Data {
+                offset,
+                end,
+                payload,
+            } => {
+                *brought = true;
+                self.count(|m| &m.received, slot, payload.len());
+                if self.receiver.on_data(offset, end, payload)? == Arrival::Duplicate {
+                    // The acknowledgement may have been lost with another path: this one works.
+                    self.acks.force_on(slot);
+                }
+            }
+            Frame::Ack { next, limit } => self.sender.on_ack(next, limit)?,
+            Frame::Opened(status) => self.on_opened(status)?,
+            Frame::Reset => return Err(Stop::Outcome(Outcome::Reset)),
+            Frame::Gone(other) => *gone |= 1u8.checked_shl(u32::from(other)).unwrap_or(0),
+            Frame::Welcome(_) => {}
+        }
+        Ok(())
+    }
+
+    fn on_opened(&mut self, status: Result<(), Refusal>) -> Result<(), Stop> {
+        // Each path brings it.
+        let Some(hears) = self.hears.take() else {
+            return Ok(());
+        };
+        match (hears, &self.application) {
+            (Hears::Application(answer), Some(application)) => {
+                self.first = answer(status);
+                if status.is_err() {
+                    match self.first.is_empty() {
+                        true => drop(application.set_zero_linger()),
+                        // A few bytes into an empty buffer.
+                        false => drop(application.try_write(&self.first)),
+                    }
+                }
+            }
+            (Hears::Other(other), _) => drop(other.send(status)),
+            (Hears::Application(_), None) => {}
+        }
+        status.map_err(|refusal| Stop::Outcome(Outcome::Refused(refusal)))
+    }
+
+    fn grow(&mut self, now: Instant) {
+        let slowest = self
+            .paths
+            .iter()
+            .flatten()
+            .map(|path: &Path| path.view().srtt_us)
+            .max();
+        let round_trip = Duration::from_micros(u64::from(slowest.unwrap_or(0)).max(10_000));
+        let capacity = self.growth.wanted(
+            now,
+            round_trip,
+            self.receiver.consumed(),
+            self.receiver.capacity(),
+        );
+        self.receiver.grow(capacity);
+    }
+}

@@ -1,0 +1,418 @@
+//! A flow at one of its ends: the application's (or the target's) connection on one side, path connections on the other,
+//! and the two directions between them. One task each; nothing is shared between flows.
+
+mod acks;
+mod deal;
+mod join;
+
+use std::future::{poll_fn, Future};
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use mp_policy::scheduler::{Entry, Schedule, Scheduler};
+use mp_policy::MAX_SUBFLOWS;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use crate::carrier::{Carrier, SCRATCH};
+use crate::path::Path;
+use crate::stream::{Receiver, Sender, Violation};
+use crate::wire::{Frame, Malformed, Refusal};
+
+use acks::Acks;
+
+/// What each end takes before it says more, bytes; both count on it.
+const FIRST_WINDOW: u64 = 1 << 20;
+/// Bounds of the bytes under way in one direction.
+const WINDOW: (u64, u64) = (1 << 18, 1 << 24);
+/// Bounds of what is read from the application beyond what the paths have been given: a window, so that schedulers that
+/// plan ahead (ECF) tell a long stream from the end of one.
+const AHEAD: (u64, u64) = (1 << 18, 1 << 21);
+/// A flow without any path waits so long for one.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two calls of a scheduler that has data and waits, and between two readings of paths that are busy.
+const TICK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// What happens to a flow from outside.
+// Nearly all of them are joins.
+#[allow(clippy::large_enum_variant)]
+pub enum Event {
+    /// A connection for this slot. It may have brought frames already.
+    Join(usize, Carrier),
+    /// The slot's link is gone.
+    Down(usize),
+    /// The application's connection, which has been waited for, set to be reset if it is dropped; `None`: there will be
+    /// none.
+    Application(Option<TcpStream>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both directions came to their end.
+    Done,
+    /// The relay did not reach the target.
+    Refused(Refusal),
+    /// Either side broke off.
+    Reset,
+    /// No path for [`PATIENCE`].
+    Lost,
+}
+
+/// What the device's application is told when the relay has connected, or not: these bytes come before all others.
+pub type Answer = fn(Result<(), Refusal>) -> Vec<u8>;
+
+/// Who hears whether the relay has connected.
+pub enum Hears {
+    Application(Answer),
+    /// Somebody who brings the application's connection thereafter.
+    Other(oneshot::Sender<Result<(), Refusal>>),
+}
+
+/// Bytes of streams by slot, of all flows together.
+#[derive(Debug, Default)]
+pub struct Meters {
+    pub sent: [AtomicU64; MAX_SUBFLOWS],
+    pub received: [AtomicU64; MAX_SUBFLOWS],
+}
+
+/// Which end this is.
+pub enum Side {
+    Device {
+        hears: Hears,
+        meters: Arc<Meters>,
+        /// Slots whose connection has ended.
+        lost: mpsc::UnboundedSender<usize>,
+    },
+    Relay,
+}
+
+enum Stop {
+    Outcome(Outcome),
+    /// This end breaks off: the other is to be told.
+    Break,
+}
+
+impl From<Violation> for Stop {
+    fn from(_: Violation) -> Stop {
+        Stop::Break
+    }
+}
+
+impl From<Malformed> for Stop {
+    fn from(_: Malformed) -> Stop {
+        Stop::Break
+    }
+}
+
+pub struct Flow {
+    /// `None` until there is one.
+    application: Option<TcpStream>,
+    /// There will be none.
+    withdrawn: bool,
+    /// It sends no more; it was told that no more comes.
+    heard_out: bool,
+    told_end: bool,
+    /// For the application, before what the receiver has.
+    first: Vec<u8>,
+    hears: Option<Hears>,
+    lost: Option<mpsc::UnboundedSender<usize>>,
+    meters: Option<Arc<Meters>>,
+    /// The relay's end: what each new path is told.
+    announces: bool,
+    paths: [Option<Path>; MAX_SUBFLOWS],
+    sender: Sender,
+    receiver: Receiver,
+    scheduler: Scheduler,
+    acks: Acks,
+    growth: join::Growth,
+    started: Instant,
+    /// Since when there is no path.
+    alone: Option<Instant>,
+    /// The last path was closed by the peer as one that is done.
+    left_well: bool,
+    scratch: Vec<u8>,
+    /// The scheduler has data and waits.
+    waiting: bool,
+    /// Within [`AHEAD`].
+    ahead: u64,
+}
+
+impl Flow {
+    /// Without an application's connection it waits for [`Event::Application`].
+    pub fn new(application: Option<TcpStream>, scheduler: &Entry, side: Side) -> Flow {
+        if let Some(stream) = &application {
+            crate::socket::tune_application(stream);
+        }
+        let scheduler = scheduler.build();
+        let now = Instant::now();
+        let (hears, lost, meters, announces) = match side {
+            Side::Device {
+                hears,
+                lost,
+                meters,
+            } => (Some(hears), Some(lost), Some(meters), false),
+            Side::Relay => (None, None, None, true),
+        };
+        Flow {
+            application,
+            withdrawn: false,
+            heard_out: false,
+            told_end: false,
+            first: Vec::new(),
+            hears,
+            lost,
+            meters,
+            announces,
+            paths: Default::default(),
+            sender: Sender::new(FIRST_WINDOW, scheduler.replicates()),
+            receiver: Receiver::new(FIRST_WINDOW),
+            scheduler,
+            acks: Acks::new(FIRST_WINDOW),
+            growth: join::Growth::new(now),
+            started: now,
+            alone: Some(now),
+            left_well: false,
+            scratch: vec![0; SCRATCH],
+            waiting: false,
+            ahead: AHEAD.0,
+        }
+    }
+
+    /// Until both directions have ended, or it cannot go on.
+    pub async fn run(mut self, mut events: mpsc::Receiver<Event>) -> Outcome {
+        loop {
+            let now = Instant::now();
+            while let Ok(event) = events.try_recv() {
+                self.on_event(event, now);
+            }
+            match self.turn(now) {
+                Ok(()) => {}
+                Err(Stop::Outcome(outcome)) => return self.conclude(outcome),
+                Err(Stop::Break) => {
+                    self.tell_all(&Frame::Reset);
+                    return self.conclude(Outcome::Reset);
+                }
+            }
+            if let Some(event) = self.wait(&mut events, now).await {
+                self.on_event(event, Instant::now());
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Join(slot, carrier) => {
+                self.drop_path(slot, now);
+                let mut path = Path::new(carrier, now);
+                if self.announces {
+                    path.carrier.put(&Frame::Opened(Ok(())));
+                }
+                self.paths[slot] = Some(path);
+                self.alone = None;
+                self.acks.force();
+            }
+            Event::Application(Some(stream)) => {
+                crate::socket::tune_application(&stream);
+                let _ = SockRef::from(&stream).set_linger(None);
+                self.application = Some(stream);
+            }
+            Event::Application(None) => self.withdrawn = true,
+            Event::Down(slot) => {
+                if self.paths[slot].is_some() {
+                    self.drop_path(slot, now);
+                    self.tell_all(&Frame::Gone(slot as u8));
+                }
+            }
+        }
+    }
+
+    /// Everything that can be done without waiting.
+    fn turn(&mut self, now: Instant) -> Result<(), Stop> {
+        for slot in 0..MAX_SUBFLOWS {
+            self.read_path(slot, now)?;
+        }
+        self.write_application()?;
+        self.read_application()?;
+        self.refresh(now);
+        self.deal(now);
+        self.acknowledge(now);
+        for slot in 0..MAX_SUBFLOWS {
+            let failed = |path: &mut Path| path.carrier.flush().is_err();
+            if self.paths[slot].as_mut().is_some_and(failed) {
+                self.lose_path(slot, now);
+            }
+        }
+        self.check(now)
+    }
+
+    fn check(&mut self, now: Instant) -> Result<(), Stop> {
+        if self.withdrawn {
+            return Err(Stop::Break);
+        }
+        let all_here = self.told_end;
+        if all_here && self.sender.done() {
+            return Err(Stop::Outcome(Outcome::Done));
+        }
+        if let Some(since) = self.alone {
+            // A peer that is done closes all paths; its last acknowledgement may have been lost with one.
+            if self.left_well && all_here && self.heard_out && self.sender.unsent() == 0 {
+                return Err(Stop::Outcome(Outcome::Done));
+            }
+            if now.duration_since(since) > PATIENCE {
+                return Err(Stop::Outcome(Outcome::Lost));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_application(&mut self) -> Result<(), Stop> {
+        let Some(application) = &self.application else {
+            return Ok(());
+        };
+        loop {
+            let own = !self.first.is_empty();
+            let bytes = if own {
+                &self.first[..]
+            } else {
+                self.receiver.ready()
+            };
+            if bytes.is_empty() {
+                break;
+            }
+            match application.try_write(bytes) {
+                Ok(count) if own => drop(self.first.drain(..count)),
+                Ok(count) => self.receiver.consume(count),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Stop::Break),
+            }
+        }
+        if self.receiver.finished()
+            && self.first.is_empty()
+            && !self.told_end
+            && self.hears.is_none()
+        {
+            let _ = SockRef::from(application).shutdown(Shutdown::Write);
+            self.told_end = true;
+        }
+        Ok(())
+    }
+
+    fn wants_application(&self) -> bool {
+        !self.heard_out && self.sender.unsent() < self.ahead
+    }
+
+    fn read_application(&mut self) -> Result<(), Stop> {
+        while self.wants_application() {
+            let Some(application) = &self.application else {
+                return Ok(());
+            };
+            match application.try_read(&mut self.scratch) {
+                Ok(0) => {
+                    self.heard_out = true;
+                    self.sender.end();
+                }
+                Ok(count) => self.sender.push(&self.scratch[..count]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Stop::Break),
+            }
+        }
+        Ok(())
+    }
+
+    /// Until there is something to do; an event that came meanwhile.
+    async fn wait(&mut self, events: &mut mpsc::Receiver<Event>, now: Instant) -> Option<Event> {
+        let mut timer = pin!(sleep(self.pause(now)));
+        poll_fn(|cx| {
+            if let Poll::Ready(Some(event)) = events.poll_recv(cx) {
+                return Poll::Ready(Some(event));
+            }
+            let ready = |done: Poll<io::Result<()>>| done.is_ready();
+            let mut wake = timer.as_mut().poll(cx).is_ready();
+            if let Some(application) = &self.application {
+                wake |= self.wants_application() && ready(application.poll_read_ready(cx));
+                let waits = !self.first.is_empty() || !self.receiver.ready().is_empty();
+                wake |= waits && ready(application.poll_write_ready(cx));
+            }
+            for path in self.paths.iter().flatten() {
+                wake |= path.carrier.poll_ready(cx).is_ready();
+            }
+            if wake {
+                Poll::Ready(None)
+            } else {
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// How long nothing needs to be looked at unless a socket has news.
+    fn pause(&self, now: Instant) -> Duration {
+        if self.alone.is_some() {
+            return Duration::from_millis(500);
+        }
+        let alive = self.paths.iter().flatten().any(|path| path.view().alive());
+        let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(Path::busy);
+        let tick = match (self.waiting && alive, busy) {
+            (true, _) => TICK.0,
+            (false, true) => TICK.1,
+            (false, false) => PATIENCE,
+        };
+        tick.min(self.acks.due_in(now))
+    }
+
+    fn count(&self, of: impl Fn(&Meters) -> &[AtomicU64], slot: usize, bytes: usize) {
+        if let Some(meters) = &self.meters {
+            of(meters)[slot].fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn tell_all(&mut self, frame: &Frame) {
+        for path in self.paths.iter_mut().flatten() {
+            path.carrier.put(frame);
+        }
+    }
+
+    /// The connection of a slot has ended by itself.
+    fn lose_path(&mut self, slot: usize, now: Instant) {
+        self.drop_path(slot, now);
+        if let Some(lost) = &self.lost {
+            let _ = lost.send(slot);
+        }
+    }
+
+    /// What it alone carried is sent again on others.
+    fn drop_path(&mut self, slot: usize, now: Instant) {
+        if self.paths[slot].take().is_none() {
+            return;
+        }
+        self.sender.close(slot);
+        self.scheduler.forget(slot);
+        self.acks.force();
+        if self.paths.iter().all(Option::is_none) {
+            self.alone = Some(now);
+        }
+    }
+
+    fn conclude(mut self, outcome: Outcome) -> Outcome {
+        if outcome == Outcome::Done {
+            let (next, limit) = self.receiver.acknowledgement();
+            self.tell_all(&Frame::Ack { next, limit });
+        } else if !matches!(outcome, Outcome::Refused(_)) {
+            // The application is to see that this is no end.
+            let _ = self.application.as_ref().map(TcpStream::set_zero_linger);
+        }
+        for path in self.paths.into_iter().flatten() {
+            path.carrier.part();
+        }
+        outcome
+    }
+}

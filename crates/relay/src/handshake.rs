@@ -1,0 +1,116 @@
+//! How a path connection begins: knock, TLS, proof, welcome. Whoever cannot knock gets no byte.
+
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex};
+
+use rustls::{ClientConfig, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::carrier::{Carrier, SCRATCH};
+use crate::devices::Register;
+use crate::keys::{self, Secret, PROOF_LENGTH};
+use crate::wire::{Frame, Knock, Malformed, Refusal, ID_LENGTH, KNOCK_LENGTH};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    /// Something else answers there.
+    #[error("what answers has another key than the line says")]
+    WrongKey,
+    #[error("the connection was closed without an answer")]
+    NoAnswer,
+    /// The relay does not take this device.
+    #[error("the relay does not take this device's key")]
+    Refused,
+}
+
+/// The device's part.
+pub async fn connect(
+    mut stream: TcpStream,
+    config: Arc<ClientConfig>,
+    secret: &Secret,
+) -> Result<Carrier, Failed> {
+    stream.write_all(&secret.knock().encode()).await?;
+    let mut carrier = Carrier::client(stream, config)?;
+    carrier.shake_hands().await.map_err(unanswered)?;
+    let proof = secret.proof(&carrier.exporter()?);
+    carrier.put_bytes(&proof);
+    carrier.flush_all().await?;
+    let mut scratch = vec![0; SCRATCH];
+    loop {
+        if let Some((frame, length)) = Frame::decode(carrier.input())? {
+            let Frame::Welcome(status) = frame else {
+                return Err(Malformed("no welcome").into());
+            };
+            status.map_err(|_| Failed::Refused)?;
+            carrier.take(length);
+            return Ok(carrier);
+        }
+        carrier.more(&mut scratch).await?;
+    }
+}
+
+/// Why a relay does not go on with TLS.
+fn unanswered(error: io::Error) -> Failed {
+    let tls = error
+        .get_ref()
+        .and_then(|e| e.downcast_ref::<rustls::Error>());
+    match (tls, error.kind()) {
+        (Some(rustls::Error::InvalidCertificate(_)), _) => Failed::WrongKey,
+        (_, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Failed::NoAnswer,
+        _ => error.into(),
+    }
+}
+
+/// The relay's part, and which device it is. [`None`]: a stranger, with whose connection nothing is to be done.
+pub async fn accept(
+    stream: &mut Option<TcpStream>,
+    config: Arc<ServerConfig>,
+    register: &Mutex<Register>,
+) -> Result<Option<(Carrier, [u8; ID_LENGTH])>, Failed> {
+    let mut knock = [0; KNOCK_LENGTH];
+    let Some(socket) = stream.as_mut() else {
+        return Ok(None);
+    };
+    socket.read_exact(&mut knock).await?;
+    let Some(secret) = Knock::decode(&knock).and_then(|knock| lock(register).admit(&knock)) else {
+        return Ok(None);
+    };
+    let Some(socket) = stream.take() else {
+        return Ok(None);
+    };
+    let mut carrier = Carrier::server(socket, config)?;
+    carrier.shake_hands().await?;
+    let mut scratch = vec![0; SCRATCH];
+    while carrier.input().len() < PROOF_LENGTH {
+        carrier.more(&mut scratch).await?;
+    }
+    let proof = carrier.input()[..PROOF_LENGTH]
+        .try_into()
+        .expect("just measured");
+    let key = carrier
+        .peer_certificates()
+        .and_then(|chain| keys::key_of(chain.first()?));
+    let proven = secret.proves(&carrier.exporter()?, &proof);
+    carrier.take(PROOF_LENGTH);
+    let taken = match key {
+        Some(key) if proven => lock(register).accepts(&secret, &key).map_err(io::Error::other)?,
+        _ => false,
+    };
+    let status = if taken {
+        Ok(())
+    } else {
+        Err(Refusal::UnknownKey)
+    };
+    carrier.put(&Frame::Welcome(status));
+    if !taken {
+        carrier.part();
+        return Err(io::Error::from(ErrorKind::PermissionDenied).into());
+    }
+    carrier.flush()?;
+    Ok(Some((carrier, secret.id)))
+}

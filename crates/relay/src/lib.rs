@@ -1,0 +1,65 @@
+#![forbid(unsafe_code)]
+//! The relay: a program's TCP stream is dealt to one TLS connection a link by the schedulers of `crates/policy`, joined at
+//! a server of the user's own, and goes on from there to any target in plain TCP.
+//!
+//! [`wire`] and [`stream`] have neither I/O nor a clock. [`flow`] drives them with sockets, alike at both ends; [`relay`]
+//! is the server, [`device`] the other end, [`front`] how programs reach it, [`capture`] how all of
+//! a host do. `docs/reference/relay.md` is the user's side.
+
+pub mod capture;
+pub mod device;
+pub mod devices;
+pub mod egress;
+pub mod flow;
+pub mod front;
+pub mod keys;
+pub mod links;
+pub mod relay;
+pub mod stream;
+pub mod wire;
+
+mod carrier;
+mod handshake;
+mod path;
+mod socket;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A thread that panicked leaves nothing half done under a lock of ours.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Each one line: what, where, how to fix it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The call or a file is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine cannot do it.
+    #[error("{0}")]
+    Missing(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    pub(crate) fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Error {
+        Error::Failed(format!("{what}: {error}"))
+    }
+}
+
+impl From<mp_kernel::Error> for Error {
+    fn from(error: mp_kernel::Error) -> Error {
+        let line = error.to_string();
+        match error.exit_code() {
+            2 => Error::Usage(line),
+            3 => Error::Missing(line),
+            _ => Error::Failed(line),
+        }
+    }
+}

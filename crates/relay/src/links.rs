@@ -1,0 +1,153 @@
+//! The links of the device: interfaces that are up and lead out, followed as they change.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use mp_kernel::interfaces::{self, Interface};
+use mp_policy::MAX_SUBFLOWS;
+use rtnetlink::MulticastGroup;
+use tokio::sync::watch;
+
+use crate::socket::same_family;
+use crate::Error;
+
+/// How often the interfaces are listed where the kernel does not tell of changes.
+const POLL: Duration = Duration::from_secs(2);
+
+/// One that is up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    pub name: String,
+    /// The interface that sockets are bound to; none where the routes decide.
+    pub device: Option<String>,
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Link {
+    /// Its address of the same family.
+    pub fn source(&self, as_of: IpAddr) -> Option<IpAddr> {
+        self.addresses
+            .iter()
+            .copied()
+            .find(|a| same_family(*a, as_of))
+    }
+
+    fn of(interface: Interface) -> Link {
+        Link {
+            device: Some(interface.name.clone()),
+            name: interface.name,
+            addresses: interface.addresses,
+        }
+    }
+}
+
+/// By slot. A link keeps its slot while it is down.
+pub type Links = [Option<Link>; MAX_SUBFLOWS];
+
+/// Which interfaces are used.
+#[derive(Debug, Clone)]
+pub enum Choose {
+    /// Those with a default route.
+    LeadingOut,
+    Named(Vec<String>),
+    /// No interface by itself: one path, as the routes say (a relay on this host).
+    Routes,
+}
+
+struct Table {
+    choose: Choose,
+    slots: BTreeMap<String, usize>,
+}
+
+impl Table {
+    fn now(&mut self) -> Result<Links, Error> {
+        let mut links = Links::default();
+        let wanted: Vec<Link> = match &self.choose {
+            Choose::Routes => {
+                links[0] = Some(Link {
+                    name: "lo".into(),
+                    device: None,
+                    addresses: Vec::new(),
+                });
+                return Ok(links);
+            }
+            Choose::LeadingOut => all()?.filter(Interface::leads_out).map(Link::of).collect(),
+            Choose::Named(names) => all()?
+                .filter(|i| names.contains(&i.name))
+                .map(Link::of)
+                .collect(),
+        };
+        for link in wanted {
+            let free = self.slots.len();
+            let slot = *self.slots.entry(link.name.clone()).or_insert(free);
+            // More interfaces than a connection has paths: the first ones are used.
+            if let Some(place) = links.get_mut(slot) {
+                *place = Some(link);
+            }
+        }
+        Ok(links)
+    }
+}
+
+fn all() -> Result<impl Iterator<Item = Interface>, Error> {
+    let all = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
+    // Its routes lead back to us.
+    Ok(all
+        .into_iter()
+        .filter(|i| i.name != crate::capture::INTERFACE))
+}
+
+/// The links from now on. The task ends with the last receiver.
+pub fn watch(choose: Choose) -> Result<watch::Receiver<Links>, Error> {
+    let mut table = Table {
+        choose,
+        slots: BTreeMap::new(),
+    };
+    let (sender, receiver) = watch::channel(table.now()?);
+    if !matches!(table.choose, Choose::Routes) {
+        tokio::spawn(follow(table, sender));
+    }
+    Ok(receiver)
+}
+
+async fn follow(mut table: Table, links: watch::Sender<Links>) {
+    // Interface, address and default route: each may come last.
+    let groups = [
+        MulticastGroup::Link,
+        MulticastGroup::Ipv4Ifaddr,
+        MulticastGroup::Ipv6Ifaddr,
+        MulticastGroup::Ipv4Route,
+        MulticastGroup::Ipv6Route,
+    ];
+    let Ok((connection, _handle, mut messages)) = rtnetlink::new_multicast_connection(&groups)
+    else {
+        return poll(table, links).await;
+    };
+    let listening = tokio::spawn(connection);
+    loop {
+        // A list that was made before the first message could be heard is made again soon.
+        if let Ok(now) = table.now() {
+            links.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+        }
+        tokio::select! {
+            message = messages.next() => if message.is_none() { break },
+            () = tokio::time::sleep(POLL) => {}
+            () = links.closed() => break,
+        }
+    }
+    listening.abort();
+    if !links.is_closed() {
+        poll(table, links).await;
+    }
+}
+
+async fn poll(mut table: Table, links: watch::Sender<Links>) {
+    while !links.is_closed() {
+        if let Ok(now) = table.now() {
+            links.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}

@@ -1,0 +1,129 @@
+//! A path of a flow: its connection, and what the schedulers see of it (TCP_INFO).
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use mp_kernel::mptcp_info::{tcp_info, TcpInfo};
+use mp_policy::scheduler::SubflowView;
+use socket2::SockRef;
+
+use crate::carrier::Carrier;
+
+/// No acknowledgement for the larger of this and [`STALE_ROUND_TRIPS`] while there should be some: the path is stale.
+const STALE: Duration = Duration::from_millis(200);
+const STALE_ROUND_TRIPS: u32 = 4;
+/// What may wait in the socket: the data of so long at the pacing rate …
+const WAITING: Duration = Duration::from_millis(10);
+/// … within these bounds, bytes.
+const LOWAT: (u64, u64) = (16 << 10, 1 << 20);
+/// The system is asked no more often.
+const FRESH: Duration = Duration::from_micros(500);
+/// A record of TLS is longer than its content by so much.
+pub const RECORD: u64 = 22;
+
+pub struct Path {
+    pub carrier: Carrier,
+    view: SubflowView,
+    lowat: u64,
+    /// Given since the last reading, bytes.
+    given: u64,
+    not_sent: u64,
+    read: Option<Instant>,
+    /// When bytes were acknowledged last, or none were in flight, and how many had been then.
+    progress: (Instant, u64),
+}
+
+impl Path {
+    pub fn new(carrier: Carrier, now: Instant) -> Path {
+        Path {
+            carrier,
+            view: SubflowView::default(),
+            lowat: 0,
+            given: 0,
+            not_sent: 0,
+            read: None,
+            progress: (now, 0),
+        }
+    }
+
+    pub fn view(&self) -> SubflowView {
+        self.view
+    }
+
+    /// Asks the system anew, unless that was just now.
+    pub fn refresh(&mut self, now: Instant) -> io::Result<()> {
+        if self.read.is_some_and(|at| now.duration_since(at) < FRESH) {
+            return Ok(());
+        }
+        let info = tcp_info(self.carrier.stream())?;
+        self.take(&info, now);
+        let wanted = (info.pacing_rate.min(u64::from(u32::MAX)) * WAITING.as_millis() as u64
+            / 1000)
+            .clamp(LOWAT.0, LOWAT.1);
+        if wanted.abs_diff(self.lowat) > self.lowat / 4 {
+            SockRef::from(self.carrier.stream()).set_tcp_notsent_lowat(wanted as u32)?;
+            self.lowat = wanted;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, info: &TcpInfo, now: Instant) {
+        let mss = info.snd_mss.max(1);
+        if info.unacked == 0 || info.bytes_acked != self.progress.1 {
+            self.progress = (now, info.bytes_acked);
+        }
+        let patience = STALE.max(Duration::from_micros(u64::from(info.rtt)) * STALE_ROUND_TRIPS);
+        let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
+        let lowat = self.lowat.max(LOWAT.0);
+        // A little may wait in the socket, or it would run dry between two looks.
+        let ahead = (lowat / u64::from(mss)).min(u64::from(info.snd_cwnd / 4 + 2)) as u32;
+        (self.read, self.given, self.not_sent) = (Some(now), 0, u64::from(info.notsent_bytes));
+        self.view = SubflowView {
+            active: true,
+            stale: now.duration_since(self.progress.0) > patience,
+            backup: false,
+            mss,
+            srtt_us: info.rtt,
+            rttvar_us: info.rttvar,
+            // All ones before the first sample.
+            min_rtt_us: if info.min_rtt == u32::MAX {
+                0
+            } else {
+                info.min_rtt
+            },
+            cwnd: info.snd_cwnd.saturating_add(ahead),
+            in_flight,
+            unsent: info.notsent_bytes.div_ceil(mss),
+            queued: u64::from(in_flight) * u64::from(mss) + self.not_sent,
+            room: if self.carrier.blocked() {
+                0
+            } else {
+                lowat.saturating_sub(self.not_sent)
+            },
+            pacing_rate: info.pacing_rate,
+            sent: u64::from(info.data_segs_out),
+            lost: u64::from(info.total_retrans.saturating_sub(info.dsack_dups)),
+            delivered: u64::from(info.delivered),
+        };
+    }
+
+    /// So many bytes go to it now: the view has them before the system is asked again.
+    pub fn give(&mut self, bytes: u64) {
+        self.given += bytes;
+        self.view.unsent =
+            (self.not_sent + self.given).div_ceil(u64::from(self.view.mss.max(1))) as u32;
+        self.view.queued += bytes;
+        self.view.room = self.view.room.saturating_sub(bytes);
+    }
+
+    /// Something of it is not acknowledged yet.
+    pub fn busy(&self) -> bool {
+        self.view.in_flight > 0 || self.view.unsent > 0 || self.carrier.blocked()
+    }
+
+    /// Bytes a second that it carries, by its window.
+    pub fn rate(&self) -> u64 {
+        let v = &self.view;
+        u64::from(v.cwnd) * u64::from(v.mss) * 1_000_000 / u64::from(v.srtt_us.max(1_000))
+    }
+}

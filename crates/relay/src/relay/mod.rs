@@ -1,0 +1,283 @@
+//! The relay's end: takes path connections, joins them to flows, and connects those to their targets.
+
+mod target;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use mp_policy::scheduler;
+use rustls::ServerConfig;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
+
+use crate::carrier::{Carrier, SCRATCH};
+use crate::devices::{Register, Store};
+use crate::egress::Egress;
+use crate::flow::{Event, Flow, Side};
+use crate::handshake;
+use crate::socket;
+use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
+use crate::Error;
+
+/// From a connection's first byte to its proof.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Connections that have proven nothing yet.
+const STRANGERS: usize = 256;
+/// A ready connection waits so long for its flow.
+const IDLE: Duration = Duration::from_secs(600);
+/// Of each device.
+const CONNECTIONS: usize = 4096;
+const FLOWS: usize = 1024;
+/// A flow that was refused tells so to paths that come this late.
+const AFTERMATH: Duration = Duration::from_secs(2);
+/// Flows that have ended, by which late path connections are known.
+const ENDED: usize = 1 << 16;
+
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub store: Store,
+    pub egress: Egress,
+    /// Of the path connections' downloads; `None`: BBR where there is, else the system's.
+    pub controller: Option<String>,
+}
+
+type Id = [u8; ID_LENGTH];
+type FlowId = (Id, [u8; 16], u64);
+
+#[derive(Default)]
+struct Flows {
+    open: HashMap<FlowId, mpsc::Sender<Event>>,
+    ended: HashSet<FlowId>,
+    order: VecDeque<FlowId>,
+}
+
+impl Flows {
+    fn end(&mut self, id: FlowId) {
+        self.open.remove(&id);
+        if self.ended.insert(id) {
+            self.order.push_back(id);
+        }
+        if self.order.len() > ENDED {
+            if let Some(old) = self.order.pop_front() {
+                self.ended.remove(&old);
+            }
+        }
+    }
+}
+
+struct Relay {
+    tls: Arc<ServerConfig>,
+    register: Mutex<Register>,
+    egress: Egress,
+    controller: Option<String>,
+    strangers: Arc<Semaphore>,
+    connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
+    flows: Mutex<Flows>,
+}
+
+/// Until `stop`. `ready` is told where it listens.
+pub async fn run(
+    settings: Settings,
+    ready: impl FnOnce(SocketAddr),
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let relay = Arc::new(Relay {
+        tls: settings.store.identity()?.server(),
+        register: Mutex::new(Register::new(settings.store)?),
+        egress: settings.egress,
+        controller: settings.controller,
+        strangers: Arc::new(Semaphore::new(STRANGERS)),
+        connections: Mutex::default(),
+        flows: Mutex::default(),
+    });
+    let listener = listen(settings.listen).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Error::Missing(format!(
+            "cannot listen on {}: {e}; ports below 1024 need root, others do not: --listen [::]:8443", settings.listen
+        )),
+        _ => Error::failed(format!("cannot listen on {}", settings.listen), e),
+    })?;
+    let local = listener
+        .local_addr()
+        .map_err(|e| Error::failed(settings.listen, e))?;
+    raise_descriptors();
+    ready(local);
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => relay.clone().greet(stream),
+                // Out of descriptors, most likely: others end.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+            () = &mut stop => return Ok(()),
+        }
+    }
+}
+
+/// For IPv4 too, where it is any address of IPv6; for IPv4 alone where there is no IPv6.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let bound = bind(address);
+    match bound {
+        Err(e)
+            if address.ip() == std::net::Ipv6Addr::UNSPECIFIED
+                && e.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32) =>
+        {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        bound => bound,
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// A flow takes a descriptor a path and one for its target; the usual limit is 1024.
+fn raise_descriptors() {
+    use nix::sys::resource::{getrlimit, setrlimit, Resource};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+impl Relay {
+    fn greet(self: Arc<Self>, stream: TcpStream) {
+        let Ok(permit) = self.strangers.clone().try_acquire_owned() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let deadline = Instant::now() + HANDSHAKE;
+            let _ = socket::tune(&SockRef::from(&stream), self.controller.as_deref());
+            let mut stream = Some(stream);
+            let known = timeout_at(
+                deadline,
+                handshake::accept(&mut stream, self.tls.clone(), &self.register),
+            )
+            .await;
+            match known {
+                Ok(Ok(Some((carrier, id)))) => {
+                    drop(permit);
+                    self.idle(carrier, id).await;
+                }
+                // To a stranger a wrong knock looks like one that is not complete.
+                _ if stream.is_some() => sleep_until(deadline).await,
+                _ => {}
+            }
+        });
+    }
+
+    /// A connection that has no flow yet.
+    async fn idle(self: Arc<Self>, mut carrier: Carrier, device: Id) {
+        let Some(permit) = self.admit(device) else {
+            return;
+        };
+        let mut scratch = vec![0; SCRATCH];
+        let opener = timeout(IDLE, async {
+            loop {
+                match Opener::decode(carrier.input()) {
+                    Ok(None) => carrier.more(&mut scratch).await.ok()?,
+                    Ok(Some((opener, length))) => {
+                        carrier.take(length);
+                        return Some(opener);
+                    }
+                    Err(_) => return None,
+                }
+            }
+        });
+        if let Ok(Some(opener)) = opener.await {
+            self.join(device, opener, carrier, permit).await;
+        }
+    }
+
+    fn admit(&self, device: Id) -> Option<OwnedSemaphorePermit> {
+        let mut all = lock(&self.connections);
+        let own = all
+            .entry(device)
+            .or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS)));
+        own.clone().try_acquire_owned().ok()
+    }
+
+    async fn join(
+        self: Arc<Self>,
+        device: Id,
+        opener: Opener,
+        mut carrier: Carrier,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let id = (device, opener.session, opener.flow);
+        let (flow, news) = {
+            let mut flows = lock(&self.flows);
+            if flows.ended.contains(&id) {
+                return;
+            }
+            match flows.open.get(&id) {
+                Some(flow) => (flow.clone(), None),
+                None if flows
+                    .open
+                    .keys()
+                    .filter(|(owner, ..)| *owner == device)
+                    .count()
+                    >= FLOWS =>
+                {
+                    carrier.put(&Frame::Opened(Err(Refusal::Busy)));
+                    return carrier.part();
+                }
+                None => {
+                    let (flow, news) = mpsc::channel(16);
+                    flows.open.insert(id, flow.clone());
+                    (flow, Some(news))
+                }
+            }
+        };
+        let joined = flow
+            .send(Event::Join(usize::from(opener.path), carrier))
+            .await;
+        drop(flow);
+        if let (Ok(()), Some(news)) = (joined, news) {
+            self.clone().carry(&opener, news).await;
+            lock(&self.flows).end(id);
+        }
+        drop(permit);
+    }
+
+    /// A flow's whole life.
+    async fn carry(self: Arc<Self>, opener: &Opener, mut news: mpsc::Receiver<Event>) {
+        let scheduler = scheduler::find(&opener.scheduler).unwrap_or(&scheduler::all()[0]);
+        match target::connect(&opener.target, &self.egress).await {
+            Ok(stream) => {
+                Flow::new(Some(stream), scheduler, Side::Relay)
+                    .run(news)
+                    .await;
+            }
+            Err(refusal) => {
+                let tell = async {
+                    while let Some(event) = news.recv().await {
+                        if let Event::Join(_, mut carrier) = event {
+                            carrier.put(&Frame::Opened(Err(refusal)));
+                            carrier.part();
+                        }
+                    }
+                };
+                let _ = timeout(AFTERMATH, tell).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! From the relay to a target, as far as its rules go.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use tokio::net::{lookup_host, TcpStream};
+use tokio::time::timeout;
+
+use crate::egress::Egress;
+use crate::wire::{Refusal, Target};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The first of the target's addresses that is permitted and answers.
+pub async fn connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refusal> {
+    timeout(PATIENCE, try_connect(target, egress))
+        .await
+        .unwrap_or(Err(Refusal::TimedOut))
+}
+
+async fn try_connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refusal> {
+    let addresses: Vec<SocketAddr> = match target {
+        Target::Address(ip, port) => vec![(*ip, *port).into()],
+        Target::Name(name, port) => {
+            let found = lookup_host((name.as_str(), *port)).await;
+            found.map_err(|_| Refusal::NoSuchName)?.collect()
+        }
+    };
+    let mut last = Refusal::Forbidden;
+    for address in addresses {
+        if !egress.permits(address.ip(), address.port()) {
+            continue;
+        }
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(e) => last = refusal(&e),
+        }
+    }
+    Err(last)
+}
+
+fn refusal(error: &io::Error) -> Refusal {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ECONNREFUSED) => Refusal::ConnectionRefused,
+        Some(Errno::ENETUNREACH) => Refusal::NetworkUnreachable,
+        Some(Errno::EHOSTUNREACH) => Refusal::HostUnreachable,
+        Some(Errno::ETIMEDOUT) => Refusal::TimedOut,
+        Some(Errno::EACCES | Errno::EPERM) => Refusal::Forbidden,
+        _ => Refusal::Failed,
+    }
+}

@@ -1,0 +1,47 @@
+//! What passes between device and relay, as bytes: pure encoding and decoding, without I/O. `docs/reference/relay.md` has
+//! the layout.
+//!
+//! A path connection carries, in this order: the [`Knock`] in the clear; TLS 1.3; and inside it the proof, at most one
+//! [`Opener`] from the device, and [`Frame`]s in both directions.
+
+mod frame;
+mod knock;
+mod line;
+mod opener;
+
+pub use frame::{Frame, Header, Refusal, MOST_PAYLOAD};
+pub use knock::{Knock, ID_LENGTH, KNOCK_LENGTH, MAC_LENGTH};
+pub use line::{Line, LineError};
+pub use opener::{Opener, Target, MOST_OPENER};
+
+/// Bytes that no peer of this version sends: the connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub &'static str);
+
+/// Reads from the front of a slice; `None` where it is too short.
+pub(crate) struct Cursor<'a>(pub &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}

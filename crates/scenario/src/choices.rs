@@ -1,0 +1,155 @@
+//! Names that a scenario chooses from the registries, and values of a controller's parameters.
+
+use mp_controllers::Unit;
+use mp_policy::registry::Parameter;
+use mp_policy::{initial_path as initial, path_manager as managers, scheduler as schedulers};
+
+use crate::error::{did_you_mean, Error};
+use crate::field::Field;
+use crate::tree::Value;
+use crate::units;
+
+pub fn controller(field: &Field<'_>) -> Result<String, Error> {
+    controller_or(field, None)
+}
+
+/// A controller, or that word.
+pub fn controller_or(field: &Field<'_>, also: Option<&str>) -> Result<String, Error> {
+    let names = mp_controllers::entries().map(|e| e.name);
+    known(field, also.into_iter().chain(names).collect())
+}
+
+pub(crate) fn path_manager(field: &Field<'_>) -> Result<String, Error> {
+    // Each choice of the initial path used to be a path manager.
+    let former = field.string()?.strip_prefix("bandit");
+    let policy = former.map(|rest| rest.strip_prefix('-').unwrap_or(initial::all()[1].name));
+    if let Some(entry) = policy.and_then(initial::find) {
+        return Err(field.error(
+            format!(
+                "\"{}\" is no path manager: it chooses the initial path",
+                field.string()?
+            ),
+            format!("initial_path = \"{}\" (--initial-paths)", entry.name),
+        ));
+    }
+    known(field, managers::all().iter().map(|e| e.name).collect())
+}
+
+pub(crate) fn initial_path(field: &Field<'_>) -> Result<String, Error> {
+    known(field, initial::all().iter().map(|e| e.name).collect())
+}
+
+pub(crate) fn scheduler(field: &Field<'_>) -> Result<String, Error> {
+    known(field, schedulers::all().iter().map(|e| e.name).collect())
+}
+
+fn known(field: &Field<'_>, names: Vec<&str>) -> Result<String, Error> {
+    let name = field.string()?;
+    match names.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(field.error(
+            format!(
+                "\"{name}\" is unknown{}",
+                did_you_mean(name, names.iter().copied())
+            ),
+            format!("one of {}", names.join(", ")),
+        )),
+    }
+}
+
+/// The value of a controller's parameter, in its unit: a whole number, or a text with a unit of the same dimension.
+pub fn parameter(controller: &str, name: &str, field: &Field<'_>) -> Result<u64, Error> {
+    let entry = mp_controllers::entry(controller);
+    let all = entry.map_or(&[][..], |entry| entry.parameters).iter();
+    let all = all.map(|p| Parameter {
+        name: p.name,
+        unit: p.unit.name(),
+        default: p.default,
+        least: p.least,
+        most: p.most,
+        about: p.about,
+    });
+    value(controller, &all.collect::<Vec<_>>(), name, field)
+}
+
+/// The same of a path manager.
+pub(crate) fn path_manager_parameter(
+    manager: &str,
+    name: &str,
+    field: &Field<'_>,
+) -> Result<u64, Error> {
+    let entry = managers::find(manager);
+    let all = entry.map_or(&[][..], |entry| entry.parameters);
+    value(manager, all, name, field)
+}
+
+fn value(owner: &str, all: &[Parameter], name: &str, field: &Field<'_>) -> Result<u64, Error> {
+    let Some(parameter) = all.iter().find(|p| p.name == name) else {
+        let names = || all.iter().map(|p| p.name);
+        let expected = match names().collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no parameters".into(),
+            names => format!("one of {names}"),
+        };
+        let hint = did_you_mean(name, names());
+        return Err(field.error(
+            format!("{owner} has no parameter \"{name}\"{hint}"),
+            expected,
+        ));
+    };
+    let value = match &field.node.value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        Value::String(text) => quantity(text, parameter.unit),
+        _ => None,
+    };
+    let range = parameter.least..=parameter.most;
+    value.filter(|value| range.contains(value)).ok_or_else(|| {
+        let problem = match (value, parameter.unit) {
+            (Some(_), _) => "is out of range",
+            (None, MICROSECONDS) => "is no duration",
+            (None, BITS_PER_SECOND | BYTES_PER_SECOND) => "is no rate",
+            (None, _) => "is no whole number",
+        };
+        field.error(
+            format!("{} {problem}", field.node.value.show()),
+            expected(parameter),
+        )
+    })
+}
+
+const MICROSECONDS: &str = Unit::Microseconds.name();
+const BITS_PER_SECOND: &str = Unit::BitsPerSecond.name();
+const BYTES_PER_SECOND: &str = Unit::BytesPerSecond.name();
+const SWITCH: &str = Unit::Switch.name();
+
+/// A quantity in the parameter's unit, if that has a dimension.
+fn quantity(text: &str, unit: &str) -> Option<u64> {
+    match unit {
+        MICROSECONDS => u64::try_from(units::duration(text).ok()?.as_micros()).ok(),
+        BITS_PER_SECOND => units::rate(text).ok(),
+        BYTES_PER_SECOND => units::rate(text).ok().map(|bits| bits / 8),
+        _ => None,
+    }
+}
+
+fn expected(parameter: &Parameter) -> String {
+    let Parameter {
+        unit, least, most, ..
+    } = parameter;
+    let bits = |bytes: &u64| units::show_rate(bytes * 8);
+    let micros = |us: &u64| units::show_duration(std::time::Duration::from_micros(*us));
+    match *unit {
+        MICROSECONDS => format!(
+            "a duration from \"{}\" to \"{}\"",
+            micros(least),
+            micros(most)
+        ),
+        BITS_PER_SECOND => format!(
+            "a rate from \"{}\" to \"{}\"",
+            units::show_rate(*least),
+            units::show_rate(*most)
+        ),
+        BYTES_PER_SECOND => format!("a rate from \"{}\" to \"{}\"", bits(least), bits(most)),
+        SWITCH => "0 or 1".into(),
+        _ => format!("a whole number from {least} to {most} ({unit})"),
+    }
+}

@@ -1,0 +1,143 @@
+"""``claims.toml``: a paper's claims one by one.
+
+    [derive]
+    "row2.gain" = { ratio = ["row2.rsf-db", { best = ["row2.lia", "row2.olia"] }] }
+
+    [[claim]]
+    id = "obs2"
+    where = "Observation 2, figure 3"
+    says = "At 2 % loss RSF carries twice what the best of the others carries."
+    item = "fig3"                     # the section of the page that shows it
+    unit = "×"                        # of the effect
+    paper = "2.02"                    # what the paper prints, if it prints a value
+    by = "RFC 6356"                   # whose claim it is, where it is not the paper's
+    test = { ratio = ["row2.rsf-db", "row2.lia"], of = 2.02, tolerance = 0.1 }
+    [claim.prose]                     # by verdict; {name} is a value, {name|.1f} with a format, {effect} the effect
+    contradicted = "RSF-DB carries {row2.gain} times what the best of the others carries."
+
+``worlds`` lists where a claim is tested: ``["sim", "kernel"]`` unless given, or ``["theory"]`` for what is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from multipilot import toml
+from multipilot.papers.claims.predicate import Verdict, kind_of
+from multipilot.papers.claims.quantity import Values, Wrong, quantity
+from multipilot.papers.results import KERNEL, SIM
+
+THEORY = "theory"
+WORLDS = (SIM, KERNEL, THEORY)
+_PLACE = re.compile(r"\{([^{}|]+)(?:\|([^{}]+))?\}")
+#: Numbers in digits and in words.
+_NUMBER = re.compile(
+    r"\d+(?:[.,]\d+)*|\b(?:hal(?:f|ves|ved)|(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?"
+    r"|twice|thrice|doubl\w+|tripl\w+|two|three|four|five|six|seven|eight|nine|ten|dozens?"
+    r"|most(?:ly)?|nearly|about|always|never)\b"
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    id: str
+    where: str
+    says: str
+    item: str
+    test: Mapping[str, Any]
+    unit: str = ""
+    paper: str = ""
+    by: str = "the paper"
+    worlds: tuple[str, ...] = (SIM, KERNEL)
+    prose: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def excuse(self) -> str:
+        """Why it cannot be tested; empty where it can."""
+        return str(self.test.get("none", ""))
+
+    def names(self) -> set[str]:
+        """The values that its templates cite."""
+        return {name for text in self.prose.values() for name, _ in _PLACE.findall(text)} - {"effect"}
+
+
+@dataclass(frozen=True)
+class Claims:
+    all: tuple[Claim, ...] = ()
+    derive: Mapping[str, Any] = field(default_factory=dict)
+    #: The folder of ``claims.toml`` and ``claims.lock``.
+    folder: Path | None = None
+
+    def values(self, measured: Values, world: str) -> Values:
+        """With the derived ones, which may build on those before them. Theory has none."""
+        found = dict(measured)
+        if world == THEORY:
+            return found
+        for name, given in self.derive.items():
+            found[name] = quantity(given, found)
+        return found
+
+
+_REQUIRED = ("id", "where", "says", "item", "test")
+_OPTIONAL = ("unit", "paper", "by", "worlds", "prose")
+
+
+def load(file: Path) -> Claims:
+    try:
+        document = toml.loads(file.read_text(encoding="utf-8"))
+        strange = set(document) - {"derive", "claim"}
+        if strange:
+            raise Wrong(f"{', '.join(sorted(strange))}: expected [derive] and [[claim]]")
+        found = tuple(_claim(entry) for entry in document.get("claim", []))
+        twice = {c.id for c in found if sum(c.id == other.id for other in found) > 1}
+        if twice:
+            raise Wrong(f"there are two claims {', '.join(sorted(twice))}")
+        return Claims(found, document.get("derive", {}), file.parent)
+    except (Wrong, toml.TOMLDecodeError) as error:
+        raise Wrong(f"{file}: {error}") from None
+
+
+def _claim(entry: Mapping[str, Any]) -> Claim:
+    name = entry.get("id", "?")
+    missing = [key for key in _REQUIRED if key not in entry]
+    strange = [key for key in entry if key not in (*_REQUIRED, *_OPTIONAL)]
+    if missing or strange:
+        raise Wrong(f"claim {name}: " + ", ".join([f"no {k}" for k in missing] + [f"{k} is no key" for k in strange]))
+    if not re.fullmatch(r"[A-Za-z0-9-]+", name):
+        raise Wrong(f"claim {name}: an id has letters, digits and hyphens")
+    kind_of(entry["test"])
+    worlds = tuple(entry.get("worlds", (SIM, KERNEL)))
+    if not set(worlds) <= set(WORLDS):
+        raise Wrong(f"claim {name}: worlds are {', '.join(WORLDS)}")
+    for verdict, text in entry.get("prose", {}).items():
+        if verdict not in {v.value for v in Verdict}:
+            raise Wrong(f"claim {name}: there is no verdict {verdict}")
+        own = _numbers(_PLACE.sub("", text)) - _numbers(f"{entry['where']} {entry['says']} {entry.get('unit', '')}")
+        if own:
+            raise Wrong(
+                f"claim {name}: a template cites computed values and what where, says or unit have, "
+                f"no number of its own: {', '.join(sorted(own))}"
+            )
+    return Claim(**{**entry, "worlds": worlds})
+
+
+def _numbers(text: str) -> set[str]:
+    return set(_NUMBER.findall(text.lower()))
+
+
+def fill(text: str, values: Values) -> str | None:
+    """None where a value that the template cites was not measured. Raises Wrong where there is no such value."""
+    known = True
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal known
+        mean = quantity(found[1], values)
+        known = known and mean.n > 0
+        return format(mean.mean, found[2] or ".2f").replace("%", " %")
+
+    filled = _PLACE.sub(put, text)
+    return filled if known else None

@@ -1,0 +1,81 @@
+"""Claims and what a world says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multipilot.papers.claims.claim import Claim, Claims, fill
+from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
+from multipilot.papers.claims.quantity import CERTAIN, Values, Wrong
+from multipilot.papers.results import KERNEL, SIM
+from multipilot.stats import Mean
+
+
+@dataclass(frozen=True)
+class Judgement:
+    claim: Claim
+    world: str
+    verdict: Verdict
+    #: The check that decides; none for what cannot be tested.
+    check: Check | None
+    #: The claim's template for this verdict, filled in; empty where there is none or nothing was measured.
+    prose: str = ""
+    #: How many checks the test has: of several, worlds may be decided by different ones.
+    parts: int = 1
+
+    @property
+    def effect(self) -> Mean | None:
+        return self.check.effect if self.check else None
+
+    @property
+    def n(self) -> int:
+        """Runs behind the effect, the fewest of its parts."""
+        return self.effect.n if self.effect and self.effect.n < CERTAIN else 0
+
+    @property
+    def why(self) -> str:
+        """Why there is no decision."""
+        if self.verdict is Verdict.UNTESTABLE:
+            return self.claim.excuse
+        if self.verdict is not Verdict.UNDECIDED:
+            return ""
+        if not self.n:
+            return "not measured"
+        return "one run" if self.n < 2 else "the interval reaches across the bound"
+
+
+def judge(claims: Claims, values: Values, world: str) -> list[Judgement]:
+    """All claims that this world can test, in their order."""
+    known = claims.values(values, world)
+    return [_one(claim, known, world) for claim in claims.all if world in claim.worlds]
+
+
+def _one(claim: Claim, values: Values, world: str) -> Judgement:
+    try:
+        found = checks(claim.test, values)
+        verdict, check = combined(found)
+        prose = ""
+        if text := claim.prose.get(verdict.value):
+            effect = {"effect": check.effect} if check else {}
+            if check is None or check.effect.n > 0:
+                prose = fill(text, {**values, **effect}) or ""
+        return Judgement(claim, world, verdict, check, prose, len(found))
+    except Wrong as error:
+        raise Wrong(f"claim {claim.id}: {error}") from None
+
+
+def differ(judged: Sequence[Judgement]) -> set[str]:
+    """Claims whose effect differs significantly between simulator and kernel; of claims with one effect."""
+    by_world = {w: {j.claim.id: j for j in judged if j.world == w} for w in (SIM, KERNEL)}
+    found = set()
+    for name, sim in by_world[SIM].items():
+        a, b = sim.effect, by_world[KERNEL][name].effect if name in by_world[KERNEL] else None
+        if a and b and sim.parts == 1 and min(a.n, b.n) >= 2 and abs(a.mean - b.mean) > math.hypot(a.half, b.half):
+            found.add(name)
+    return found
+
+
+def counted(judged: Sequence[Judgement]) -> dict[Verdict, int]:
+    return {verdict: sum(j.verdict is verdict for j in judged) for verdict in Verdict}

@@ -1,0 +1,91 @@
+"""``claims.lock``: the verdicts in git, one line a claim and world, to be read in a diff.
+
+Written by ``multipilot paper NAME --lock``. What a call did not measure keeps its line, with the commit that did.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multipilot import toml
+from multipilot.files import replacing
+from multipilot.papers.claims.claim import THEORY, Claims
+from multipilot.papers.claims.judge import Judgement
+from multipilot.papers.claims.predicate import Verdict
+from multipilot.papers.results import KERNEL, SIM
+
+NAME = "claims.lock"
+Entry = dict[str, Any]
+Lock = dict[str, dict[str, Entry]]
+_HEAD = "# Written by `multipilot paper {paper} --lock`, not by hand. low and high: 95 % interval; n: runs.\n"
+
+
+def read(folder: Path) -> Lock:
+    """By world and claim; empty where there is no lock."""
+    file = folder / NAME
+    return toml.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def entry(judgement: Judgement, provenance: Mapping[str, str]) -> Entry:
+    found: Entry = {"verdict": judgement.verdict.value}
+    mean = judgement.effect
+    if mean is not None and mean.n and not math.isnan(mean.mean):
+        found["value"] = _short(mean.mean)
+        if not math.isnan(mean.half):
+            found |= {"low": _short(mean.low), "high": _short(mean.high)}
+    found["n"] = judgement.n
+    if judgement.n:
+        found |= provenance
+    return found
+
+
+def updated(
+    before: Lock, judged: Sequence[Judgement], provenance: Mapping[str, Mapping[str, str]], claims: Sequence[str]
+) -> Lock:
+    """``provenance`` is by world. Claims that no longer exist go; what was not measured now stays as it was."""
+    found: Lock = {}
+    for world in (SIM, KERNEL, THEORY):
+        fresh = {j.claim.id: j for j in judged if j.world == world}
+        lines: dict[str, Entry] = {}
+        for name in claims:
+            kept = before.get(world, {}).get(name)
+            if name not in fresh:
+                continue
+            judgement = fresh[name]
+            measured = judgement.n or world == THEORY or judgement.verdict is Verdict.UNTESTABLE
+            lines[name] = entry(judgement, provenance.get(world, {})) if measured or not kept else kept
+        if lines:
+            found[world] = lines
+    return found
+
+
+def write(folder: Path, paper: str, lock: Lock) -> Path:
+    text = _HEAD.format(paper=paper)
+    for world, lines in lock.items():
+        text += f"\n[{world}]\n"
+        for name, one in lines.items():
+            text += f"{name} = {{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in one.items()) + " }\n"
+    file = folder / NAME
+    with replacing(file) as fresh:
+        fresh.write_text(text, encoding="utf-8")
+    return file
+
+
+def _short(value: float) -> float:
+    """Four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def unspoken(claims: Claims, lock: Lock) -> list[str]:
+    """Claims that have templates, but none for a verdict in the lock: their page would fall silent."""
+    return [
+        f"{claim.id}, {world}: {one['verdict']}"
+        for world, lines in lock.items()
+        for claim in claims.all
+        if claim.prose and (one := lines.get(claim.id)) and (one["n"] or world == THEORY)
+        if one["verdict"] not in claim.prose
+    ]

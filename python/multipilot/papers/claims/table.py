@@ -1,0 +1,165 @@
+"""The table of claims that opens a page: simulator and kernel side by side, and one picture of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from multipilot.papers.charts import draw
+from multipilot.papers.claims.claim import THEORY, Claims
+from multipilot.papers.claims.judge import Judgement, counted, differ
+from multipilot.papers.claims.predicate import Verdict
+from multipilot.papers.results import KERNEL, SIM
+from multipilot.report import svg
+
+CSS = """
+table.claims td { white-space: normal; vertical-align: top; text-align: left }
+table.claims th { text-align: left }
+table.claims td:nth-child(1) { min-width: 290px }
+table.claims td:nth-child(3), table.claims td:nth-child(4) { min-width: 150px }
+table.claims small { display: block; color: var(--muted); font-size: 12px }
+.badge { display: inline-block; border-radius: 99px; padding: 0 9px; font-size: 12.5px; font-weight: 600; color: #fff }
+.badge.holds { background: #1f7a4d }
+.badge.contradicted { background: #b3261e }
+.badge.undecided { background: #8a5a00 }
+.badge.untestable { background: #626b76 }
+"""
+NAMES = {SIM: "simulator", KERNEL: "Linux kernel", THEORY: "computed"}
+COLOURS = {SIM: svg.PATHS[0], KERNEL: svg.PATHS[1]}
+
+
+def style_of(verdict: Verdict) -> str:
+    return "untestable" if verdict is Verdict.UNTESTABLE else verdict.value
+
+
+def badge(verdict: Verdict) -> str:
+    return f'<span class="badge {style_of(verdict)}">{verdict.value}</span>'
+
+
+def number(value: float, like: float | None = None) -> str:
+    """Three significant digits, or as many decimals as ``like`` has; no exponent for what people read as a number."""
+    size = abs(value if like is None else like)
+    if size and not 1e-3 <= size < 1e5:
+        return f"{value:.1e}"
+    digits = 2 if size == 0 else max(0, 2 - math.floor(math.log10(size)))
+    return f"{value:.{digits}f}"
+
+
+def effect(judgement: Judgement) -> str:
+    """``1.87 ± 0.05 ×, n = 5``; empty where nothing was measured."""
+    mean = judgement.effect
+    if mean is None or not mean.n or math.isnan(mean.mean):
+        return ""
+    half = "" if math.isnan(mean.half) or not mean.half else f" ± {number(mean.half, mean.mean)}"
+    unit = f" {judgement.claim.unit}" if judgement.claim.unit else ""
+    runs = f", n = {judgement.n}" if judgement.n else ""
+    return f"{number(mean.mean)}{half}{unit}{runs}"
+
+
+def _cell(judgement: Judgement | None) -> str:
+    if judgement is None:
+        return '<span class="muted">–</span>'
+    parts = [badge(judgement.verdict)]
+    if found := effect(judgement):
+        parts.append(f"<small>{escape(found)}</small>")
+    if judgement.check and judgement.check.effect.n:
+        parts.append(f"<small>holds if {escape(judgement.check.wanted)}</small>")
+    if judgement.why:
+        parts.append(f"<small>{escape(judgement.why)}</small>")
+    return "".join(parts)
+
+
+def html(claims: Claims, judged: Sequence[Judgement]) -> str:
+    """One line a claim; whose claim it is, where that is not the paper's."""
+    by_world = {w: {j.claim.id: j for j in judged if j.world == w} for w in NAMES}
+    apart = differ(judged)
+    rows = []
+    for claim in claims.all:
+        who = "" if claim.by == "the paper" else f" · claim of {claim.by}"
+        place = f'<a href="#{escape(claim.item)}">{escape(claim.where)}</a>'
+        text = f"{escape(claim.says)}<small>{place}{escape(who)}</small>"
+        if claim.id in apart:
+            text += "<small><strong>simulator and kernel differ significantly</strong></small>"
+        paper = escape(claim.paper) or '<span class="muted">–</span>'
+        if THEORY in claim.worlds:
+            computed = _cell(by_world[THEORY].get(claim.id))
+            cells = f'<td colspan="2">{computed}<small>computed, no world</small></td>'
+        else:
+            cells = "".join(f"<td>{_cell(by_world[w].get(claim.id))}</td>" for w in (SIM, KERNEL))
+        rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td><td>{paper}</td>{cells}</tr>')
+    head = "".join(f"<th>{name}</th>" for name in ("claim", "printed", "simulator", "Linux kernel"))
+    return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def summary(judged: Sequence[Judgement]) -> str:
+    """``Simulator: 9 claims hold, 12 are contradicted, …`` for each world that says something."""
+    sentences = []
+    for world, name in NAMES.items():
+        mine = [j for j in judged if j.world == world]
+        if not any(j.n or (world == THEORY and j.check) for j in mine):
+            continue
+        count = counted(mine)
+        missing = sum(j.verdict is Verdict.UNDECIDED and not j.n for j in mine)
+        parts = [
+            f"{count[Verdict.HOLDS]} hold",
+            f"{count[Verdict.CONTRADICTED]} are contradicted",
+            f"{count[Verdict.UNDECIDED] - missing} are undecided",
+            *([f"{missing} are not measured"] if missing else []),
+            *([f"{count[Verdict.UNTESTABLE]} cannot be tested"] if count[Verdict.UNTESTABLE] else []),
+        ]
+        sentences.append(f"{name[0].upper()}{name[1:]}: of {len(mine)} claims {', '.join(parts)}.")
+    return " ".join(sentences) or "Nothing has been measured yet."
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Effects over the middle of what the claim allows, for the claims that name a value: 1 is the paper's."""
+
+    title: str
+    lines: Sequence[tuple[str, float, Sequence[Judgement]]]
+
+    def paint(self, axes: Axes) -> None:
+        for y, (_, centre, judged) in enumerate(self.lines):
+            check = next(j.check for j in judged if j.check)
+            axes.barh(y, (check.high - check.low) / centre, left=check.low / centre, height=0.62, color=svg.GRID, lw=0)
+            for one in judged:
+                mean = one.effect
+                if mean is None or not mean.n:
+                    continue
+                shift = -0.14 if one.world == SIM else 0.14
+                half = None if math.isnan(mean.half) else mean.half / centre
+                shape, colour = ("o" if one.world == SIM else "s"), COLOURS[one.world]
+                at = mean.mean / centre
+                axes.errorbar(at, y + shift, xerr=half, fmt=shape, color=colour, ms=5, capsize=2, lw=1.2)
+        axes.axvline(1, color=svg.MUTED, lw=1, ls=(0, (4, 3)))
+        axes.set_yticks(range(len(self.lines)), [name for name, _, _ in self.lines])
+        axes.invert_yaxis()
+        axes.set_xlim(left=0)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("ours over the printed value (grey: what counts as the same)")
+        axes.legend(
+            handles=[
+                Line2D([], [], ls="", marker="o" if world == SIM else "s", color=colour, label=NAMES[world])
+                for world, colour in COLOURS.items()
+            ],
+            loc="lower right",
+        )
+
+
+def picture(claims: Claims, judged: Sequence[Judgement]) -> str:
+    """Empty where no claim with a printed value was measured."""
+    lines = []
+    for claim in claims.all:
+        mine = [j for j in judged if j.claim is claim and j.check and j.n]
+        if mine and "of" in claim.test:
+            lines.append((claim.id, float(claim.test["of"]), mine))
+    if not lines:
+        return ""
+    forest = Forest("Measured over printed values", lines)
+    said = "Each claim's measured value over the value that the paper prints"
+    return draw([forest], said, height=0.8 + 0.3 * len(lines))

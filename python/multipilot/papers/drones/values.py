@@ -1,0 +1,107 @@
+"""The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
+
+table.ROW.PHY        Gbit/s, tables 1 and 3
+fig5.VARIANT.RETRIES.WHAT   WHAT: goodput, rival (Mbit/s), share (of both)
+fig7.CASE.DEVICES    ms of beam training in each beacon interval; world theory
+fig8.CASE            Gbit/s; fig10.CASE.DEVICES: with so many devices
+fig9.CASE            Mbit/J of the radio alone, one draw of the air; world theory
+fig11.VARIANT.WHEN   Gbit/s of the connection: before any Reno flow comes, and after all have left
+fig12.VARIANT.SIZE   utility
+cloning.SCHEDULER.SIZE.LOSS.WHAT   WHAT: p50, p99 (ms of a run's deliveries), extra (share of the bytes)
+balance.SCHEDULER.SIZE             ms, median of a run's blocks
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from multipilot.papers.claims.claim import THEORY
+from multipilot.papers.claims.quantity import Values, constant
+from multipilot.papers.drones import balance, beams, cloning, flows, tables, transport
+from multipilot.papers.drones.series import delays, extra_bytes, rate_over_time
+from multipilot.papers.results import Results, Row
+from multipilot.stats import Mean, mean_of
+
+#: Seconds of figure 11: the first Reno flow comes at 10 s, the last leaves by 110 s.
+WHEN = {"before": (5, 10), "after": (-10, None)}
+
+
+def values(results: Results, world: str) -> Values:
+    if world == THEORY:
+        return _radio()
+    found: dict[str, Mean] = {}
+    for row in tables.ROWS:
+        for phy in tables.PHYS:
+            found[f"table.{row.name}.{phy.removeprefix('edmg-')}"] = tables.measured(results, row, phy, world)
+    for variant in ("lia", "ld-mpsp"):
+        for retries in flows.RETRIES:
+            for what, read in (("goodput", _goodput), ("rival", _competing), ("share", _share)):
+                cell = {flows.RETRY: str(retries)}
+                found[f"fig5.{variant}.{retries}.{what}"] = results.mean(world, flows.LOSSY, variant, read, cell)
+    for case in transport.NAMES:
+        found[f"fig8.{case}"] = transport.gbps(results, transport.SCENARIO, case, world=world)
+        for count in beams.DEVICES:
+            found[f"fig10.{case}.{count}"] = transport.gbps(results, transport.COUNTS, case, count, world)
+    for variant in ("ld-mpsp", "dalia"):
+        for when in WHEN:
+            found[f"fig11.{variant}.{when}"] = results.mean(world, flows.JOINING, variant, _joined(when))
+    for variant in ("lia", "ld-mpsp", "dalia"):
+        for size in flows.SIZES:
+            found[f"fig12.{variant}.{size}"] = results.mean(
+                world, flows.DOWNLOADS, variant, flows.utility_of, {flows.SIZE: size}
+            )
+    for scheduler in cloning.COLOURS:
+        for size in cloning.SIZES:
+            for loss in ("0.0", "0.2"):
+                rows = cloning.rows_at(results, scheduler, size, float(loss), world)
+                for what, of in (("p50", _quantile(0.5)), ("p99", _quantile(0.99)), ("extra", extra_bytes)):
+                    found[f"cloning.{scheduler}.{size}.{loss}.{what}"] = mean_of(map(of, rows))
+    for scheduler in balance.SCHEDULERS:
+        for size in balance.SIZES:
+            rows = balance.rows_at(results, scheduler, size, world)
+            found[f"balance.{scheduler}.{size}"] = mean_of(map(_quantile(0.5), rows))
+    return found
+
+
+def _quantile(q: float) -> Callable[[Row], float]:
+    """Of a run's deliveries, ms."""
+
+    def read(row: Row) -> float:
+        found = delays(row)
+        return float(np.quantile(found, q)) * 1e3 if len(found) else math.nan
+
+    return read
+
+
+def _radio() -> Values:
+    """Frame times are certain; figure 9 is one draw of passers-by."""
+    found = {f"fig7.{row['case']}.{row['devices']}": constant(row["training_ms"]) for row in beams.training()}
+    for case, value in beams.efficiency().items():
+        found[f"fig9.{case}"] = Mean(value, math.nan, 1, math.nan)
+    return found
+
+
+def _goodput(row: Row) -> float:
+    return float(row["goodput_mbps"])
+
+
+def _competing(row: Row) -> float:
+    return float(row["competing_mbps"])
+
+
+def _share(row: Row) -> float:
+    return _goodput(row) / (_goodput(row) + _competing(row))
+
+
+def _joined(when: str) -> Callable[[Row], float | None]:
+    first, last = WHEN[when]
+
+    def read(row: Row) -> float | None:
+        if row["folder"] is None:
+            return None
+        return float(rate_over_time(row, 0)[first:last].mean())
+
+    return read

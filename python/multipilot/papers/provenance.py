@@ -1,0 +1,113 @@
+"""Where a number comes from: commit, day, world, number of seeds, and a hash of the sources that decide it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from multipilot import _core
+from multipilot.papers.results import KERNEL, SIM
+
+DONE = "done"
+#: As `multipilot list --json` names the worlds' sources.
+_WORLDS = {SIM: "simulator", KERNEL: "kernel"}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Kept in the file ``done`` of a record."""
+
+    commit: str
+    date: str
+    source: str
+    seeds: int
+    #: What was asked, whatever the sources: the same question of other sources is stale.
+    question: str = ""
+    seconds: float = 0.0
+
+    def write(self, folder: Path) -> None:
+        (folder / DONE).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def read(folder: Path) -> Provenance | None:
+        """None where there is no such record, or one of a format before this one."""
+        try:
+            return Provenance(**json.loads((folder / DONE).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def today() -> str:
+    return f"{datetime.now(timezone.utc):%Y-%m-%d}"
+
+
+@cache
+def commit(folder: Path) -> str:
+    """Of the checkout that ``folder`` is in, with ``+`` if tracked files differ from it; empty outside of one."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        head = git("rev-parse", "--short=10", "HEAD")
+        return head + "+" if head and git("status", "--porcelain", "--untracked-files=no") else head
+    except OSError:
+        return ""
+
+
+def sources(command: str) -> dict[str, str]:
+    """Hash of the sources that decide what each world measures, as the ``multipilot`` command was built from.
+
+    A command that does not know its sources is known by its bytes.
+    """
+    done = subprocess.run([command, "list", "controllers", "--json"], capture_output=True, text=True)
+    try:
+        told: Mapping[str, Any] = json.loads(done.stdout).get("sources", {})
+    except ValueError:
+        told = {}
+    bytes_of = _digest([Path(command)]) if len(told) < len(_WORLDS) else ""
+    return {world: str(told.get(name, bytes_of)) for world, name in _WORLDS.items()}
+
+
+@cache
+def simulator_source() -> str:
+    """Of the simulator inside this package."""
+    return str(getattr(_core, "__source__", "")) or _digest([Path(_core.__file__)])
+
+
+def of_modules(*names: str) -> str:
+    """Hash of Python modules (files below this folder) that decide what they keep."""
+    here = Path(__file__).parent
+    return _digest(here / name for name in names)
+
+
+def _digest(files: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def said(found: Iterable[Provenance]) -> str:
+    """``n = 5, commit 0b68024, 2026-11-22, sources 1f2e…`` of several records."""
+    every = list(found)
+    if not every:
+        return ""
+
+    def span(values: set[Any]) -> str:
+        ordered = sorted(values)
+        return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+    commits = sorted({p.commit or "unknown" for p in every})
+    return (
+        f"n = {span({p.seeds for p in every})}, commit {', '.join(commits)}, {span({p.date for p in every})}, "
+        f"sources {', '.join(sorted({p.source for p in every}))}"
+    )

@@ -1,0 +1,108 @@
+"""A paper's page and document: its claims, its sections, and where every number comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from multipilot.papers import page
+from multipilot.papers.claims import Claims, Judgement, judge, lock, table
+from multipilot.papers.claims.claim import THEORY
+from multipilot.papers.paper import Item, Paper
+from multipilot.papers.provenance import commit, said, today
+from multipilot.papers.results import KERNEL, OWN, SIM, Results
+
+WORLDS = {SIM: "Simulator", KERNEL: "Linux kernel"}
+
+
+@dataclass(frozen=True)
+class Published:
+    html: str
+    document: dict[str, Any]
+
+
+def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
+    """The page of these items. Claims that belong to others are left out."""
+    items = [item for item in paper.items if item.name in names]
+    claims = replace(paper.claims, all=tuple(c for c in paper.claims.all if c.item in names))
+    judged = _judged(claims, paper, results)
+    opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
+    cards = [table.html(claims, judged), *filter(None, [table.picture(claims, judged)])] if claims.all else []
+    sections = [_section(item, results, judged) for item in items]
+    html = page.render(paper.name, paper.title, paper.source, opening, _facts(results), sections, cards)
+    document: dict[str, Any] = {
+        "schema": 1,
+        "scenario": paper.name,
+        "world": "+".join(w for w in WORLDS if results.has(w)),
+        "claims": [{"claim": j.claim.id, "world": j.world, **lock.entry(j, {})} for j in judged],
+        "origins": [
+            {"world": world, "scenario": scenario, **asdict(one)}
+            for (world, scenario), found in results.provenance.items()
+            for one in found
+        ],
+        "rows": [{"item": item.name, **row} for item in items for row in item.rows(results)],
+    }
+    return Published(html, document)
+
+
+def _judged(claims: Claims, paper: Paper, results: Results) -> list[Judgement]:
+    return [j for world in (SIM, KERNEL, THEORY) for j in judge(claims, paper.values(results, world), world)]
+
+
+def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.Section:
+    """With what its claims came out as, and where its numbers come from."""
+    section = item.show(results)
+    mine = [j for j in judged if j.claim.item == item.name and j.prose]
+    prose = [f"Linux kernel: {j.prose}" if j.world == KERNEL else j.prose for j in mine]
+    found = {world: results.origins(world, item.scenarios or (OWN,)) for world in WORLDS}
+    origins = [f"{name}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
+    return replace(section, lead=[*section.lead, *prose], origins=origins)
+
+
+def _facts(results: Results) -> str:
+    runs = {world: sum(row["world"] == world for row in results.rows) for world in WORLDS}
+    parts = [
+        f"{name}: {runs[world]} runs, {said(results.origins(world))}."
+        for world, name in WORLDS.items()
+        if runs[world] and results.origins(world)
+    ]
+    kernel = next((f for (w, _), fs in results.folders.items() if w == KERNEL for f in fs), None)
+    if kernel:
+        parts.append(f"Linux {json.loads((kernel / 'result.json').read_text(encoding='utf-8')).get('kernel')}.")
+    parts.append(
+        "A claim holds where the whole 95 % interval of its effect meets the condition, is contradicted where the "
+        "whole interval misses it, and is undecided otherwise; one run decides nothing. ± and bands are 95 % "
+        "intervals over the seeds (Student's t, Welch). Goodput is payload delivered in order."
+    )
+    return " ".join(parts)
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """One row a line: smaller than indented rows, and two documents still compare line by line."""
+    found = json.dumps({**document, "claims": [], "origins": [], "rows": []}, indent=1)
+    for key in ("claims", "origins", "rows"):
+        lines = ",\n  ".join(json.dumps(row) for row in document[key])
+        if lines:
+            found = found.replace(f'"{key}": []', f'"{key}": [\n  {lines}\n ]')
+    return found
+
+
+def locked(paper: Paper, results: Results, basis: dict[str, str], scenarios: Path) -> Path:
+    """Writes ``claims.lock`` beside the paper's ``claims.toml``: the verdicts on all claims that the results decide."""
+    folder = paper.claims.folder
+    if folder is None:
+        raise ValueError(f"paper {paper.name} has no claims.toml")
+    origin = {}
+    for world in WORLDS:
+        found = results.origins(world)
+        if found:
+            last = max(found, key=lambda p: p.date)
+            origin[world] = {"commit": last.commit, "date": last.date, "basis": basis[world]}
+    origin[THEORY] = {"commit": commit(scenarios), "date": today()}
+    names = [claim.id for claim in paper.claims.all]
+    return lock.write(
+        folder, paper.name, lock.updated(lock.read(folder), _judged(paper.claims, paper, results), origin, names)
+    )
