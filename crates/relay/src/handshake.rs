@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use crate::carrier::{Carrier, SCRATCH};
 use crate::devices::Register;
 use crate::keys::{self, Secret, PROOF_LENGTH};
+use crate::lock;
 use crate::wire::{Frame, Knock, Malformed, Refusal, ID_LENGTH, KNOCK_LENGTH};
 
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +99,9 @@ pub async fn accept(
     let proven = secret.proves(&carrier.exporter()?, &proof);
     carrier.take(PROOF_LENGTH);
     let taken = match key {
-        Some(key) if proven => lock(register).accepts(&secret, &key).map_err(io::Error::other)?,
+        Some(key) if proven => lock(register)
+            .accepts(&secret, &key)
+            .map_err(io::Error::other)?,
         _ => false,
     };
     let status = if taken {

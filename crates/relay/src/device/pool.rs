@@ -15,6 +15,7 @@ use crate::carrier::Carrier;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
 use crate::links::{Link, Links};
+use crate::lock;
 use crate::socket::{self, same_family};
 
 /// Kept ready over each link.

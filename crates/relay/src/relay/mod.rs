@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mp_policy::scheduler;
@@ -21,6 +21,7 @@ use crate::devices::{Register, Store};
 use crate::egress::Egress;
 use crate::flow::{Event, Flow, Side};
 use crate::handshake;
+use crate::lock;
 use crate::socket;
 use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
 use crate::Error;
