@@ -266,6 +266,16 @@ fn a_child_begins_where_its_parent_is() {
 }
 
 #[test]
+fn a_file_with_a_strange_name_is_refused_in_one_line() {
+    let text = String::from_utf8(file::encode(&bandit(Policy::NAMED[0].1, 1))).unwrap();
+    let spoilt = text.replace("\"name\":\"", "\"name\":\"a\\nb\\r");
+    assert_ne!(spoilt, text);
+    let error = file::decode("learnt.json", spoilt.as_bytes()).unwrap_err();
+    let line = error.to_string();
+    assert!(line.starts_with("learnt.json: ") && line.contains("a b "), "{line}");
+}
+
+#[test]
 fn impossible_settings_are_refused_in_one_line() {
     let with = |policy| Bandit::new(Settings::new(policy), ["a"], ["x"], 0).unwrap_err();
     let policy = Policy::EpsilonGreedy {
