@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
-use mp_policy::estimate::{Arrival, Beginnings, Silence};
+use mp_policy::estimate::{weight, Arrival, Beginnings, Silence};
 use mp_policy::path_manager::Counters;
 
 /// Counters of one path, over all subflows that were ever seen there.
@@ -192,7 +192,7 @@ impl PathTraffic {
         }
         self.counters.min_rtt_us = sum.min_rtt_us.or(self.counters.min_rtt_us);
         self.rate = smoothed(self.rate, sum.sent_bytes + sum.received_bytes, elapsed);
-        let keep = 1.0 - weight(elapsed) / 4.0;
+        let keep = 1.0 - weight(elapsed, SMOOTHING_US) / 4.0;
         // One loss for a poll with holes, as path awareness counts it.
         let lost = sum.lost + u64::from(sum.out_of_order > 0);
         let packets = sum.sent_packets + sum.arrived_packets;
@@ -204,11 +204,7 @@ impl PathTraffic {
 
 /// Linear in the bytes: the rates of subflows add up to that of their path.
 fn smoothed(before: f64, bytes: u64, elapsed_us: f64) -> f64 {
-    before + weight(elapsed_us) * (bytes as f64 * 1e6 / elapsed_us - before)
-}
-
-fn weight(elapsed_us: f64) -> f64 {
-    elapsed_us / (elapsed_us + SMOOTHING_US)
+    before + weight(elapsed_us, SMOOTHING_US) * (bytes as f64 * 1e6 / elapsed_us - before)
 }
 
 /// One connection between two looks.

@@ -1,5 +1,7 @@
 //! Configuration of path awareness. What no user needs to set is a constant beside the rule that it belongs to.
 
+use super::estimate::PACKETS;
+
 /// A threshold with hysteresis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold<T> {
@@ -95,7 +97,7 @@ impl Config {
     pub fn loss_aware() -> Config {
         Config {
             harm: Some(Harm {
-                packets: 4_000,
+                packets: PACKETS,
                 loss: 0.0003,
                 behind_s: 0.8,
                 small_behind_s: 0.2,

@@ -1,5 +1,7 @@
 //! Goodput, and how far it is behind what it could be.
 
+use crate::estimate::weight;
+
 /// Goodput below this share of the aim makes the connection fall behind.
 const SLOWER: f64 = 0.95;
 /// A connection that did better than its best path may have a hitch of so much, s.
@@ -48,7 +50,7 @@ impl Goodput {
         let (then_us, before) = last.filter(|l| l.0 < now_us)?;
         let seconds = (now_us - then_us) as f64 / 1e6;
         let rate = bytes.saturating_sub(before) as f64 / seconds;
-        self.smoothed += seconds / (seconds + GOODPUT_SMOOTHING_S) * (rate - self.smoothed);
+        self.smoothed += weight(seconds, GOODPUT_SMOOTHING_S) * (rate - self.smoothed);
         self.step = (was_busy && in_flight).then_some((seconds, rate));
         Some(Polled {
             since_us: then_us,

@@ -2,6 +2,7 @@
 
 use super::loss::Window;
 use super::Config;
+use crate::estimate::weight;
 use crate::path_manager::Counters;
 
 /// Rates are smoothed over about this time, µs.
@@ -11,12 +12,8 @@ const PEAK_SMOOTHING_US: f64 = 2e5;
 const PEAK_MEMORY_US: u64 = 120_000_000;
 /// A loss at an RTT above this many times its minimum is put down to a full queue, not to the path.
 const QUEUE: f64 = 1.5;
-/// Packets over which loss is measured where no rule asks for it.
-const PACKETS: u64 = 4_000;
-
-fn weight(elapsed_us: f64) -> f64 {
-    elapsed_us / (elapsed_us + SMOOTHING_US)
-}
+/// Packets over which loss is measured, where no user says another number.
+pub(super) const PACKETS: u64 = 4_000;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimate {
@@ -97,7 +94,7 @@ impl Estimate {
         let rate = delivered as f64 * 1e6 / elapsed;
         // A path that has nothing to carry does not show what it can.
         if delivered > 0 || in_flight {
-            self.rate += weight(elapsed) * (rate - self.rate);
+            self.rate += weight(elapsed, SMOOTHING_US) * (rate - self.rate);
         }
         self.remember_peak(now_us, elapsed, rate);
         let lost = counters.sent.map_or(0, |s| s.lost);
@@ -131,8 +128,7 @@ impl Estimate {
     }
 
     fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
-        let weight = elapsed / (elapsed + PEAK_SMOOTHING_US);
-        self.recent += weight * (rate - self.recent);
+        self.recent += weight(elapsed, PEAK_SMOOTHING_US) * (rate - self.recent);
         if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
             self.peaks = [0.0, self.peaks[0]];
             self.peaks_us = now_us;

@@ -48,7 +48,8 @@ pub fn encode(bandit: &Bandit) -> Vec<u8> {
 /// `name` is what errors call it.
 pub fn decode(name: &str, bytes: &[u8]) -> Result<Bandit, Error> {
     // A name that serde does not know stands in its message as it was written, line ends too.
-    let bad = |e: serde_json::Error| Error::Format(name.into(), e.to_string().replace(['\n', '\r'], " "));
+    let bad =
+        |e: serde_json::Error| Error::Format(name.into(), e.to_string().replace(['\n', '\r'], " "));
     let head: Head = serde_json::from_slice(bytes).map_err(bad)?;
     if head.format != FORMAT {
         return Err(Error::Format(name.into(), format!("but {:?}", head.format)));

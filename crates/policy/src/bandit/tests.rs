@@ -272,7 +272,10 @@ fn a_file_with_a_strange_name_is_refused_in_one_line() {
     assert_ne!(spoilt, text);
     let error = file::decode("learnt.json", spoilt.as_bytes()).unwrap_err();
     let line = error.to_string();
-    assert!(line.starts_with("learnt.json: ") && line.contains("a b "), "{line}");
+    assert!(
+        line.starts_with("learnt.json: ") && line.contains("a b "),
+        "{line}"
+    );
 }
 
 #[test]

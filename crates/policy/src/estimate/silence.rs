@@ -50,7 +50,7 @@ impl Silence {
     /// Takes in what arrived on each subflow in `elapsed_us`, and says which of them seem to be dead.
     pub fn poll(&mut self, now_us: u64, elapsed_us: u64, subflows: &[Arrival]) -> Vec<bool> {
         let elapsed = elapsed_us.max(1) as f64;
-        let weight = elapsed / (elapsed + SMOOTHING_US);
+        let weight = super::weight(elapsed, SMOOTHING_US);
         let mut of: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, subflow) in subflows.iter().enumerate() {
             of.entry(subflow.connection).or_default().push(at);
