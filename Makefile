@@ -75,8 +75,9 @@ test-python: build python
 
 test: lint test-rust test-python ## every test but the extras
 
-test-kernels: setup-extras build ## boot Debian 12's stock kernel under QEMU and try every controller there
-	tests/kernels/run
+test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 under QEMU and try every controller there
+	tests/kernels/run debian12
+	tests/kernels/run debian13
 
 # One seed and a count, not a time: whether a change may land depends neither on chance nor on the machine. A hunt: fuzz/run.
 fuzz: setup ## fuzzing of each parser, 100,000 inputs each

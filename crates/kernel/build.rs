@@ -51,7 +51,9 @@ fn main() {
             &out.join(format!("{object}.o")),
         ));
     }
-    jobs.push(bpf(&headers, "primary", &[], &out.join("primary.o")));
+    for source in ["primary", "mptcpify"] {
+        jobs.push(bpf(&headers, source, &[], &out.join(format!("{source}.o"))));
+    }
     jobs.push(shim(&out.join("preload.so")));
     for (what, mut job) in jobs {
         if !job.wait().is_ok_and(|status| status.success()) {

@@ -3,6 +3,7 @@
 mod controller;
 mod federation;
 mod judgement;
+mod mptcpify;
 mod starts;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use mp_scenario::Error;
 
 pub use controller::Controller;
 pub use federation::Federation;
+pub use mptcpify::Mptcpify;
 pub use starts::{Server, Starts};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
@@ -23,6 +25,7 @@ const TOP_KEYS: &[&str] = &[
     "controller",
     "parameters",
     "path-manager",
+    "mptcpify",
     "ignore",
     "interfaces",
     "limits",
@@ -92,6 +95,7 @@ pub struct Config {
     pub parameters: Vec<(String, u64)>,
     /// Whether each connection is managed by itself, and not by the kernel.
     pub userspace: bool,
+    pub mptcpify: Mptcpify,
     /// Interfaces that are left alone, as globs.
     pub ignore: Vec<String>,
     /// By name or glob; the first that fits counts.
@@ -120,6 +124,7 @@ impl Default for Config {
             controller: Controller::Automatic,
             parameters: Vec::new(),
             userspace: false,
+            mptcpify: Mptcpify::default(),
             ignore: IGNORED.iter().map(|&s| s.to_owned()).collect(),
             rules: Vec::new(),
             subflows: 8,
@@ -156,6 +161,9 @@ impl Config {
         }
         if let Some(field) = root.get("path-manager") {
             config.userspace = field.choice(&[("kernel", false), ("userspace", true)])?;
+        }
+        if let Some(mptcpify) = section(&root, "mptcpify", mptcpify::KEYS)? {
+            config.mptcpify = Mptcpify::read(&mptcpify)?;
         }
         if let Some(list) = root.get("ignore") {
             config.ignore = list
@@ -220,6 +228,7 @@ impl Config {
 pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("top level", TOP_KEYS),
+        ("mptcpify", mptcpify::KEYS),
         ("interfaces", INTERFACE_KEYS),
         ("limits", LIMIT_KEYS),
         ("awareness", AWARENESS_KEYS),
@@ -339,6 +348,19 @@ mod tests {
         let text = "controller = \"ld-mpsp\"\nparameters.target_us = \"15ms\"";
         let config = Config::parse("daemon.toml", text).unwrap();
         assert_eq!(config.parameters, [("target_us".into(), 15_000)]);
+    }
+
+    #[test]
+    fn programs_get_mptcp_unless_the_configuration_says_no() {
+        let read = |text| Config::parse("daemon.toml", text).unwrap().mptcpify;
+        assert!(read("").enabled && !read("mptcpify.enabled = false").enabled);
+        let group = read("mptcpify.cgroup = \"/sys/fs/cgroup/user.slice\"").cgroup;
+        assert_eq!(group, Some("/sys/fs/cgroup/user.slice".into()));
+        let line = error("[mptcpify]\nenabled = false\ncgroup = \"/x\"");
+        assert!(
+            line.contains("daemon.toml:3:10: mptcpify.cgroup: has no meaning"),
+            "{line}"
+        );
     }
 
     #[test]

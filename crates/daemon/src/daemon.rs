@@ -23,6 +23,7 @@ use crate::federation::Shared;
 use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
+use crate::mptcpify::Mptcpify;
 use crate::news;
 use crate::pilot::{PathState, Pilot};
 use crate::probe::Prober;
@@ -141,6 +142,7 @@ struct Daemon {
     /// Connections before that.
     counted: Counts,
     endpoints: Endpoints,
+    mptcpify: Mptcpify,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
@@ -224,6 +226,8 @@ impl Daemon {
             // Last of all, and only now that their events are heard.
             endpoints.manage_new()?;
         }
+        // Last: a daemon that does not start turns no program's socket.
+        let mptcpify = Mptcpify::start(&config.mptcpify);
         let mut daemon = Daemon {
             connections,
             starts: None,
@@ -234,6 +238,7 @@ impl Daemon {
             started,
             counted: Counts::read().unwrap_or_default(),
             endpoints,
+            mptcpify,
             links,
             news,
             diag,
@@ -445,6 +450,8 @@ impl Daemon {
             policy: self.config.policy.clone(),
             controller: self.endpoints.controller().map(str::to_owned),
             controller_why: self.endpoints.refused().to_owned(),
+            mptcpify: self.mptcpify.is_on(),
+            mptcpify_why: self.mptcpify.why().to_owned(),
             connections: status::connections(&self.pilot, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),

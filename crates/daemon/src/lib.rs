@@ -23,6 +23,7 @@ mod daemon;
 mod federation;
 pub mod log;
 mod metrics;
+mod mptcpify;
 mod news;
 mod unheard;
 

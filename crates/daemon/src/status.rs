@@ -23,6 +23,12 @@ pub struct Status {
     /// Why pilot is not used where the configuration names no controller; empty where it is.
     #[serde(default)]
     pub controller_why: String,
+    /// Whether programs that ask for TCP get MPTCP.
+    #[serde(default)]
+    pub mptcpify: bool,
+    /// Why they do not; empty where they do.
+    #[serde(default)]
+    pub mptcpify_why: String,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
     /// Where the next connection starts; `None` without a bandit.

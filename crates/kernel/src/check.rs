@@ -62,18 +62,28 @@ const NO_BPFFS: Lack = Lack {
 
 /// Whether MPTCP controllers can be loaded and chosen here. Changes nothing.
 pub fn check() -> Result<Support, Missing> {
-    let mut lacks: Vec<Lack> = mptcp().err().into_iter().collect();
-    if !privileged() {
-        lacks.push(ROOT);
-    }
-    lacks.extend(of_kernel());
-    if !lacks.is_empty() {
-        return Err(Missing(lacks));
-    }
+    with(CAP_NET_ADMIN | CAP_SYS_ADMIN | CAP_PERFMON | CAP_BPF)?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Ok(Support {
         kernel: kernel.trim().to_owned(),
     })
+}
+
+/// Whether a BPF program may trace the kernel here, and there is MPTCP.
+pub(crate) fn tracing() -> Result<(), Missing> {
+    with(CAP_PERFMON | CAP_BPF)
+}
+
+fn with(capabilities: u64) -> Result<(), Missing> {
+    let mut lacks: Vec<Lack> = mptcp().err().into_iter().collect();
+    if !effective(capabilities) {
+        lacks.push(ROOT);
+    }
+    lacks.extend(of_kernel());
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(Missing(lacks)),
+    }
 }
 
 /// What controllers need of the kernel, whoever asks.
@@ -118,10 +128,6 @@ const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_PERFMON: u64 = 1 << 38;
 const CAP_BPF: u64 = 1 << 39;
-
-fn privileged() -> bool {
-    effective(CAP_NET_ADMIN | CAP_SYS_ADMIN | CAP_PERFMON | CAP_BPF)
-}
 
 /// Whether this process may manage paths.
 pub fn net_admin() -> bool {

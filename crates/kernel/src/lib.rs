@@ -1,7 +1,7 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
-//! networks that steer some ([`agent`]),
-//! who uses them ([`choose`], [`preload`]), which path connections start on ([`primary`]), what subflows do
-//! ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which connections have none ([`fallback`]); TUN devices ([`tun`]).
+//! networks that steer some ([`agent`]), who uses them ([`choose`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
+//! which path connections start on ([`primary`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
+//! connections have none ([`fallback`]); TUN devices ([`tun`]).
 
 pub mod agent;
 pub mod cgroup;
@@ -14,6 +14,7 @@ pub mod fallback;
 pub mod host;
 pub mod interfaces;
 pub mod mptcp_info;
+pub mod mptcpify;
 pub mod pm;
 pub mod preload;
 pub mod primary;

@@ -271,6 +271,17 @@ fn a_namespace_takes_a_controller_as_its_default() {
 }
 
 #[test]
+fn every_controller_loads() {
+    if !kernel_ready() {
+        return;
+    }
+    for ours in mp_controllers::all() {
+        let controller = controller::acquire(ours.name, &[]).unwrap();
+        assert!(is_available(controller.kernel_name()), "{}", ours.name);
+    }
+}
+
+#[test]
 fn what_is_missing_is_said_with_its_cure() {
     if !kernel_ready() {
         return;

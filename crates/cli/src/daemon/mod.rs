@@ -127,6 +127,8 @@ pub fn up(args: &Up) -> Outcome {
         std::io::stderr(),
         "multipilot: the daemon is at work (process {id}); multipilot top shows what it does"
     );
+    let report = status::read(ask(socket, Request::Status)?)?;
+    outcome::say(&format!("multipilot: {}", status::programs(&report)));
     Ok(())
 }
 

@@ -51,6 +51,17 @@ pub fn read(answer: serde_json::Value) -> Outcome<Report> {
     })
 }
 
+/// Whether programs use MPTCP by themselves.
+pub fn programs(report: &Report) -> String {
+    match report.mptcpify {
+        true => "programs that ask for TCP get MPTCP".into(),
+        false => format!(
+            "programs that ask for TCP get TCP ({}); multipilot run -- COMMAND gives one MPTCP",
+            report.mptcpify_why
+        ),
+    }
+}
+
 /// The table that top shows as well.
 pub fn paths(report: &Report) -> String {
     let mut out = format!(
@@ -65,6 +76,8 @@ pub fn paths(report: &Report) -> String {
         report.connections,
         report.fallbacks.len()
     );
+    let line = out.len() - 1;
+    out.insert_str(line, &format!("{}\n", programs(report)));
     if !report.controller_why.is_empty() {
         out.insert_str(
             out.len() - 1,

@@ -9,12 +9,14 @@ mod relay;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use mp_kernel::agent::Agent;
+use mp_kernel::cgroup::Group;
 use mp_kernel::fallback::Counts;
 use mp_kernel::host::{self, Paths};
+use mp_kernel::mptcpify::Mptcpify;
 use mp_kernel::{check, child, controller, preload};
 use mp_policy::initial_path;
 use mp_policy::registry::{names_in, World};
@@ -28,9 +30,9 @@ use crate::names::{self, Names};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-A statically linked program asks the kernel for its sockets without libc and stays with TCP; so does one with the
-set-user-ID bit. A connection to a peer without MPTCP falls back to TCP; a line at the end says how many did, by the
-kernel's counters of this host. The exit code is the program's own, or 128 plus its signal.
+A statically linked program, or one with the set-user-ID bit, gets MPTCP only if run is called by root on Linux 6.6 or
+later; else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end says how many
+did, by the kernel's counters of this host. The exit code is the program's own, or 128 plus its signal.
 
 --initial-path active-explorer learns from the outcome of each connection over which interface to open the next. It keeps
 its model in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), and the outcomes, which multipilot experience turns
@@ -137,15 +139,6 @@ pub fn main(args: &Run) -> Outcome {
     check::mptcp().map_err(|lack| {
         Failure::Unable(format!("this machine lacks {} ({})", lack.what, lack.mend))
     })?;
-    if !preload::reaches(&path) {
-        say(
-            0,
-            &format!(
-                "{} is statically linked: its connections stay with TCP",
-                path.display()
-            ),
-        );
-    }
     let _paths = paths.map(host::choose).transpose()?;
     let controller = args
         .controller
@@ -168,6 +161,7 @@ pub fn main(args: &Run) -> Outcome {
             .map(|controller| controller.kernel_name()),
     )?;
     let (mut _chosen, mut learning) = (None, None);
+    let _mptcp = beyond_the_shim(&mut command, &path, controller.is_some());
     match initial {
         Initial::Routes => {}
         Initial::Interface(name) => _chosen = primary::user(&mut command, name)?,
@@ -189,6 +183,32 @@ pub fn main(args: &Run) -> Outcome {
         say(0, &format!("{sockets} sockets go on with the controller until they close; it can no longer be chosen"));
     }
     ended(status)
+}
+
+/// MPTCP for what the shim does not reach: statically linked programs, also those that the program starts.
+fn beyond_the_shim(
+    command: &mut Command,
+    path: &Path,
+    has_controller: bool,
+) -> Option<(Mptcpify, Group)> {
+    let attached = Group::new().and_then(|group| {
+        let hook = Mptcpify::attach(Some(group.path()))?;
+        group.adopt(command)?;
+        // Dropped in this order: the group can go once nothing is attached.
+        Ok((hook, group))
+    });
+    if !preload::reaches(path) {
+        let what = match &attached {
+            Err(why) => format!("its connections stay with TCP: {why}"),
+            Ok(_) if has_controller => "its connections have the system's controller".into(),
+            Ok(_) => return attached.ok(),
+        };
+        say(
+            0,
+            &format!("{} is statically linked: {what}", path.display()),
+        );
+    }
+    attached.ok()
 }
 
 /// The program's file, and its arguments.

@@ -266,9 +266,7 @@ impl Hosts {
 
     /// A port of the device that another program has.
     pub fn bind(&self, address: &str) -> TcpListener {
-        let namespace = self.device.file();
-        let bind = || TcpListener::bind(address).unwrap();
-        inside(namespace.as_fd(), bind).unwrap()
+        self.on_device(|| TcpListener::bind(address).unwrap())
     }
 
     /// What daemons keep in files about the device.
@@ -285,6 +283,10 @@ impl Hosts {
     /// Serves everybody who comes, until dropped.
     pub fn listen(&self, port: u16, serve: impl FnMut(TcpStream) + Send + 'static) -> Service {
         Service::start(self.on_server(|| mptcp_listener(port, 4096)), serve)
+    }
+
+    pub fn on_device<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
+        inside(self.device.file().as_fd(), action).unwrap()
     }
 
     pub fn on_server<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {

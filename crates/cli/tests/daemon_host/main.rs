@@ -7,6 +7,7 @@ mod fallback;
 #[path = "../common/foreign.rs"]
 mod foreign;
 mod hosts;
+mod mptcpify;
 #[path = "../common/namespace.rs"]
 mod namespace;
 mod starts;

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use crate::hosts::{until, Hosts, BINARY};
 
 /// A command about the daemon of the device.
-fn call(hosts: &Hosts, words: &[&str]) -> (i32, String) {
+pub fn call(hosts: &Hosts, words: &[&str]) -> (i32, String) {
     let mut command = hosts.enter(BINARY);
     command.args(words).arg("--socket");
     said(&command.arg(hosts.path("control.sock")).output().unwrap())
@@ -19,14 +19,14 @@ fn said(output: &Output) -> (i32, String) {
 }
 
 /// `up` with this configuration, and its log in the test's folder.
-fn up(hosts: &Hosts, config: &str) -> (i32, String) {
+pub fn up(hosts: &Hosts, config: &str) -> (i32, String) {
     fs::write(hosts.path("daemon.toml"), config).unwrap();
     let (config, log) = (hosts.path("daemon.toml"), hosts.path("log"));
     let words = ["up", "--config", config.to_str().unwrap(), "--log"];
     call(hosts, &[&words[..], &[log.to_str().unwrap()]].concat())
 }
 
-fn kill(hosts: &Hosts) {
+pub fn kill(hosts: &Hosts) {
     let pid = hosts.status()["pid"].as_u64().unwrap();
     hosts.device(&format!("kill -KILL {pid}"));
     until("it has let go of its lock", || {

@@ -6,6 +6,7 @@ use super::{load, Daemon};
 use crate::config::Config;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
+use crate::mptcpify::Mptcpify;
 use crate::Error;
 
 impl Daemon {
@@ -70,6 +71,10 @@ impl Daemon {
         if old.starts != self.config.starts {
             self.starts = None;
             self.starts_at = self.started;
+        }
+        // What could not be attached may be now.
+        if old.mptcpify != self.config.mptcpify || !self.mptcpify.is_on() {
+            self.mptcpify = Mptcpify::start(&self.config.mptcpify);
         }
         self.keep_starting();
         self.pilot.reconfigure(now, &old, &self.config);
