@@ -9,7 +9,7 @@ use mp_scenario::{Experiment, Scenario};
 use crate::choice::Choice;
 use crate::outcome::{print, Outcome};
 use crate::plan;
-use crate::world::{kernel_lacks, World};
+use crate::world::World;
 
 #[derive(clap::Args, Debug)]
 pub struct Check {
@@ -45,10 +45,15 @@ pub fn main(args: &Check) -> Outcome {
     ));
     lines.push(format!("seeds     {}", choice.seeds));
     lines.push(format!("runs      {runs}"));
-    if choice.world != Some(World::Sim) {
-        lines.push(format!("kernel    {}", in_kernel(&experiment, runs)));
+    if choice.world.is_none_or(|world| world == World::Kernel) {
+        let most = in_real_time(&experiment, World::Kernel, runs);
+        lines.push(format!("kernel    {most}"));
     }
-    if choice.world != Some(World::Kernel) {
+    if choice.world == Some(World::Relay) {
+        let most = in_real_time(&experiment, World::Relay, runs);
+        lines.push(format!("relay     {most}"));
+    }
+    if choice.world.is_none_or(|world| world == World::Sim) {
         lines.push(format!("sim       {}", in_simulator(&experiment, runs)));
     }
     print(&(lines.join("\n") + "\n"));
@@ -56,12 +61,12 @@ pub fn main(args: &Check) -> Outcome {
 }
 
 /// Transfers with a size may end before the duration does.
-fn in_kernel(experiment: &Experiment, runs: usize) -> String {
+fn in_real_time(experiment: &Experiment, world: World, runs: usize) -> String {
     let cells = &experiment.cells;
     let total: Duration = cells.iter().map(|c| c.scenario.duration).sum();
     let mean = total / cells.len() as u32;
     let most = HumanDuration(mean.saturating_mul(runs as u32));
-    match kernel_lacks() {
+    match world.lacks() {
         None => format!("at most {most}, one run after another"),
         Some(what) => format!("not on this machine: {what}"),
     }

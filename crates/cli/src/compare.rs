@@ -131,7 +131,7 @@ fn run_missing(
         .iter()
         .map(|c| c.scenario.duration.as_secs_f64())
         .fold(0.0, f64::max);
-    if world == World::Kernel && !jobs.is_empty() {
+    if world.is_real() && !jobs.is_empty() {
         say(&format!(
             "{} runs in real time, at most {longest} s each",
             jobs.len()

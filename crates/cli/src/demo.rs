@@ -8,7 +8,7 @@ use clap::Args;
 use crate::choice::Choice;
 use crate::compare::{self, Compare};
 use crate::outcome::{print, say, Outcome};
-use crate::world::{kernel_lacks, World};
+use crate::world::World;
 use crate::{bundled, external, names};
 
 const SCENARIO: &str = "wifi-lte";
@@ -24,7 +24,7 @@ pub struct Demo {
 }
 
 pub fn main(args: &Demo) -> Outcome {
-    let world = match (args.world, kernel_lacks()) {
+    let world = match (args.world, World::Kernel.lacks()) {
         (None, Some(what)) => {
             say(&format!("{what}: so this demo runs in the simulator."));
             World::Sim

@@ -8,7 +8,7 @@ use mp_policy::{initial_path, path_manager, scheduler};
 use mp_scenario::{Experiment, Scenario};
 
 use crate::outcome::{usage, Failure, Outcome};
-use crate::world::World;
+use crate::world::{of_testbed, World};
 
 pub fn controllers() -> Vec<&'static str> {
     mp_controllers::entries().map(|e| e.name).collect()
@@ -80,6 +80,10 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
             world,
         )?;
     }
+    if world == World::Relay {
+        let mut variants = scenario.variants.iter();
+        variants.try_for_each(|v| mp_testbed::fits_relay(scenario, v).map_err(of_testbed))?;
+    }
     let mut connections = scenario.connections.iter();
     if connections.all(|c| c.start >= scenario.duration) {
         return Err(usage(format!(
@@ -92,7 +96,7 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
 
 fn controller(name: &str, owner: &str, world: World) -> Outcome {
     match kernel_own(name) {
-        Some(own) if world == World::Kernel && !kernel_has(own.kernel_name) => Err(Failure::Unable(format!(
+        Some(own) if world.is_real() && !kernel_has(own.kernel_name) => Err(Failure::Unable(format!(
             "{owner}: this kernel has no {}; load its module, leave it out with --controllers, or use --world sim",
             own.kernel_name
         ))),
@@ -123,6 +127,7 @@ fn honoured<T>(
     let place = match world {
         World::Sim => registry::World::Sim,
         World::Kernel => registry::World::Kernel,
+        World::Relay => registry::World::Relay,
     };
     let entry = name.and_then(|name| all.iter().find(|e| e.name == *name));
     match entry.filter(|e| !e.runs_in(place)) {

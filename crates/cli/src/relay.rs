@@ -85,6 +85,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             own: own.into_iter().flat_map(|i| i.addresses).collect(),
         },
         controller: controller.as_ref().map(|c| c.kernel_name().to_owned()),
+        observer: None,
     };
     let stop = async {
         while !signals::stopped() {

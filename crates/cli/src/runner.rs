@@ -23,7 +23,7 @@ pub fn run(
 ) -> Outcome {
     match world {
         World::Sim => in_parallel(jobs, progress, keep),
-        World::Kernel => in_turn(world, jobs, progress, keep),
+        World::Kernel | World::Relay => in_turn(world, jobs, progress, keep),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The two worlds that a scenario can run in, behind one call.
+//! The worlds that a scenario can run in, behind one call.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::AtomicBool;
@@ -14,6 +14,8 @@ pub enum World {
     Sim,
     /// The running kernel on emulated paths: real time, one run after another.
     Kernel,
+    /// Our relay on the same paths: MPTCP connections go over its stream lane, with any of the schedulers.
+    Relay,
 }
 
 impl World {
@@ -21,18 +23,30 @@ impl World {
         match self {
             World::Sim => "sim",
             World::Kernel => "kernel",
+            World::Relay => "relay",
         }
+    }
+
+    /// In real time.
+    pub fn is_real(self) -> bool {
+        self != World::Sim
     }
 
     /// The world that was asked for, else the kernel.
     pub fn choose(asked: Option<World>) -> Outcome<World> {
-        let lacks = match asked {
-            Some(World::Sim) => return Ok(World::Sim),
-            _ => kernel_lacks(),
-        };
-        match lacks {
-            None => Ok(World::Kernel),
+        let world = asked.unwrap_or(World::Kernel);
+        match world.lacks() {
+            None => Ok(world),
             Some(what) => Err(Failure::Unable(format!("{what}; --world sim works here"))),
+        }
+    }
+
+    /// What it lacks on this machine, and how to fix that.
+    pub fn lacks(self) -> Option<String> {
+        match self {
+            World::Sim => None,
+            World::Kernel => mp_kernel::check::check().err().map(|m| m.to_string()),
+            World::Relay => mp_testbed::lacks_for_relay().err().map(|e| e.to_string()),
         }
     }
 
@@ -49,6 +63,8 @@ impl World {
             World::Kernel => {
                 mp_testbed::run(scenario, variant, seed, elapsed, stop).map_err(of_testbed)
             }
+            World::Relay => mp_testbed::run_over_relay(scenario, variant, seed, elapsed, stop)
+                .map_err(of_testbed),
         };
         // A fault in one run must not cost the rows of the others.
         let run = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|cause| {
@@ -76,18 +92,11 @@ fn of_simulator(error: mp_simulator::Error) -> Failure {
     }
 }
 
-fn of_testbed(error: mp_testbed::Error) -> Failure {
+pub fn of_testbed(error: mp_testbed::Error) -> Failure {
     match (&error, error.exit_code()) {
         (mp_testbed::Error::Stopped, _) => Failure::Interrupted("interrupted".into()),
         (_, 2) => Failure::Usage(error.to_string()),
         (_, 3) => Failure::Unable(error.to_string()),
         _ => Failure::Run(error.to_string()),
     }
-}
-
-/// What the kernel world lacks on this machine, and how to mend it.
-pub fn kernel_lacks() -> Option<String> {
-    mp_kernel::check::check()
-        .err()
-        .map(|missing| missing.to_string())
 }

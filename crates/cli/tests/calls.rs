@@ -22,7 +22,7 @@ fn commands() {
     );
     refused(
         &["compare", "wifi-lte", "--world", "moon"],
-        "invalid value 'moon' for '--world <WORLD>' [possible values: sim, kernel]; see multipilot --help",
+        "invalid value 'moon' for '--world <WORLD>' [possible values: sim, kernel, relay]; see multipilot --help",
     );
     refused(
         &["compare", "wifi-lte", "--seeds", "0"],

@@ -24,6 +24,10 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 
 /// Calls `multipilot compare` on a scenario of this text.
 fn compare(text: &str, more: &[&str]) -> Reply {
+    compare_in("kernel", text, more)
+}
+
+fn compare_in(world: &str, text: &str, more: &[&str]) -> Reply {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.toml");
     fs::write(&file, text).unwrap();
@@ -31,7 +35,7 @@ fn compare(text: &str, more: &[&str]) -> Reply {
         "compare",
         file.to_str().unwrap(),
         "--world",
-        "kernel",
+        world,
         "--seeds",
         "1",
     ];
@@ -63,6 +67,61 @@ fn a_file_over_two_paths_with_a_controller_of_the_kernel_and_ours() {
             let share = row["path_mbps"][path].as_f64().unwrap() / goodput;
             assert!(share > 0.1, "path {path} carried next to nothing: {row}");
         }
+    }
+}
+
+#[test]
+fn schedulers_over_the_relay_have_rows_of_their_own_and_a_second_call_resumes() {
+    let Some(_turn) = turn() else { return };
+    let text = format!("{PATHS}[[connections]]\nbytes = '2MB'\n");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let more = ["--schedulers", "min-rtt,redundant", "--json", "--out", out];
+    let reply = compare_in("relay", &text, &more);
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    assert_eq!(reply.json()["world"], "relay");
+    let rows = reply.json()["rows"].as_array().unwrap().clone();
+    let of: Vec<_> = rows.iter().map(|row| &row["scheduler"]).collect();
+    assert_eq!(of, ["min-rtt", "redundant"]);
+    for row in &rows {
+        assert_eq!(
+            (&row["fallback"], &row["unfinished"], &row["transfers"]),
+            (&false.into(), &0.into(), &1.into()),
+            "{row}"
+        );
+        assert!(row["completion_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["path_mbps"]["a"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let again = compare_in("relay", &text, &more);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert!(again.err.contains("resuming: 2 of 2"), "{}", again.err);
+    assert_eq!(again.json()["rows"], reply.json()["rows"]);
+}
+
+#[test]
+fn choices_that_the_relay_world_lacks_are_refused_with_those_that_it_has() {
+    let Some(_turn) = turn() else { return };
+    for (more, code, said) in [
+        (
+            ["--controllers", "lia"],
+            2,
+            "not coupled; choose linux-reno, cubic, bbr",
+        ),
+        (
+            ["--path-managers", "backup"],
+            3,
+            "--world relay has only fullmesh, single",
+        ),
+        (
+            ["--initial-paths", "thompson"],
+            3,
+            "--world relay has only first",
+        ),
+    ] {
+        let reply = compare_in("relay", PATHS, &more);
+        assert_eq!(reply.code, code, "{}", reply.err);
+        assert!(reply.err.contains(said), "{}", reply.err);
+        assert_eq!(reply.err.lines().count(), 1, "{}", reply.err);
     }
 }
 

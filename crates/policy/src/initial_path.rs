@@ -2,7 +2,7 @@
 //! manager and scheduler; the path manager opens further subflows whatever the initial path is.
 
 use crate::bandit::{Explore, Policy, Threshold};
-use crate::registry::{self, World};
+use crate::registry::{self, World, EVERYWHERE};
 
 /// A way to choose the initial path. It builds the bandit's policy, or `None` where nothing is learnt.
 pub type Entry = registry::Entry<Option<Policy>>;
@@ -26,7 +26,7 @@ macro_rules! learnt {
                 name: "first",
                 summary: "The connection's first path; on a host, the one that the routing table has",
                 source: "Linux net/ipv4/route.c",
-                worlds: &[World::Sim, World::Kernel, World::Run, World::Daemon],
+                worlds: &EVERYWHERE,
                 parameters: &[],
                 build: || None,
             },

@@ -11,7 +11,7 @@ pub enum World {
     Run,
     /// `multipilot daemon`
     Daemon,
-    /// `multipilot run --relay`
+    /// `multipilot run --relay` and `compare --world relay`
     Relay,
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -253,7 +253,9 @@ impl Nonces {
 #[derive(Debug)]
 pub struct Register {
     store: Store,
-    read: Option<SystemTime>,
+    /// The file that was read, and its time then. It is kept open: a clock tick is long, and the number of an inode that
+    /// nobody holds serves the next file.
+    read: Option<(File, SystemTime)>,
     known: HashMap<[u8; ID_LENGTH], Known>,
     nonces: HashMap<[u8; ID_LENGTH], Nonces>,
 }
@@ -272,16 +274,19 @@ impl Register {
 
     /// Reads the file again where it has changed.
     fn refresh(&mut self) -> Result<(), Error> {
-        let changed = fs::metadata(self.store.file())
-            .and_then(|m| m.modified())
-            .ok();
-        if changed.is_some() && changed == self.read {
+        let same = |(file, then): &(File, SystemTime)| {
+            let (held, now) = (file.metadata().ok()?, fs::metadata(self.store.file()).ok()?);
+            Some(held.ino() == now.ino() && now.modified().ok()? == *then)
+        };
+        if self.read.as_ref().and_then(same) == Some(true) {
             return Ok(());
         }
+        let read = File::open(self.store.file())
+            .and_then(|file| file.metadata()?.modified().map(|time| (file, time)));
         let listing = self.store.load()?;
         self.known = listing.devices.iter().filter_map(known).collect();
         self.nonces.retain(|id, _| self.known.contains_key(id));
-        self.read = changed;
+        self.read = read.ok();
         Ok(())
     }
 
@@ -377,6 +382,19 @@ mod tests {
         store.forget("phone").unwrap();
         assert_eq!(register.admit(&secret.knock()), None);
         assert!(store.forget("phone").is_err());
+    }
+
+    #[test]
+    fn changes_within_one_tick_of_the_clock_are_seen() {
+        let (_folder, store) = store();
+        let mut register = Register::new(store.clone()).unwrap();
+        for turn in 0..50 {
+            let line = store.add("phone", "relay.example", 443).unwrap();
+            let secret = Secret::derive(&line.secret);
+            assert!(register.admit(&secret.knock()).is_some(), "{turn}");
+            store.forget("phone").unwrap();
+            assert_eq!(register.admit(&secret.knock()), None, "{turn}");
+        }
     }
 
     #[test]

@@ -51,9 +51,9 @@ impl Path {
     }
 
     /// Asks the system anew, unless that was just now.
-    pub fn refresh(&mut self, now: Instant) -> io::Result<()> {
+    pub fn refresh(&mut self, now: Instant) -> io::Result<Option<TcpInfo>> {
         if self.read.is_some_and(|at| now.duration_since(at) < FRESH) {
-            return Ok(());
+            return Ok(None);
         }
         let info = tcp_info(self.carrier.stream())?;
         self.take(&info, now);
@@ -64,7 +64,7 @@ impl Path {
             SockRef::from(self.carrier.stream()).set_tcp_notsent_lowat(wanted as u32)?;
             self.lowat = wanted;
         }
-        Ok(())
+        Ok(Some(info))
     }
 
     fn take(&mut self, info: &TcpInfo, now: Instant) {

@@ -1,4 +1,4 @@
-//! A scenario on the real kernel over emulated paths.
+//! A scenario on the real kernel over emulated paths: over the kernel's MPTCP, or over our relay.
 //!
 //! [`run`] lays out network namespaces for the server and the clients, an emulator between them that delays, loses and
 //! paces packets as the scenario says, and MPTCP connections over it whose congestion control is the variant's. When it
@@ -18,6 +18,7 @@ mod owner;
 mod packet;
 mod path;
 mod plan;
+mod relay;
 mod run;
 mod starts;
 mod traffic;
@@ -26,7 +27,7 @@ mod worker;
 pub use emulator::PathCounts;
 pub use error::Error;
 pub use path::Counts;
-pub use run::{run, run_with, Hardships};
+pub use run::{fits_relay, lacks_for_relay, run, run_over_relay, run_with, Hardships};
 
 /// Hash of the sources that decide a run's result, kernel objects among them.
 pub const SOURCE: &str = env!("MP_SOURCE");

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
 use mp_scenario::{Rule, Scenario};
 use rattan_env::netns::NetNs;
+use rattan_env::set_loopback_up_with_netns;
 use rattan_env::veth::{VethCell, VethPair, VethPairBuilder};
 use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::packet_route::rule::RuleAction;
@@ -120,11 +121,21 @@ impl Network {
                 .collect::<Result<Vec<_>, Error>>()
         })?;
 
+        // A relay serves them; their programs reach it, and it the server, over loopback interfaces.
+        let relayed = groups.iter().any(|g| g.device.is_some());
+        let devices = clients.iter().zip(groups);
+        let devices = devices.filter_map(|(client, g)| g.device.is_some().then_some(client));
+        for host in devices.chain(relayed.then_some(&server)) {
+            set_loopback_up_with_netns(host.clone()).map_err(|e| Error::Network(e.to_string()))?;
+        }
         let mut ends = pairs.iter().map(|p| p.right.clone());
         let end = ends.next().expect("the server's interface is the first");
         inside(&server, || {
             settings(scenario, false)?;
             block_on(configure_server(&end, mtu))?;
+            if relayed {
+                return Ok(());
+            }
             PathManager::new()?
                 .set_limits(Limits {
                     subflows: MOST_SUBFLOWS,
@@ -372,7 +383,10 @@ fn settings(scenario: &Scenario, userspace_path_manager: bool) -> Result<(), Err
     // What lingers after a run dies with it.
     set("net.ipv4.tcp_fin_timeout", "1")?;
     set("net.ipv4.tcp_orphan_retries", "1")?;
-    set("net.mptcp.enabled", "1")?;
+    // The relay works on kernels without it.
+    if fs::exists("/proc/sys/net/mptcp").unwrap_or(false) {
+        set("net.mptcp.enabled", "1")?;
+    }
     if userspace_path_manager {
         // Linux 6.15 gave it a name; before, it has a number.
         set("net.mptcp.path_manager", "userspace").or_else(|_| set("net.mptcp.pm_type", "1"))?;

@@ -77,6 +77,7 @@ mod tests {
     use mp_scenario::Overrides;
 
     use super::*;
+    use crate::plan::Multipath;
 
     #[test]
     fn a_counter_is_found_by_its_name() {
@@ -97,14 +98,15 @@ mod tests {
         let text = format!("{PATHS}{connections}");
         let read = mp_scenario::parse("t.toml", &text, "".as_ref(), &none, &Overrides::default());
         let scenario = read.expect("a good scenario").cells.remove(0).scenario;
-        let plan = Plan::new(&scenario, &scenario.variants[0], 1).expect("a plan");
+        let plan =
+            Plan::new(&scenario, &scenario.variants[0], 1, Multipath::Mptcp).expect("a plan");
         assert_eq!(plan.groups.len(), counted.clients.len());
         let mut transfers: Vec<Transfer> = plan
             .flows
             .iter()
             .map(|f| Transfer {
                 connection: f.name.clone(),
-                multipath: f.mptcp,
+                multipath: f.is_multipath(),
                 ..Transfer::default()
             })
             .collect();

@@ -1,11 +1,12 @@
-//! Who sends what and when, settled before the run begins; and what the kernel world has to refuse.
+//! Who sends what and when, settled before the run begins; and what the kernel world and the relay world have to refuse.
 
 use std::time::Duration;
 
 use mp_policy::initial_path;
 use mp_policy::path_manager::{mptcp_la, PathManager};
 use mp_policy::registry::{names_in, World};
-use mp_scenario::{Connection, Protocol, Scenario, TransferDirection, Variant};
+use mp_policy::{scheduler, MAX_SUBFLOWS};
+use mp_scenario::{Change, Connection, Protocol, Scenario, TransferDirection, Variant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -13,6 +14,23 @@ use crate::Error;
 
 /// Subflows over one pair of addresses that the path manager ndiffports opens, the first included.
 pub const NDIFFPORTS: usize = 2;
+
+/// What carries the connections that are multipath by the scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Multipath {
+    /// The kernel's own.
+    Mptcp,
+    /// Our relay beside the server, and its device side on the client hosts.
+    Relay,
+}
+
+/// What carries one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    Tcp,
+    Mptcp,
+    Relay,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathManagement {
@@ -50,6 +68,16 @@ pub struct Group {
     pub initial_path: Option<&'static str>,
     /// The flow that has this host to itself, because what its program moves is counted by host.
     pub own: Option<usize>,
+    /// A device of the relay runs here and carries the flows.
+    pub device: Option<Device>,
+}
+
+/// The settings of a device and of its relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    pub scheduler: &'static str,
+    /// As the scenario names it, and whether the variant's controller parameters are meant for it.
+    pub controller: (String, bool),
 }
 
 /// What one `[[connections]]` entry does.
@@ -57,7 +85,7 @@ pub struct Group {
 pub struct Flow {
     pub name: String,
     pub group: usize,
-    pub mptcp: bool,
+    pub transport: Transport,
     pub upload: bool,
     /// As the scenario names it.
     pub controller: String,
@@ -67,6 +95,16 @@ pub struct Flow {
     pub command: Option<String>,
     pub bytes: Option<u64>,
     pub starts: Starts,
+}
+
+impl Flow {
+    pub fn is_mptcp(&self) -> bool {
+        self.transport == Transport::Mptcp
+    }
+
+    pub fn is_multipath(&self) -> bool {
+        self.transport != Transport::Tcp
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -87,22 +125,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Plan, Error> {
+    pub fn new(
+        scenario: &Scenario,
+        variant: &Variant,
+        seed: u64,
+        multipath: Multipath,
+    ) -> Result<Plan, Error> {
         let mut plan = Plan {
             groups: Vec::new(),
             flows: Vec::new(),
         };
         for (i, connection) in scenario.connections.iter().enumerate() {
-            let mptcp = connection.protocol == Protocol::Mptcp;
-            let scheduler = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
-            if mptcp && scheduler != "default" {
-                return Err(Error::Unsupported(format!(
-                    "scheduler {scheduler}: the stock kernel has only its own one; choose `default`, or --world sim"
-                )));
-            }
+            let transport = match (connection.protocol, multipath) {
+                (Protocol::Tcp, _) => Transport::Tcp,
+                (Protocol::Mptcp, Multipath::Mptcp) => Transport::Mptcp,
+                (Protocol::Mptcp, Multipath::Relay) => Transport::Relay,
+            };
             let group = Group {
                 own: connection.command.is_some().then_some(i),
-                ..group(scenario, variant, connection)?
+                ..match transport {
+                    Transport::Relay => relayed(scenario, variant, connection)?,
+                    _ => group(scenario, variant, connection)?,
+                }
             };
             let group = plan
                 .groups
@@ -117,7 +161,7 @@ impl Plan {
             plan.flows.push(Flow {
                 name: connection.name.clone(),
                 group,
-                mptcp,
+                transport,
                 upload: connection.direction == TransferDirection::Upload,
                 controller: connection
                     .controller
@@ -139,12 +183,95 @@ impl Plan {
     }
 }
 
-fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Result<Group, Error> {
-    let paths: Vec<usize> = connection
-        .paths
-        .iter()
+/// Indices in the scenario.
+fn paths_of(scenario: &Scenario, connection: &Connection) -> Vec<usize> {
+    let names = connection.paths.iter();
+    names
         .filter_map(|p| scenario.paths.get_index_of(p))
-        .collect();
+        .collect()
+}
+
+/// The clients of a device that runs beside them.
+fn relayed(
+    scenario: &Scenario,
+    variant: &Variant,
+    connection: &Connection,
+) -> Result<Group, Error> {
+    let refused = |what: String| Err(Error::Unsupported(what));
+    if connection.command.is_some() {
+        return refused(format!(
+            "connection {}: the relay world has no commands; choose --world kernel, or have a command of its own call multipilot run --relay",
+            connection.name
+        ));
+    }
+    let backup = |e: &mp_scenario::Event| {
+        matches!(e.change, Change::Backup(_)) && connection.paths.contains(&e.path)
+    };
+    if scenario.events.iter().any(backup) {
+        return refused(
+            "backup events: the relay has no backup subflows; choose --world kernel, or --world sim"
+                .into(),
+        );
+    }
+    let own = connection.controller.as_ref();
+    let controller = own.unwrap_or(&variant.controller);
+    if mp_controllers::entry(controller).is_some_and(|entry| entry.coupled) {
+        let all = mp_controllers::entries().filter(|e| !e.coupled);
+        return refused(format!(
+            "controller {controller}: the relay's path connections are not coupled; choose {}, or --world kernel",
+            all.map(|e| e.name).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let name = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
+    let Some(entry) = scheduler::find(name).filter(|e| e.runs_in(World::Relay)) else {
+        return refused(format!(
+            "scheduler {name}: the relay world has {}",
+            names_in(scheduler::all(), World::Relay)
+        ));
+    };
+    let mut paths = paths_of(scenario, connection);
+    let manager = connection.path_manager.as_ref();
+    match manager.unwrap_or(&variant.path_manager).as_str() {
+        "fullmesh" if paths.len() > MAX_SUBFLOWS => {
+            return refused(format!(
+                "connection {}: has {} paths; the relay uses at most {MAX_SUBFLOWS}",
+                connection.name,
+                paths.len()
+            ))
+        }
+        "fullmesh" => {}
+        "single" => paths.truncate(1),
+        other => {
+            return refused(format!(
+                "path manager {other}: the relay world has {}",
+                names_in(mp_policy::path_manager::all(), World::Relay)
+            ))
+        }
+    }
+    let initial = connection.initial_path.as_ref();
+    let initial = initial.unwrap_or(&variant.initial_path);
+    if !initial_path::find(initial).is_some_and(|entry| entry.runs_in(World::Relay)) {
+        return refused(format!(
+            "initial path {initial}: the relay world has {}",
+            names_in(initial_path::all(), World::Relay)
+        ));
+    }
+    Ok(Group {
+        client: connection.client.clone(),
+        paths,
+        management: PathManagement::None,
+        initial_path: None,
+        own: None,
+        device: Some(Device {
+            scheduler: entry.name,
+            controller: (controller.clone(), own.is_none()),
+        }),
+    })
+}
+
+/// The clients of connections in plain TCP or MPTCP.
+fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Result<Group, Error> {
+    let paths = paths_of(scenario, connection);
     let client = connection.client.clone();
     if connection.protocol == Protocol::Tcp {
         return Ok(Group {
@@ -153,7 +280,14 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             management: PathManagement::None,
             initial_path: None,
             own: None,
+            device: None,
         });
+    }
+    let scheduler = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
+    if scheduler != "default" {
+        return Err(Error::Unsupported(format!(
+            "scheduler {scheduler}: the stock kernel has only its own one; choose `default`, --world relay, or --world sim"
+        )));
     }
     let manager = connection
         .path_manager
@@ -196,6 +330,7 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
         management,
         initial_path,
         own: None,
+        device: None,
     })
 }
 
@@ -273,14 +408,16 @@ mod tests {
     use super::*;
 
     fn plan(variant: &str) -> Result<Plan, Error> {
-        let text = format!(
-            "[paths.a]\nrate = '9Mbit'\n[paths.b]\nrate = '3Mbit'\n[[variants]]\n{variant}\n"
-        );
+        plan_over(Multipath::Mptcp, &format!("[[variants]]\n{variant}\n"))
+    }
+
+    fn plan_over(multipath: Multipath, rest: &str) -> Result<Plan, Error> {
+        let text = format!("[paths.a]\nrate = '9Mbit'\n[paths.b]\nrate = '3Mbit'\n{rest}");
         let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
         let overrides = mp_scenario::Overrides::default();
         let read = mp_scenario::parse("x.toml", &text, "".as_ref(), &none, &overrides);
         let scenario = read.expect("a good scenario").cells.remove(0).scenario;
-        Plan::new(&scenario, &scenario.variants[0], 1)
+        Plan::new(&scenario, &scenario.variants[0], 1, multipath)
     }
 
     #[test]
@@ -315,5 +452,69 @@ mod tests {
         assert!(refused
             .to_string()
             .contains("initial path thompson with path manager backup"));
+    }
+
+    fn relayed(rest: &str) -> Result<Plan, Error> {
+        plan_over(Multipath::Relay, rest)
+    }
+
+    #[test]
+    fn the_relay_world_has_what_the_registries_say() {
+        let fits = |key: &str, name: &str| relayed(&format!("[[variants]]\n{key} = '{name}'\n"));
+        for entry in path_manager::all() {
+            let made = fits("path_manager", entry.name);
+            assert_eq!(made.is_ok(), entry.runs_in(World::Relay), "{made:?}");
+        }
+        for entry in scheduler::all() {
+            let made = fits("scheduler", entry.name);
+            assert_eq!(made.is_ok(), entry.runs_in(World::Relay), "{made:?}");
+        }
+        for entry in initial_path::all() {
+            let made = fits("initial_path", entry.name);
+            assert_eq!(made.is_ok(), entry.runs_in(World::Relay), "{made:?}");
+        }
+        for entry in mp_controllers::entries() {
+            let made = fits("controller", entry.name);
+            assert_eq!(made.is_ok(), !entry.coupled, "{}: {made:?}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_device_serves_the_connections_of_one_choice_and_plain_tcp_needs_none() {
+        let plan = relayed(
+            "[[connections]]\n[[connections]]\nname = 'up'\ndirection = 'upload'\n\
+             [[connections]]\nname = 'other'\nscheduler = 'min-rtt'\n\
+             [[connections]]\nname = 'tcp'\nprotocol = 'tcp'\npaths = ['b']\n\
+             [[variants]]\nscheduler = 'ecf'\npath_manager = 'single'\n",
+        )
+        .unwrap();
+        let of = |flow: &Flow| {
+            let group = &plan.groups[flow.group];
+            let scheduler = group.device.as_ref().map(|d| d.scheduler);
+            (flow.group, flow.transport, group.paths.clone(), scheduler)
+        };
+        let relay = Transport::Relay;
+        let flows: Vec<_> = plan.flows.iter().map(of).collect();
+        assert_eq!(
+            flows,
+            [
+                (0, relay, vec![0], Some("ecf")),
+                (0, relay, vec![0], Some("ecf")),
+                (1, relay, vec![0], Some("min-rtt")),
+                (2, Transport::Tcp, vec![1], None),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_relay_world_cannot_do_is_refused_in_one_line_that_says_what_can() {
+        for (rest, said) in [
+            ("[[variants]]\ncontroller = 'lia'\n", "controller lia: the relay's path connections are not coupled; choose linux-reno, cubic, bbr"),
+            ("[[connections]]\nname = 'x'\ncommand = 'true'\n", "connection x: the relay world has no commands; choose --world kernel"),
+            ("[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n", "backup events: the relay has no backup subflows; choose --world kernel"),
+        ] {
+            let line = relayed(rest).unwrap_err().to_string();
+            assert!(line.contains(said) && line.lines().count() == 1, "{line}");
+        }
     }
 }

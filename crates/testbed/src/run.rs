@@ -9,6 +9,7 @@ use mp_kernel::agent::{Agent, Pilots};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_record::Run;
+use mp_relay::flow::Observer;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
@@ -17,7 +18,8 @@ use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network};
 use crate::overruns::Overruns;
-use crate::plan::{Flow, PathManagement, Plan};
+use crate::plan::{Flow, Multipath, PathManagement, Plan};
+use crate::relay::{self, Pair};
 use crate::starts::Starts;
 use crate::traffic::{Body, Client, Recorder, Server, Service};
 use crate::worker::Worker;
@@ -62,6 +64,32 @@ pub fn run(
     .map(|(run, _)| run)
 }
 
+/// The same with our relay in place of MPTCP: its stream lane carries the connections that are MPTCP by the scenario.
+pub fn run_over_relay(
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+    stop: &AtomicBool,
+) -> Result<Run, Error> {
+    let none = Hardships::default();
+    run_in(
+        Multipath::Relay,
+        scenario,
+        variant,
+        seed,
+        &none,
+        progress,
+        stop,
+    )
+    .map(|(run, _)| run)
+}
+
+/// Whether the relay can carry this variant's connections.
+pub fn fits_relay(scenario: &Scenario, variant: &Variant) -> Result<(), Error> {
+    Plan::new(scenario, variant, scenario.seed, Multipath::Relay).map(drop)
+}
+
 /// As [`run`], over a network that is not kind to MPTCP; tells also what became of the packets on each path and link.
 pub fn run_with(
     scenario: &Scenario,
@@ -71,9 +99,29 @@ pub fn run_with(
     progress: &mut dyn FnMut(f64),
     stop: &AtomicBool,
 ) -> Result<(Run, Vec<PathCounts>), Error> {
-    check()?;
+    run_in(
+        Multipath::Mptcp,
+        scenario,
+        variant,
+        seed,
+        hardships,
+        progress,
+        stop,
+    )
+}
+
+fn run_in(
+    multipath: Multipath,
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    hardships: &Hardships,
+    progress: &mut dyn FnMut(f64),
+    stop: &AtomicBool,
+) -> Result<(Run, Vec<PathCounts>), Error> {
+    check(multipath)?;
     let scenario = &*scenario.tuned();
-    let plan = Plan::new(scenario, variant, seed)?;
+    let plan = Plan::new(scenario, variant, seed, multipath)?;
     // Given back last, when no socket uses them any more.
     let controllers = plan
         .flows
@@ -103,17 +151,27 @@ pub fn run_with(
         return Err(Error::Stopped);
     }
 
-    let epoch = Instant::now() + SETTLE;
+    let (begun, settle) = match multipath {
+        // Packets that are early leave the network when it begins.
+        Multipath::Mptcp => (SETTLE, SETTLE),
+        Multipath::Relay => (Duration::ZERO, relay::head_start(scenario)),
+    };
+    let now = Instant::now();
+    let epoch = now + settle;
     let recorder = Recorder::new(
         epoch,
         scenario.sample_interval,
         scenario.paths.keys().cloned().collect(),
     );
     mark_backups(&plan, &recorder);
-    let emulator = Emulator::start(scenario, seed, hardships, ports, epoch)
+    let emulated = (begun < settle).then(|| relay::delayed(scenario, settle - begun));
+    let emulated = emulated.as_ref().unwrap_or(scenario);
+    let emulator = Emulator::start(emulated, seed, hardships, ports, now + begun)
         .context("cannot start the emulator")?;
     let mut threads = Threads::default();
+    let at_relays = Arc::new(Observer::default());
     let server = Server {
+        observer: at_relays.clone(),
         services: services.clone(),
         recorder: recorder.clone(),
         seed,
@@ -142,6 +200,23 @@ pub fn run_with(
                 .others
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
+        let observer = Arc::new(Observer::default());
+        let pair = Pair::new(scenario, number, group, controller_of(number, &services))?;
+        if let Some(pair) = pair {
+            let relay = pair.start_relay(
+                network.server.clone(),
+                at_relays.clone(),
+                threads.stop.subscribe(),
+            )?;
+            threads.others.push(relay);
+            let device = pair.start_device(
+                network.clients[number].clone(),
+                observer.clone(),
+                recorder.clone(),
+                threads.stop.subscribe(),
+            )?;
+            threads.others.push(device);
+        }
         let starts = group
             .initial_path
             .map(|policy| Starts::new(scenario, group, policy, seed.wrapping_add(number as u64)));
@@ -151,6 +226,7 @@ pub fn run_with(
             group: group.clone(),
             services: services.clone(),
             recorder: recorder.clone(),
+            observer,
             seed,
             hashes: hashes.clone(),
             traffic: group
@@ -267,19 +343,33 @@ impl Drop for Threads {
     }
 }
 
-fn check() -> Result<(), Error> {
-    let mended = |what: &dyn std::fmt::Display| {
-        Error::Missing(format!(
-            "this machine lacks {what}; --world sim works without"
-        ))
-    };
-    mp_kernel::check::mptcp().map_err(|lack| mended(&format!("{} ({})", lack.what, lack.mend)))?;
-    if !nix::unistd::geteuid().is_root() {
-        return Err(mended(
-            &"root for this user (network namespaces need it: run it with sudo)",
-        ));
+/// The congestion control of a group's flows, as the kernel calls it: those of a device have one.
+fn controller_of(number: usize, services: &[Service]) -> &str {
+    let own = services.iter().find(|s| s.flow.group == number);
+    own.map_or("", |s| &s.congestion)
+}
+
+fn check(multipath: Multipath) -> Result<(), Error> {
+    if multipath == Multipath::Mptcp {
+        mp_kernel::check::mptcp().map_err(|lack| {
+            Error::Missing(format!(
+                "this machine lacks {} ({}); --world sim works without",
+                lack.what, lack.mend
+            ))
+        })?;
     }
-    Ok(())
+    lacks_for_relay()
+}
+
+/// What this machine lacks for [`run_over_relay`]: it needs no MPTCP.
+pub fn lacks_for_relay() -> Result<(), Error> {
+    match nix::unistd::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(Error::Missing(
+            "this machine lacks root for this user (network namespaces need it: run it with sudo)"
+                .into(),
+        )),
+    }
 }
 
 fn congestion(flow: &Flow, variant: &Variant) -> Result<Controller, Error> {

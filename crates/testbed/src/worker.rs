@@ -35,3 +35,29 @@ where
         .spawn(body)
         .context("cannot start a thread")
 }
+
+/// The same, and returns once `work` has called the function that it is given.
+pub fn start_and_wait<F>(
+    name: &'static str,
+    namespace: Arc<NetNs>,
+    work: impl FnOnce(Box<dyn FnOnce()>) -> F + Send + 'static,
+) -> Result<Worker, Error>
+where
+    F: Future<Output = Result<(), Error>>,
+{
+    let (ready, wait) = std::sync::mpsc::channel();
+    let thread = start(name, namespace, move || {
+        work(Box::new(move || {
+            // Fails only where nobody waits any more.
+            let _ = ready.send(());
+        }))
+    })?;
+    match wait.recv() {
+        Ok(()) => Ok(thread),
+        // It ended before it was ready: with an error.
+        Err(_) => Err(match thread.join() {
+            Ok(Err(e)) => e,
+            _ => Error::Network(format!("the thread {name} panicked")),
+        }),
+    }
+}

@@ -114,7 +114,8 @@ def _description(record: Record) -> str:
 
 
 def _world(record: Record) -> str:
-    return {"kernel": "Linux kernel, emulated paths", "sim": "simulator"}.get(record.world, record.world)
+    names = {"kernel": "Linux kernel, emulated paths", "relay": "relay, emulated paths", "sim": "simulator"}
+    return names.get(record.world, record.world)
 
 
 def _size(found: list[Variant]) -> str:

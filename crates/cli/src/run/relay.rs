@@ -30,6 +30,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         links: args.links.clone(),
         controller: kernel_name.map(str::to_owned),
         mark: args.all.then_some(mp_relay::capture::MARK),
+        observer: None,
     };
     let program = match (args.socks, args.all) {
         (None, false) => Some(program(args)?),

@@ -147,7 +147,7 @@ macro_rules! path_managers {
 }
 
 path_managers! {
-    Fullmesh: Fullmesh, "fullmesh", [Sim, Kernel, Run], "A subflow on every path",
+    Fullmesh: Fullmesh, "fullmesh", [Sim, Kernel, Run, Relay], "A subflow on every path",
         "Linux net/mptcp/pm_kernel.c, endpoints with the flags subflow and fullmesh";
     Ndiffports: Ndiffports, "ndiffports", [Sim, Kernel], "Two subflows on the primary path, from different ports",
         "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
@@ -163,7 +163,7 @@ path_managers! {
         "Paper drones, algorithm 2; Gai, Krishnamachari, Jain, IEEE/ACM ToN 2012 (LLR)";
     MsUcbFederated: Federated, "ms-ucb-federated", [Sim, Daemon], "The same, beginning with what the connections before have seen",
         "Paper drones, federated MS-UCB";
-    Single: Single, "single", [Sim, Kernel, Run], "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
+    Single: Single, "single", [Sim, Kernel, Run, Relay], "No further subflow: MPTCP on its first path alone", "RFC 8684 section 3.1";
 }
 
 /// A path manager by its name.

@@ -16,7 +16,7 @@ use tokio::net::{lookup_host, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::flow::{Answer, Event, Flow, Hears, Meters, Outcome, Side};
+use crate::flow::{Answer, Event, Flow, Hears, Meters, Observer, Outcome, Side};
 use crate::keys::{self, Identity, Secret};
 use crate::links::{self, Choose, Links};
 use crate::wire::{Line, Opener, Refusal, Target};
@@ -40,6 +40,8 @@ pub struct Settings {
     pub controller: Option<String>,
     /// Of the path connections (SO_MARK), so that routing rules can tell them from those of programs.
     pub mark: Option<u32>,
+    /// Shows the open flows.
+    pub observer: Option<Arc<Observer>>,
 }
 
 /// A relay that answers, and the links to it.
@@ -183,7 +185,12 @@ impl Device {
             lost,
             meters: self.meters.clone(),
         };
-        let flow = Flow::new(application, self.settings.scheduler, side);
+        let flow = Flow::new(
+            application,
+            self.settings.scheduler,
+            side,
+            self.settings.observer.clone(),
+        );
         tokio::spawn(feed::run(
             self.pool.clone(),
             self.links.clone(),

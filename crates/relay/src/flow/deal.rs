@@ -23,9 +23,17 @@ impl Flow {
                 continue;
             };
             let (before, known) = (path.view().stale, path.view().active);
-            if path.refresh(now).is_err() {
-                self.lose_path(slot, now);
-                continue;
+            match path.refresh(now) {
+                Ok(Some(info)) => {
+                    if let Some(observed) = &self.observed {
+                        observed.read(slot, &info);
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    self.lose_path(slot, now);
+                    continue;
+                }
             }
             let view = path.view();
             if view.alive() {

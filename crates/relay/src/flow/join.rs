@@ -77,6 +77,9 @@ impl Flow {
             } => {
                 *brought = true;
                 self.count(|m| &m.received, slot, payload.len());
+                if let Some(observed) = &self.observed {
+                    observed.receive(slot, payload.len());
+                }
                 if self.receiver.on_data(offset, end, payload)? == Arrival::Duplicate {
                     // The acknowledgement may have been lost with another path: this one works.
                     self.acks.force_on(slot);

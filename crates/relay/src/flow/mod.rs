@@ -4,6 +4,7 @@
 mod acks;
 mod deal;
 mod join;
+mod observe;
 
 use std::future::{poll_fn, Future};
 use std::io::{self, ErrorKind};
@@ -27,6 +28,8 @@ use crate::stream::{Receiver, Sender, Violation};
 use crate::wire::{Frame, Malformed, Refusal};
 
 use acks::Acks;
+use observe::Observed;
+pub use observe::{FlowStats, Observer, PathStats};
 
 /// What each end takes before it says more, bytes; both count on it.
 const FIRST_WINDOW: u64 = 1 << 20;
@@ -142,14 +145,17 @@ pub struct Flow {
     waiting: bool,
     /// Within [`AHEAD`].
     ahead: u64,
+    observed: Option<Observed>,
 }
 
 impl Flow {
     /// Without an application's connection it waits for [`Event::Application`].
-    pub fn new(application: Option<TcpStream>, scheduler: &Entry, side: Side) -> Flow {
-        if let Some(stream) = &application {
-            crate::socket::tune_application(stream);
-        }
+    pub fn new(
+        application: Option<TcpStream>,
+        scheduler: &Entry,
+        side: Side,
+        observer: Option<Arc<Observer>>,
+    ) -> Flow {
         let scheduler = scheduler.build();
         let now = Instant::now();
         let (hears, lost, meters, announces) = match side {
@@ -160,8 +166,8 @@ impl Flow {
             } => (Some(hears), Some(lost), Some(meters), false),
             Side::Relay => (None, None, None, true),
         };
-        Flow {
-            application,
+        let mut flow = Flow {
+            application: None,
             withdrawn: false,
             heard_out: false,
             told_end: false,
@@ -182,7 +188,24 @@ impl Flow {
             scratch: vec![0; SCRATCH],
             waiting: false,
             ahead: AHEAD.0,
+            observed: observer.map(Observed::new),
+        };
+        if let Some(stream) = application {
+            flow.attach(stream);
         }
+        flow
+    }
+
+    fn attach(&mut self, application: TcpStream) {
+        crate::socket::tune_application(&application);
+        let connected_from = match self.announces {
+            true => application.local_addr(),
+            false => application.peer_addr(),
+        };
+        if let (Some(observed), Ok(address)) = (&mut self.observed, connected_from) {
+            observed.publish(address);
+        }
+        self.application = Some(application);
     }
 
     /// Until both directions have ended, or it cannot go on.
@@ -210,6 +233,9 @@ impl Flow {
         match event {
             Event::Join(slot, carrier) => {
                 self.drop_path(slot, now);
+                if let Some(observed) = &mut self.observed {
+                    observed.join(slot, &carrier);
+                }
                 let mut path = Path::new(carrier, now);
                 if self.announces {
                     path.carrier.put(&Frame::Opened(Ok(())));
@@ -219,9 +245,8 @@ impl Flow {
                 self.acks.force();
             }
             Event::Application(Some(stream)) => {
-                crate::socket::tune_application(&stream);
                 let _ = SockRef::from(&stream).set_linger(None);
-                self.application = Some(stream);
+                self.attach(stream);
             }
             Event::Application(None) => self.withdrawn = true,
             Event::Down(slot) => {
@@ -393,6 +418,9 @@ impl Flow {
     fn drop_path(&mut self, slot: usize, now: Instant) {
         if self.paths[slot].take().is_none() {
             return;
+        }
+        if let Some(observed) = &mut self.observed {
+            observed.close(slot);
         }
         self.sender.close(slot);
         self.scheduler.forget(slot);

@@ -19,7 +19,7 @@ use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
 use crate::carrier::{Carrier, SCRATCH};
 use crate::devices::{Register, Store};
 use crate::egress::Egress;
-use crate::flow::{Event, Flow, Side};
+use crate::flow::{Event, Flow, Observer, Side};
 use crate::handshake;
 use crate::lock;
 use crate::socket;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub egress: Egress,
     /// Of the path connections' downloads; `None`: BBR where there is, else the system's.
     pub controller: Option<String>,
+    /// Shows the open flows.
+    pub observer: Option<Arc<Observer>>,
 }
 
 type Id = [u8; ID_LENGTH];
@@ -77,6 +79,7 @@ struct Relay {
     register: Mutex<Register>,
     egress: Egress,
     controller: Option<String>,
+    observer: Option<Arc<Observer>>,
     strangers: Arc<Semaphore>,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
     flows: Mutex<Flows>,
@@ -93,6 +96,7 @@ pub async fn run(
         register: Mutex::new(Register::new(settings.store)?),
         egress: settings.egress,
         controller: settings.controller,
+        observer: settings.observer,
         strangers: Arc::new(Semaphore::new(STRANGERS)),
         connections: Mutex::default(),
         flows: Mutex::default(),
@@ -264,7 +268,7 @@ impl Relay {
         let scheduler = scheduler::find(&opener.scheduler).unwrap_or(&scheduler::all()[0]);
         match target::connect(&opener.target, &self.egress).await {
             Ok(stream) => {
-                Flow::new(Some(stream), scheduler, Side::Relay)
+                Flow::new(Some(stream), scheduler, Side::Relay, self.observer.clone())
                     .run(news)
                     .await;
             }

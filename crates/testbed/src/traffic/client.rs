@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use mp_kernel::mptcp_info::{full_info, mptcp_info};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_record::Decision;
+use mp_relay::flow::Observer;
 use rattan_env::netns::NetNs;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
@@ -24,11 +25,12 @@ use tokio::task::JoinSet;
 
 use super::body::{Body, Hash};
 use super::command::{delivered, went_plain, Program};
-use super::recorder::{End, Probe, Recorder};
+use super::recorder::{End, Probe, Recorder, Source};
 use super::{socket, Service, FIRST_PORT};
 use crate::emulator::Traffic;
 use crate::network::{address, SERVER};
-use crate::plan::{self, Group, PathManagement, NDIFFPORTS};
+use crate::plan::{self, Group, PathManagement, Transport, NDIFFPORTS};
+use crate::relay;
 use crate::starts::Starts;
 use crate::worker::{self, Worker};
 use crate::Error;
@@ -42,6 +44,8 @@ pub struct Client {
     /// Of all groups, in the plan's order: a service's port follows from its place.
     pub services: Vec<Service>,
     pub recorder: Arc<Recorder>,
+    /// Of this host's device.
+    pub observer: Arc<Observer>,
     pub seed: u64,
     pub hashes: Arc<HashMap<u64, Hash>>,
     /// Of this host on each of its paths (index in the scenario).
@@ -151,7 +155,7 @@ impl Local {
             connected = self.connect(index, primary) => connected,
             _ = &mut cut => return,
         };
-        let (stream, fd) = match connected {
+        let (stream, fd, source) = match connected {
             Ok(connected) => connected,
             Err(e) => {
                 self.learn(id, 0.0, None);
@@ -163,7 +167,7 @@ impl Local {
         } else {
             End::Receiver
         };
-        let probe = Probe::start(recorder, id, side, fd.clone());
+        let probe = Probe::start(recorder, id, side, source);
         let exchange = async {
             tokio::select! {
                 result = self.exchange(id, index, stream, &probe) => result,
@@ -243,20 +247,31 @@ impl Local {
         let moved = delivered(&client.traffic, flow.upload);
         client
             .recorder
-            .moved(id, moved, flow.mptcp && went_plain(&client.traffic));
+            .moved(id, moved, flow.is_mptcp() && went_plain(&client.traffic));
     }
 
-    async fn connect(&self, index: usize, primary: usize) -> io::Result<(TcpStream, Rc<OwnedFd>)> {
+    async fn connect(
+        &self,
+        index: usize,
+        primary: usize,
+    ) -> io::Result<(TcpStream, Rc<OwnedFd>, Source)> {
         let Service { flow, congestion } = &self.client.services[index];
+        let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
+        if flow.transport == Transport::Relay {
+            let stream = socket::connect_by_proxy(relay::PROXY, to).await?;
+            let fd = Rc::new(socket::duplicate(&stream)?);
+            let stats = self.client.observer.flow(stream.local_addr()?);
+            let source = stats.map_or(Source::Socket(fd.clone()), Source::Relay);
+            return Ok((stream, fd, source));
+        }
         let from = SocketAddr::new(
             address(self.client.number, self.client.group.paths[primary]).into(),
             0,
         );
-        let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
         let congestion = flow.upload.then_some(congestion.as_str());
-        let stream = socket::connect(from, to, flow.mptcp, congestion).await?;
-        let fd = socket::duplicate(&stream)?;
-        Ok((stream, Rc::new(fd)))
+        let stream = socket::connect(from, to, flow.is_mptcp(), congestion).await?;
+        let fd = Rc::new(socket::duplicate(&stream)?);
+        Ok((stream, fd.clone(), Source::Socket(fd)))
     }
 
     /// One request and its answer.

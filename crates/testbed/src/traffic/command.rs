@@ -49,7 +49,7 @@ impl Program {
             .stdout(Stdio::null())
             .stderr(stderr.try_clone()?)
             .process_group(0);
-        if service.flow.mptcp {
+        if service.flow.is_mptcp() {
             let congestion = service.flow.upload.then_some(service.congestion.as_str());
             mp_kernel::preload::apply(&mut command, congestion).map_err(std::io::Error::other)?;
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mp_kernel::mptcp_info::{full_info, tcp_info, SubflowInfo, TcpInfo};
 use mp_record::{Decision, Sample, Transfer};
+use mp_relay::flow::FlowStats;
 use tokio::task::AbortHandle;
 
 use crate::network::path_of;
@@ -82,7 +83,7 @@ impl Recorder {
         let transfer = Transfer {
             connection: flow.name.clone(),
             id,
-            multipath: flow.mptcp,
+            multipath: flow.is_multipath(),
             start_s: self.now(),
             ..Transfer::default()
         };
@@ -189,30 +190,15 @@ impl Recorder {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn measure(&self, id: u32, end: End, fd: &OwnedFd) {
+    fn measure(&self, id: u32, end: End, source: &Source) {
         let time_s = self.now();
-        let full = full_info(fd);
-        // A connection that has just gone has nothing more to tell.
-        let Ok(full) = full else { return };
-        let fallback = full.as_ref().is_none_or(|f| f.mptcp.fallback());
-        let subflows = match full {
-            Some(full) if !full.subflows.is_empty() => full.subflows,
-            _ => {
-                let (Ok(tcp), Ok(local), Ok(remote)) = (tcp_info(fd), local(fd), remote(fd)) else {
-                    return;
-                };
-                vec![SubflowInfo {
-                    id: None,
-                    local,
-                    remote,
-                    tcp,
-                }]
-            }
+        let seen = match source {
+            Source::Socket(fd) => of_socket(fd),
+            Source::Relay(stats) => Some((of_relay(stats), false)),
         };
-        // What is closed no longer knows what it was.
-        if subflows.iter().all(|s| s.tcp.state == TCP_CLOSE) {
+        let Some((subflows, fallback)) = seen else {
             return;
-        }
+        };
         let mut state = self.state();
         let State {
             live,
@@ -230,18 +216,12 @@ impl Recorder {
                 .or(path_of(subflow.remote.ip()))
                 .unwrap_or(live.primary);
             match end {
-                End::Receiver => live.received[slot] = (path, subflow.tcp.bytes_received),
+                End::Receiver => live.received[slot] = (path, subflow.received),
+                End::Sender if !subflow.open => {}
                 End::Sender => samples.push(Sample {
                     // What the receiver's application took.
                     in_order_bytes: Some(live.transfer.bytes),
-                    ..sample(
-                        time_s,
-                        id,
-                        slot,
-                        &self.paths[path],
-                        backup[path],
-                        &subflow.tcp,
-                    )
+                    ..sample(time_s, id, slot, &self.paths[path], backup[path], &subflow)
                 }),
             }
         }
@@ -249,7 +229,7 @@ impl Recorder {
 }
 
 impl Live {
-    fn slot(&mut self, end: End, subflow: &SubflowInfo) -> usize {
+    fn slot(&mut self, end: End, subflow: &Seen) -> usize {
         let key = (subflow.local, subflow.remote);
         let slots = &mut self.slots[end as usize];
         let slot = slots.iter().position(|k| *k == key).unwrap_or_else(|| {
@@ -269,8 +249,9 @@ fn sample(
     slot: usize,
     path: &str,
     backup: bool,
-    tcp: &TcpInfo,
+    seen: &Seen,
 ) -> Sample {
+    let tcp = &seen.tcp;
     Sample {
         time_s,
         transfer,
@@ -280,11 +261,10 @@ fn sample(
         ssthresh: tcp.snd_ssthresh,
         srtt_us: tcp.rtt,
         min_rtt_us: tcp.min_rtt,
-        // The SYN counts as one byte acknowledged (RFC 4898, tcpi_bytes_acked).
-        delivered_bytes: tcp.bytes_acked.saturating_sub(1),
+        delivered_bytes: seen.delivered,
         in_order_bytes: None,
         // Packets marked lost are retransmitted; the kernel tells outsiders the latter only.
-        lost: tcp.total_retrans,
+        lost: seen.retransmitted,
         pacing_rate: tcp.pacing_rate,
         backup,
     }
@@ -292,6 +272,75 @@ fn sample(
 
 /// `include/net/tcp_states.h`
 const TCP_CLOSE: u8 = 7;
+
+/// Where one end of a transfer can be seen.
+#[derive(Clone)]
+pub enum Source {
+    Socket(Rc<OwnedFd>),
+    /// The relay's end beside this one, or the device's.
+    Relay(Arc<FlowStats>),
+}
+
+/// One subflow, or one path connection of the relay.
+struct Seen {
+    local: SocketAddr,
+    remote: SocketAddr,
+    open: bool,
+    tcp: TcpInfo,
+    /// Payload, bytes.
+    received: u64,
+    /// Bytes acknowledged.
+    delivered: u64,
+    retransmitted: u32,
+}
+
+impl From<SubflowInfo> for Seen {
+    fn from(info: SubflowInfo) -> Seen {
+        let tcp = info.tcp;
+        Seen {
+            local: info.local,
+            remote: info.remote,
+            open: true,
+            received: tcp.bytes_received,
+            // The SYN counts as one byte acknowledged (RFC 4898, tcpi_bytes_acked).
+            delivered: tcp.bytes_acked.saturating_sub(1),
+            retransmitted: tcp.total_retrans,
+            tcp,
+        }
+    }
+}
+
+/// The subflows, and whether the connection is plain TCP. A connection that has just gone has nothing more to tell.
+fn of_socket(fd: &OwnedFd) -> Option<(Vec<Seen>, bool)> {
+    let full = full_info(fd).ok()?;
+    let fallback = full.as_ref().is_none_or(|f| f.mptcp.fallback());
+    let subflows = match full {
+        Some(full) if !full.subflows.is_empty() => full.subflows,
+        _ => vec![SubflowInfo {
+            id: None,
+            local: local(fd).ok()?,
+            remote: remote(fd).ok()?,
+            tcp: tcp_info(fd).ok()?,
+        }],
+    };
+    // What is closed no longer knows what it was.
+    let known = subflows.iter().any(|s| s.tcp.state != TCP_CLOSE);
+    known.then(|| (subflows.into_iter().map(Seen::from).collect(), fallback))
+}
+
+fn of_relay(stats: &FlowStats) -> Vec<Seen> {
+    let paths = stats.paths().into_iter();
+    let seen = paths.map(|path| Seen {
+        local: path.local,
+        remote: path.remote,
+        open: path.open && path.tcp.is_some(),
+        tcp: path.tcp.unwrap_or_default(),
+        received: path.received,
+        delivered: path.acknowledged,
+        retransmitted: path.retransmitted,
+    });
+    seen.collect()
+}
 
 fn local(fd: &OwnedFd) -> std::io::Result<SocketAddr> {
     Ok(socket2::SockRef::from(fd)
@@ -314,34 +363,34 @@ pub struct Probe {
     recorder: Arc<Recorder>,
     id: u32,
     end: End,
-    fd: Rc<OwnedFd>,
+    source: Source,
     task: AbortHandle,
 }
 
 impl Probe {
     /// Inside a `LocalSet`.
-    pub fn start(recorder: &Arc<Recorder>, id: u32, end: End, fd: Rc<OwnedFd>) -> Probe {
-        let (recorder, each, descriptor) = (recorder.clone(), recorder.interval, fd.clone());
+    pub fn start(recorder: &Arc<Recorder>, id: u32, end: End, source: Source) -> Probe {
+        let (recorder, each, seen) = (recorder.clone(), recorder.interval, source.clone());
         let by_task = recorder.clone();
         let task = tokio::task::spawn_local(async move {
             let mut ticks = tokio::time::interval(each);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
             loop {
                 ticks.tick().await;
-                by_task.measure(id, end, &descriptor);
+                by_task.measure(id, end, &seen);
             }
         });
         Probe {
             recorder,
             id,
             end,
-            fd,
+            source,
             task: task.abort_handle(),
         }
     }
 
     pub fn look(&self) {
-        self.recorder.measure(self.id, self.end, &self.fd);
+        self.recorder.measure(self.id, self.end, &self.source);
     }
 
     /// Before the connection is cut off: only the receiver's bytes matter then, and a sender whose peer has begun to tear

@@ -14,16 +14,18 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use mp_relay::flow::Observer;
 use rattan_env::netns::NetNs;
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::body::{Body, Hash};
-use super::recorder::{End, Probe, Recorder};
+use super::recorder::{End, Probe, Recorder, Source};
 use super::{socket, Service, FIRST_PORT};
 use crate::error::Context;
 use crate::network::SERVER;
+use crate::plan::Transport;
 use crate::worker::{self, Worker};
 use crate::Error;
 
@@ -34,6 +36,8 @@ pub struct Server {
     pub hashes: Arc<HashMap<u64, Hash>>,
     /// False: a server that knows no MPTCP.
     pub speaks_mptcp: bool,
+    /// Of the relays on this host.
+    pub observer: Arc<Observer>,
 }
 
 /// Of one connection, from its request on.
@@ -47,28 +51,19 @@ impl Server {
         namespace: Arc<NetNs>,
         stop: watch::Receiver<bool>,
     ) -> Result<Worker, Error> {
-        let (ready, wait) = std::sync::mpsc::channel();
-        let thread = worker::start("server", namespace, move || async move {
+        worker::start_and_wait("server", namespace, move |ready| async move {
             let listeners = self.listen()?;
-            let _ = ready.send(());
+            ready();
             Rc::new(self).serve(listeners, stop).await;
             Ok(())
-        })?;
-        match wait.recv() {
-            Ok(()) => Ok(thread),
-            // It ended before it was ready: with an error.
-            Err(_) => Err(match thread.join() {
-                Ok(Err(e)) => e,
-                _ => Error::Network("the server's thread panicked".into()),
-            }),
-        }
+        })
     }
 
     fn listen(&self) -> Result<Vec<TcpListener>, Error> {
         let listener = |(i, service): (usize, &Service)| {
             let address = SocketAddr::new(SERVER.into(), FIRST_PORT + i as u16);
             let congestion = (!service.flow.upload).then_some(service.congestion.as_str());
-            let mptcp = service.flow.mptcp && self.speaks_mptcp;
+            let mptcp = service.flow.is_mptcp() && self.speaks_mptcp;
             socket::listen(address, mptcp, congestion)
                 .context(format!("cannot serve {} at {address}", service.flow.name))
         };
@@ -112,9 +107,10 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let probe = Rc::new(RefCell::new(None));
         let (probes, probed) = (probe.clone(), fd.clone());
+        let peer = stream.peer_addr().ok();
         let service = service_fn(move |request| {
             self.clone()
-                .answer(flow, request, probed.clone(), probes.clone())
+                .answer(flow, request, peer, probed.clone(), probes.clone())
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service);
@@ -136,10 +132,17 @@ impl Server {
         self: Rc<Self>,
         flow: usize,
         request: Request<Incoming>,
+        peer: Option<SocketAddr>,
         fd: Rc<OwnedFd>,
         probe: SharedProbe,
     ) -> Result<Answer, Infallible> {
         let flow = &self.services[flow].flow;
+        // The relay shows a flow before it forwards anything of it.
+        let relayed = peer.filter(|_| flow.transport == Transport::Relay);
+        let source = match relayed.and_then(|peer| self.observer.flow(peer)) {
+            Some(stats) => Source::Relay(stats),
+            None => Source::Socket(fd),
+        };
         let id = request
             .uri()
             .path()
@@ -148,13 +151,18 @@ impl Server {
             .ok();
         let answer = match (request.method(), id) {
             (&Method::GET, Some(id)) => {
-                probe.replace(Some(Probe::start(&self.recorder, id, End::Sender, fd)));
+                probe.replace(Some(Probe::start(&self.recorder, id, End::Sender, source)));
                 Response::new(Either::Left(Body::new(self.seed, flow.bytes)))
             }
             // A program of the user's: no transfer of ours to record.
             (&Method::GET, None) => Response::new(Either::Left(Body::new(self.seed, flow.bytes))),
             (&Method::PUT, Some(id)) => {
-                probe.replace(Some(Probe::start(&self.recorder, id, End::Receiver, fd)));
+                probe.replace(Some(Probe::start(
+                    &self.recorder,
+                    id,
+                    End::Receiver,
+                    source,
+                )));
                 let intact = self.take_in(id, flow.bytes, request.into_body()).await;
                 if let Some(probe) = &*probe.borrow() {
                     probe.look();

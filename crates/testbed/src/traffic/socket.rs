@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_socks::tcp::Socks5Stream;
 
 pub fn listen(
     address: SocketAddr,
@@ -48,6 +49,14 @@ pub async fn connect(
             Ok(stream)
         }
     }
+}
+
+/// Through a SOCKS5 proxy.
+pub async fn connect_by_proxy(proxy: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let stream = Socks5Stream::connect(proxy, to).await;
+    let stream = stream.map_err(io::Error::other)?.into_inner();
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// For an observer; the connection ends only when this is dropped too.

@@ -1,0 +1,137 @@
+//! Open flows, as somebody beside them sees them: their path connections, and what each of those has brought.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use mp_kernel::mptcp_info::TcpInfo;
+use mp_policy::MAX_SUBFLOWS;
+
+use crate::carrier::Carrier;
+use crate::lock;
+
+/// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
+/// target.
+#[derive(Debug, Default)]
+pub struct Observer(Mutex<HashMap<SocketAddr, Arc<FlowStats>>>);
+
+impl Observer {
+    pub fn flow(&self, connected_from: SocketAddr) -> Option<Arc<FlowStats>> {
+        lock(&self.0).get(&connected_from).cloned()
+    }
+}
+
+/// The path connections of a flow in order of joining, closed ones among them.
+#[derive(Debug, Default)]
+pub struct FlowStats(Mutex<Vec<PathStats>>);
+
+impl FlowStats {
+    pub fn paths(&self) -> Vec<PathStats> {
+        lock(&self.0).clone()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct PathStats {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub open: bool,
+    /// As it was read last.
+    pub tcp: Option<TcpInfo>,
+    /// Bytes of the stream that it brought, duplicates included.
+    pub received: u64,
+    /// Since it belongs to the flow: bytes acknowledged, those of TLS and frames among them, and segments sent again.
+    pub acknowledged: u64,
+    pub retransmitted: u32,
+    /// The same two when it came to the flow.
+    before: (u64, u32),
+}
+
+/// A flow's own hold on its statistics; without it nobody sees them any more.
+pub(super) struct Observed {
+    observer: Arc<Observer>,
+    stats: Arc<FlowStats>,
+    address: Option<SocketAddr>,
+    /// Of each slot's connection in the list.
+    places: [Option<usize>; MAX_SUBFLOWS],
+}
+
+impl Observed {
+    pub fn new(observer: Arc<Observer>) -> Observed {
+        Observed {
+            observer,
+            stats: Arc::default(),
+            address: None,
+            places: [None; MAX_SUBFLOWS],
+        }
+    }
+
+    /// The flow can be found from now on.
+    pub fn publish(&mut self, connected_from: SocketAddr) {
+        self.address = Some(connected_from);
+        lock(&self.observer.0).insert(connected_from, self.stats.clone());
+    }
+
+    pub fn join(&mut self, slot: usize, carrier: &Carrier) {
+        let stream = carrier.stream();
+        let (Ok(local), Ok(remote)) = (stream.local_addr(), stream.peer_addr()) else {
+            return;
+        };
+        let mut paths = lock(&self.stats.0);
+        self.places[slot] = Some(paths.len());
+        paths.push(PathStats {
+            local,
+            remote,
+            open: true,
+            tcp: None,
+            received: 0,
+            acknowledged: 0,
+            retransmitted: 0,
+            before: (0, 0),
+        });
+    }
+
+    pub fn close(&mut self, slot: usize) {
+        self.change(slot, |path| path.open = false);
+        self.places[slot] = None;
+    }
+
+    pub fn receive(&self, slot: usize, bytes: usize) {
+        self.change(slot, |path| path.received += bytes as u64);
+    }
+
+    pub fn read(&self, slot: usize, tcp: &TcpInfo) {
+        self.change(slot, |path| {
+            if path.tcp.is_none() {
+                path.before = (tcp.bytes_acked, tcp.total_retrans);
+            }
+            path.acknowledged = tcp.bytes_acked.saturating_sub(path.before.0);
+            path.retransmitted = tcp.total_retrans.saturating_sub(path.before.1);
+            path.tcp = Some(*tcp);
+        });
+    }
+
+    fn change(&self, slot: usize, change: impl FnOnce(&mut PathStats)) {
+        let mut paths = lock(&self.stats.0);
+        if let Some(path) = self.places[slot].and_then(|place| paths.get_mut(place)) {
+            change(path);
+        }
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        lock(&self.stats.0)
+            .iter_mut()
+            .for_each(|path| path.open = false);
+        let Some(address) = self.address else { return };
+        let mut all = lock(&self.observer.0);
+        // The address may belong to a newer flow by now.
+        if all
+            .get(&address)
+            .is_some_and(|stats| Arc::ptr_eq(stats, &self.stats))
+        {
+            all.remove(&address);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Relays on the server host, and a device on each client host whose flows they carry: the ends that `multipilot relay` and
+//! `multipilot run --relay` have, on emulated paths.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mp_policy::scheduler;
+use mp_relay::device::{self, Device};
+use mp_relay::devices::Store;
+use mp_relay::egress::{Egress, Prefix};
+use mp_relay::flow::Observer;
+use mp_relay::front::{self, Protocol};
+use mp_relay::relay;
+use mp_relay::wire::Line;
+use mp_scenario::{Rate, Scenario, Step, Trace, TraceKind};
+use rattan_env::netns::NetNs;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::error::Context;
+use crate::network::{interface, SERVER};
+use crate::plan::Group;
+use crate::traffic::Recorder;
+use crate::worker::{self, Worker};
+use crate::Error;
+
+/// Where programs on a client host reach its device.
+pub const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
+/// Of group number 0's relay.
+const FIRST_PORT: u16 = 4430;
+
+/// The device connects to its relay before the run begins: TCP, TLS and welcome, with a packet lost in each.
+pub fn head_start(scenario: &Scenario) -> Duration {
+    let delays = scenario.paths.values().map(|path| {
+        let link = path.link.as_ref().and_then(|l| scenario.links.get(l));
+        let both = |p: &mp_scenario::Path| p.down.delay + p.up.delay;
+        both(path) + link.map_or(Duration::ZERO, both)
+    });
+    Duration::from_secs(1) + 6 * delays.max().unwrap_or_default()
+}
+
+/// The network with what changes over time so much later: until then it is as at the beginning.
+pub fn delayed(scenario: &Scenario, by: Duration) -> Scenario {
+    let mut later = scenario.clone();
+    for event in &mut later.events {
+        event.at += by;
+    }
+    for path in later.paths.values_mut().chain(later.links.values_mut()) {
+        for direction in [&mut path.down, &mut path.up] {
+            if let Rate::Trace(trace) = &mut direction.rate {
+                let kind = delayed_trace(&trace.kind, by);
+                *trace = Arc::new(Trace {
+                    kind,
+                    ..Trace::clone(trace)
+                });
+            }
+        }
+    }
+    later
+}
+
+fn delayed_trace(kind: &TraceKind, by: Duration) -> TraceKind {
+    match kind {
+        TraceKind::Steps(steps) => {
+            let later = |step: &Step| Step {
+                at: step.at + by,
+                ..*step
+            };
+            TraceKind::Steps(steps.iter().map(later).collect())
+        }
+        TraceKind::Opportunities { times, period } => {
+            // They repeat: as late as they are, they are those of an earlier round. A time of 0 is one of the period too.
+            let round = period.as_nanos().max(1);
+            let later = |time: &Duration| {
+                let within = (time.as_nanos() + by.as_nanos() + round - 1) % round + 1;
+                Duration::from_nanos(within as u64)
+            };
+            let mut times: Vec<Duration> = times.iter().map(later).collect();
+            times.sort();
+            TraceKind::Opportunities {
+                times,
+                period: *period,
+            }
+        }
+        TraceKind::Radio(link) => TraceKind::Radio(link.clone()),
+    }
+}
+
+/// A relay and its device.
+pub struct Pair {
+    folder: Arc<TempDir>,
+    line: Line,
+    scheduler: &'static str,
+    controller: String,
+    links: Vec<(String, String)>,
+}
+
+impl Pair {
+    /// `controller`: as the kernel calls it.
+    pub fn new(
+        scenario: &Scenario,
+        number: usize,
+        group: &Group,
+        controller: &str,
+    ) -> Result<Option<Pair>, Error> {
+        let Some(device) = &group.device else {
+            return Ok(None);
+        };
+        let folder = tempfile::tempdir().context("cannot make a folder for the relay's keys")?;
+        let line = Store::open(folder.path())
+            .and_then(|store| store.add("device", &SERVER.to_string(), FIRST_PORT + number as u16))
+            .map_err(failed)?;
+        let name = |&path: &usize| scenario.paths.get_index(path).map(|(name, _)| name.clone());
+        let links = group.paths.iter();
+        Ok(Some(Pair {
+            folder: Arc::new(folder),
+            line,
+            scheduler: device.scheduler,
+            controller: controller.to_owned(),
+            links: links
+                .filter_map(|path| Some((interface(scenario, *path), name(path)?)))
+                .collect(),
+        }))
+    }
+
+    /// Returns once the relay listens. It ends when `stop` turns true.
+    pub fn start_relay(
+        &self,
+        namespace: Arc<NetNs>,
+        observer: Arc<Observer>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Worker, Error> {
+        let settings = relay::Settings {
+            listen: SocketAddr::new(SERVER.into(), self.line.port),
+            store: Store::open(self.folder.path()).map_err(failed)?,
+            egress: Egress {
+                allow: vec![Prefix::whole(SERVER.into())],
+                ..Egress::default()
+            },
+            controller: Some(self.controller.clone()),
+            observer: Some(observer),
+        };
+        let folder = self.folder.clone();
+        worker::start_and_wait("relay", namespace, move |ready| async move {
+            let _folder = folder;
+            let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
+            relay::run(settings, |_| ready(), stopped)
+                .await
+                .map_err(failed)
+        })
+    }
+
+    /// Programs on the device's host may connect to [`PROXY`] once it returns. It ends when `stop` turns true.
+    pub fn start_device(
+        &self,
+        namespace: Arc<NetNs>,
+        observer: Arc<Observer>,
+        recorder: Arc<Recorder>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Worker, Error> {
+        let settings = device::Settings {
+            line: self.line.clone(),
+            scheduler: scheduler::find(self.scheduler).expect("the plan has asked"),
+            links: self.links.iter().map(|(link, _)| link.clone()).collect(),
+            controller: Some(self.controller.clone()),
+            mark: None,
+            observer: Some(observer),
+        };
+        let (folder, links) = (self.folder.clone(), self.links.clone());
+        worker::start_and_wait("device", namespace, move |ready| async move {
+            let listener = TcpListener::bind(PROXY).await;
+            let listener = listener.context(format!("cannot listen on {PROXY}"))?;
+            ready();
+            let key: PathBuf = folder.path().join("relay-device.key");
+            let work = async {
+                let device = Device::connect(settings, &key).await.map_err(failed)?;
+                tokio::join!(
+                    front::serve(listener, Protocol::Socks, device.clone()),
+                    look_at_the_start(&device, &links, &recorder),
+                );
+                Ok(())
+            };
+            tokio::select! {
+                done = work => done,
+                _ = stop.wait_for(|stop| *stop) => Ok(()),
+            }
+        })
+    }
+}
+
+/// A flow that begins without ready connections waits for handshakes, which costs it several round trips.
+async fn look_at_the_start(device: &Device, links: &[(String, String)], recorder: &Recorder) {
+    tokio::time::sleep_until(recorder.epoch.into()).await;
+    let ready = device.report();
+    for (link, path) in links {
+        if !ready.iter().any(|r| r.link == *link && r.ready > 0) {
+            recorder.note(format!(
+                "path {path} had no ready connection to the relay when the run began"
+            ));
+        }
+    }
+}
+
+fn failed(error: mp_relay::Error) -> Error {
+    Error::Network(format!("relay: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn a_repeating_trace_begins_later_with_the_end_of_a_round() {
+        let trace = |times: &[u64]| TraceKind::Opportunities {
+            times: times.iter().copied().map(MS).collect(),
+            period: MS(10),
+        };
+        for (by, expected) in [
+            (0, [2, 3, 10]),
+            (4, [4, 6, 7]),
+            (7, [7, 9, 10]),
+            (12, [2, 4, 5]),
+        ] {
+            assert_eq!(
+                delayed_trace(&trace(&[2, 3, 10]), MS(by)),
+                trace(&expected),
+                "by {by} ms"
+            );
+        }
+    }
+
+    #[test]
+    fn steps_and_events_come_later_and_what_holds_from_the_beginning_stays() {
+        let text = "[paths.a]\nrate = '9Mbit'\ndelay = '20ms'\n[[events]]\nat = '2s'\npath = 'a'\ndown = true\n";
+        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("x.toml", text, "".as_ref(), &none, &overrides);
+        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        assert_eq!(head_start(&scenario), MS(1240));
+        let later = delayed(&scenario, MS(500));
+        assert_eq!(later.events[0].at, MS(2500));
+        assert_eq!(later.paths, scenario.paths);
+        let step = |at| Step {
+            at: MS(at),
+            rate: 5,
+            delay: None,
+            loss: None,
+        };
+        assert_eq!(
+            delayed_trace(&TraceKind::Steps(vec![step(0), step(70)]), MS(500)),
+            TraceKind::Steps(vec![step(500), step(570)])
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The relay world: our schedulers on real sockets, over emulated paths.
+
+mod common;
+
+use std::sync::atomic::AtomicBool;
+
+use common::{bytes_on, only, scenario, turn};
+use mp_record::Run;
+use mp_testbed::{run_over_relay, Error};
+
+/// Two unlike paths, and a body whose hash is checked.
+const TWO_PATHS: &str = r#"
+    duration = "60s"
+    sample_interval = "20ms"
+    paths.near = { rate = "20Mbit", delay = "5ms" }
+    paths.far = { rate = "10Mbit", delay = "30ms" }
+"#;
+const BYTES: u64 = 6_000_000;
+/// Of HTTP, at most.
+const HEADERS: u64 = 1000;
+
+fn relayed(text: &str) -> Result<Run, Error> {
+    let scenario = scenario(text);
+    let (variant, seed) = (&scenario.variants[0], scenario.seed);
+    let stop = AtomicBool::new(false);
+    let run = run_over_relay(&scenario, variant, seed, &mut |_| (), &stop)?;
+    for t in &run.transfers {
+        eprintln!("{t:?}, notes {:?}", run.notes);
+    }
+    Ok(run)
+}
+
+fn with(scheduler: &str, direction: &str) -> Run {
+    let run = relayed(&format!(
+        "{TWO_PATHS}\nconnections = [{{ bytes = \"{BYTES}B\", direction = \"{direction}\" }}]\n\
+         variants = [{{ scheduler = \"{scheduler}\" }}]"
+    ));
+    run.expect("the run succeeds")
+}
+
+#[test]
+fn every_byte_arrives_and_the_paths_that_brought_it_are_counted() {
+    let Some(_turn) = turn() else { return };
+    for direction in ["download", "upload"] {
+        let run = with("round-robin", direction);
+        let transfer = only(&run);
+        assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
+        assert!(transfer.multipath && !transfer.fallback && transfer.end_s.is_some());
+        let on = ["near", "far"].map(|path| bytes_on(transfer, path));
+        assert!(on[0] > 0 && on[1] > 0, "{direction}: {on:?}");
+        // Once, and what was sent again.
+        let (sum, most) = (on[0] + on[1], 2 * (BYTES + HEADERS));
+        assert!((BYTES..=most).contains(&sum), "{direction}: {on:?}");
+        for path in ["near", "far"] {
+            let mut samples = run.samples.iter().filter(|s| s.path == path);
+            let measured = samples.any(|s| s.delivered_bytes > 0 && s.srtt_us > 0 && s.cwnd > 0);
+            assert!(measured, "{direction}: no sample of {path}");
+        }
+    }
+}
+
+/// The same file and seed: only the scheduler differs.
+#[test]
+fn the_variants_scheduler_decides_what_the_paths_carry() {
+    let Some(_turn) = turn() else { return };
+    let redundant = with("redundant", "download");
+    let single = with("min-rtt", "download");
+    let copies = |run: &Run| {
+        let on = ["near", "far"].map(|path| bytes_on(only(run), path));
+        assert_eq!(only(run).intact, Some(true));
+        (on[0] + on[1]).saturating_sub(BYTES + HEADERS)
+    };
+    let (many, few) = (copies(&redundant), copies(&single));
+    assert!(many > BYTES / 10, "redundant sent {many} bytes twice");
+    assert!(
+        few < many,
+        "min-rtt sent {few} bytes twice, redundant {many}"
+    );
+}
+
+#[test]
+fn a_transfer_outlives_the_silent_death_of_a_path() {
+    let Some(_turn) = turn() else { return };
+    let run = relayed(&format!(
+        "{TWO_PATHS}\nconnections = [{{ bytes = \"{BYTES}B\" }}]\n\
+         events = [{{ at = \"300ms\", path = \"near\", down = true }}]\n\
+         variants = [{{ scheduler = \"default\" }}]"
+    ));
+    let run = run.expect("the run succeeds");
+    let transfer = only(&run);
+    assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
+    assert!(bytes_on(transfer, "far") > BYTES / 2);
+}
+
+#[test]
+fn plain_tcp_and_relayed_connections_run_side_by_side() {
+    let Some(_turn) = turn() else { return };
+    let run = relayed(&format!(
+        "{TWO_PATHS}\n[[connections]]\nname = \"relayed\"\nbytes = \"1MB\"\ncount = 3\n\
+         [[connections]]\nname = \"plain\"\nprotocol = \"tcp\"\npaths = [\"far\"]\nbytes = \"1MB\"\n"
+    ));
+    let run = run.expect("the run succeeds");
+    assert_eq!(run.transfers.len(), 4);
+    for transfer in &run.transfers {
+        assert_eq!((transfer.bytes, transfer.intact), (1_000_000, Some(true)));
+        assert_eq!(transfer.multipath, transfer.connection == "relayed");
+    }
+}
+
+#[test]
+fn a_coupled_controller_is_refused() {
+    let refused = relayed(&format!(
+        "{TWO_PATHS}\nvariants = [{{ controller = \"olia\" }}]"
+    ));
+    let Err(Error::Unsupported(line)) = refused else {
+        // Without root that is said first.
+        assert!(matches!(refused, Err(Error::Missing(_))));
+        return;
+    };
+    assert!(
+        line.contains("olia") && line.contains("--world kernel"),
+        "{line}"
+    );
+}
