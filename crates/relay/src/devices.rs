@@ -13,7 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{self, Identity, PublicKey, Secret};
-use crate::wire::{Knock, Line, ID_LENGTH};
+use crate::wire::{DatagramKnock, Knock, Line, ID_LENGTH};
 use crate::Error;
 
 /// A new line is to be used within this time.
@@ -221,6 +221,13 @@ struct Known {
     expires: u64,
 }
 
+impl Known {
+    /// For a device that has enrolled, or one that still may.
+    fn is_usable(&self) -> bool {
+        self.key.is_some() || self.expires > unix_time()
+    }
+}
+
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
@@ -295,14 +302,27 @@ impl Register {
         // A broken file changes nothing for the devices that are known.
         let _ = self.refresh();
         let known = self.known.get(&knock.id)?;
-        let usable = known.key.is_some() || known.expires > unix_time();
-        if !usable
-            || !known.secret.verifies(knock)
-            || !self.nonces.entry(knock.id).or_default().take(knock.nonce)
-        {
-            return None;
-        }
-        Some(known.secret.clone())
+        let valid = known.is_usable() && known.secret.verifies(knock);
+        let secret = valid.then(|| known.secret.clone())?;
+        self.is_new(&secret, knock.nonce).then_some(secret)
+    }
+
+    /// The same on the datagram lane.
+    pub fn admit_datagram(&mut self, knock: &DatagramKnock) -> Option<Secret> {
+        let _ = self.refresh();
+        let valid = |known: &&Known| {
+            known.secret.id.starts_with(&knock.id)
+                && known.is_usable()
+                && known.secret.verifies_datagram(knock)
+        };
+        let secret = self.known.values().find(valid)?.secret.clone();
+        let mut nonce = [0; 16];
+        nonce[..knock.nonce.len()].copy_from_slice(&knock.nonce);
+        self.is_new(&secret, nonce).then_some(secret)
+    }
+
+    fn is_new(&mut self, secret: &Secret, nonce: [u8; 16]) -> bool {
+        self.nonces.entry(secret.id).or_default().take(nonce)
     }
 
     /// Whether the device of this key may come with this line: it has enrolled with it, or it does so now.
@@ -405,6 +425,11 @@ mod tests {
         let knock = secret.knock();
         assert!(register.admit(&knock).is_some());
         assert!(register.admit(&knock).is_none());
+        let mut datagram = secret.datagram_knock();
+        assert!(register.admit_datagram(&datagram).is_some());
+        assert!(register.admit_datagram(&datagram).is_none());
+        datagram.nonce[0] ^= 1;
+        assert!(register.admit_datagram(&datagram).is_none());
         assert!(register.admit(&Secret::derive(&[9; 16]).knock()).is_none());
         for _ in 0..2 * NONCES {
             register

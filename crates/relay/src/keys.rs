@@ -31,7 +31,7 @@ use rustls::{
     SignatureScheme, SupportedCipherSuite,
 };
 
-use crate::wire::{Knock, ID_LENGTH, MAC_LENGTH};
+use crate::wire::{DatagramKnock, Knock, ID_LENGTH, MAC_LENGTH};
 use crate::Error;
 
 pub type PublicKey = [u8; 32];
@@ -362,6 +362,29 @@ impl Secret {
     pub fn verifies(&self, knock: &Knock) -> bool {
         let tag = hmac::sign(&self.hmac(), &knock.signed());
         same(&tag.as_ref()[..MAC_LENGTH], &knock.mac)
+    }
+
+    pub fn datagram_knock(&self) -> DatagramKnock {
+        let mut knock = DatagramKnock {
+            id: [0; 4],
+            nonce: random(),
+            mac: [0; 8],
+        };
+        knock.id.copy_from_slice(&self.id[..4]);
+        knock.mac = self.datagram_mac(&knock);
+        knock
+    }
+
+    /// In constant time.
+    pub fn verifies_datagram(&self, knock: &DatagramKnock) -> bool {
+        same(&self.datagram_mac(knock), &knock.mac)
+    }
+
+    fn datagram_mac(&self, knock: &DatagramKnock) -> [u8; 8] {
+        let signed = [b"multipilot relay 1 datagrams", &knock.id[..], &knock.nonce].concat();
+        let mut mac = [0; 8];
+        mac.copy_from_slice(&hmac::sign(&self.hmac(), &signed).as_ref()[..8]);
+        mac
     }
 
     /// That the end of this TLS session knows the secret; `exporter` is the session's.

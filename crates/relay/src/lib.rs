@@ -7,6 +7,7 @@
 //! a host do. `docs/reference/relay.md` is the user's side.
 
 pub mod capture;
+pub mod datagram;
 pub mod device;
 pub mod devices;
 pub mod egress;

@@ -49,7 +49,7 @@ pub struct Up {
     /// Where the process appends what it does (default: /run/multipilot/daemon.log, with --relay relay.log)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// In place of the daemon: every TCP connection of this host over all links to the relay that printed this line;
+    /// In place of the daemon: TCP and UDP of this host over all links to the relay that printed this line;
     /// - reads it from stdin
     #[arg(long, value_name = "LINE", conflicts_with_all = ["config", "path"])]
     relay: Option<String>,

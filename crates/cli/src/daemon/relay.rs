@@ -54,9 +54,11 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         let _ = writeln!(stdin, "{line}");
     };
     let id = launch(command, log, give, || report(socket).is_some())?;
-    let links = report(socket).map(|r| names(&r)).unwrap_or_default();
+    let report = report(socket);
+    let said = report.map(|r| run::capture::goes(&r, &names(&r)));
     outcome::say(&format!(
-        "multipilot: every new TCP connection of this host goes to the relay over {links} (process {id}); UDP and ICMP stay direct"
+        "multipilot: {} (process {id})",
+        said.unwrap_or_default()
     ));
     Ok(())
 }
@@ -93,14 +95,14 @@ fn names(report: &Report) -> String {
 
 pub fn table(r: &Report) -> String {
     let mut out = format!(
-        "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; {} stay direct; leak {}\n\n",
+        "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; direct: {}; leak {}\n\n",
         r.relay,
         r.uptime_s,
         r.scheduler,
         r.flows,
         r.opened,
         r.refused,
-        r.not_captured.join(" and "),
+        r.not_captured.join(", "),
         r.leak
     );
     let _ = writeln!(
@@ -118,6 +120,33 @@ pub fn table(r: &Report) -> String {
             mb(l.sent_bytes),
             mb(l.received_bytes)
         );
+    }
+    let d = &r.datagrams;
+    let _ = writeln!(
+        out,
+        "\nUDP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
+        d.flows, d.sent, d.copies, d.received, d.duplicates, d.too_big, d.dropped
+    );
+    match d.paths.as_slice() {
+        [] => {
+            let why = d.failure.as_deref().unwrap_or("none was tried yet");
+            let _ = writeln!(out, "no path for UDP: {why}");
+        }
+        paths => {
+            let _ = writeln!(
+                out,
+                "{:<15} {:>7} {:>10} {:>8} {:>8}",
+                "UDP path", "RTT ms", "packets", "lost", "largest"
+            );
+            for p in paths {
+                let state = if p.stale { "  no answer" } else { "" };
+                let _ = writeln!(
+                    out,
+                    "{:<15} {:>7.1} {:>10} {:>8} {:>8}{state}",
+                    p.link, p.rtt_ms, p.sent, p.lost, p.largest
+                );
+            }
+        }
     }
     if let Some(failure) = r
         .failure

@@ -1,12 +1,12 @@
-//! `multipilot run --relay LINE --all`: the TCP of every program of this host, until Ctrl-C or `multipilot down`.
+//! `multipilot run --relay LINE --all`: the TCP and UDP of every program of this host, until Ctrl-C or `multipilot down`.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mp_daemon::control::{self, Call, Control, Request};
-use mp_relay::capture::Capture;
 pub use mp_relay::capture::Settings;
+use mp_relay::capture::{Capture, Report};
 use mp_relay::device::Device;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -43,7 +43,8 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         .block_on(Capture::start(device, settings))
         .map_err(relay::failure)?;
     outcome::say(&format!(
-        "multipilot: every new TCP connection of this host goes to the relay over {links}; UDP and ICMP stay direct (Ctrl-C ends it)"
+        "multipilot: {} (Ctrl-C ends it)",
+        goes(&capture.report(), &links)
     ));
     let end = runtime.block_on(serve(&capture, requests));
     let stopped = runtime.block_on(capture.stop()).map_err(relay::failure);
@@ -57,6 +58,20 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
     }
     // An interface that is gone cannot be removed.
     end.and(stopped)
+}
+
+/// What is taken, in a sentence.
+pub fn goes(report: &Report, links: &str) -> String {
+    let udp = !report.not_captured.iter().any(|name| name == "UDP");
+    let (what, direct, why) = match udp {
+        true => ("TCP connection and UDP flow", "ICMP stays", ""),
+        false => (
+            "TCP connection",
+            "UDP and ICMP stay",
+            ", since the relay does not answer over UDP",
+        ),
+    };
+    format!("every new {what} of this host goes to the relay over {links}; {direct} direct{why}")
 }
 
 /// Until it is to end; with the request that asked for it.

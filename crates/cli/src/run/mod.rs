@@ -40,7 +40,8 @@ into Parquet. It uses the round-trip times of earlier connections, the signal of
 links. For other interfaces a file that MULTIPILOT_SIGNALS names may state the signal, one line INTERFACE DBM each.
 
 With --relay the program's TCP connections go over all links at once to a relay of the user's own (multipilot relay), which
-connects to their targets in plain TCP. UDP, name resolution included, is left as it is. No root is needed.";
+connects to their targets in plain TCP. A program's UDP, name resolution included, is left as it is; --all takes every
+program's TCP and UDP. No root is needed but for --all.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
@@ -81,7 +82,7 @@ pub struct Run {
     /// Say at the end how many connections were MPTCP, also if none fell back to TCP
     #[arg(long, short, conflicts_with = "relay")]
     verbose: bool,
-    /// With --relay and in place of a program: TCP connections of every program of this host, until Ctrl-C; needs root
+    /// With --relay and in place of a program: TCP and UDP of every program of this host, until Ctrl-C; needs root
     #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
     all: bool,
     #[command(flatten)]
@@ -101,7 +102,7 @@ pub struct Capture {
     /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
-    /// With --relay: TCP if this process is killed: direct, or block until multipilot down
+    /// With --relay: TCP and UDP if this process is killed, and UDP while the relay does not answer over it: direct, or block until multipilot down
     #[arg(long, value_enum, default_value_t = Leak::Direct, requires = "relay")]
     pub leak: Leak,
     /// Control socket of the process that holds the relay's connections

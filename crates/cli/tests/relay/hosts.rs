@@ -134,6 +134,12 @@ impl Hosts {
         }
     }
 
+    /// Commands in the device's namespace.
+    #[track_caller]
+    pub fn on_device(&self, commands: &str) {
+        self.in_device(|| sh(commands));
+    }
+
     /// Bytes that the device has received and sent on a link.
     pub fn carried(&self, number: u8) -> u64 {
         let link = LINKS[usize::from(number) - 1];

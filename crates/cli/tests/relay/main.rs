@@ -4,6 +4,7 @@
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;
+mod datagrams;
 mod hosts;
 #[path = "../common/namespace.rs"]
 mod namespace;

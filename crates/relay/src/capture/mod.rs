@@ -1,9 +1,12 @@
-//! Every TCP connection that programs of this host open to the outside, taken from a TUN and handed to the device's end.
+//! Every TCP connection and UDP flow that programs of this host open to the outside, taken from a TUN and handed to the
+//! device's end.
 //!
-//! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers, [`routes`] leads TCP into the TUN.
+//! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] reads and makes packets of
+//! UDP, [`routes`] leads both into the TUN.
 
 pub mod packet;
 pub mod translate;
+pub mod udp;
 
 mod answer;
 mod routes;
@@ -29,9 +32,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
+use crate::datagram::device::{self as datagram, Lane, Sink, Undelivered};
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
 use crate::flow::Outcome;
+use crate::socket::same_family;
 use crate::wire::{Refusal, Target};
 use crate::{lock, Error};
 
@@ -40,8 +45,9 @@ use translate::{Action, Ends, Id, Translator};
 
 /// The daemon leaves interfaces of this kind of name alone.
 pub const INTERFACE: &str = "tun-multipilot";
-/// Private (RFC 1918, RFC 4193), shared (RFC 6598) and link-local ranges, which a relay elsewhere does not reach.
-pub const DIRECT: [&str; 7] = [
+/// Private (RFC 1918, RFC 4193), shared (RFC 6598), link-local, multicast and broadcast addresses, which a relay elsewhere
+/// does not reach.
+pub const DIRECT: [&str; 10] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
@@ -49,6 +55,9 @@ pub const DIRECT: [&str; 7] = [
     "169.254.0.0/16",
     "fc00::/7",
     "fe80::/10",
+    "224.0.0.0/4",
+    "255.255.255.255/32",
+    "ff00::/8",
 ];
 /// For the TUN; of the range for benchmarks (RFC 2544), which no network uses. The first of which the host has no part.
 const OWN_V4: [[u8; 3]; 4] = [[198, 18, 77], [198, 19, 77], [198, 18, 177], [198, 19, 177]];
@@ -62,6 +71,8 @@ const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
 /// For applications that ask again whether their connection is really over.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// For the first path of the datagram lane, before the streams begin without it.
+const LANE_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -98,11 +109,15 @@ pub struct Report {
     pub failure: Option<String>,
     /// Protocols that go out directly.
     pub not_captured: Vec<String>,
+    /// UDP.
+    pub datagrams: datagram::Report,
 }
 
 struct Shared {
     device: Arc<Device>,
     tun: File,
+    out: Arc<Out>,
+    lane: Arc<Lane>,
     runtime: runtime::Handle,
     stop: AtomicBool,
     translator: Mutex<Translator>,
@@ -120,6 +135,9 @@ pub struct Capture {
     gone: watch::Receiver<bool>,
     block: bool,
     index: u32,
+    /// Leads UDP into the TUN while the datagram lane is up.
+    following: JoinHandle<()>,
+    udp_diverted: watch::Receiver<bool>,
 }
 
 struct Netlink {
@@ -183,9 +201,18 @@ impl Capture {
         let mut direct = settings.direct.clone();
         direct.extend(DIRECT.iter().map(|text| text.parse().expect("a prefix")));
         direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
+        let mut tasks = JoinSet::new();
+        let out = Arc::new(Out {
+            tun: file.try_clone().map_err(|e| Error::failed(INTERFACE, e))?,
+            peers: ends.iter().map(|ends| ends.peer).collect(),
+        });
+        let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
+        let mut lane_up = lane.up();
         let shared = Arc::new(Shared {
             device,
             tun: file,
+            out,
+            lane,
             runtime: runtime::Handle::current(),
             stop: AtomicBool::new(false),
             translator: Mutex::new(Translator::new(translated?)),
@@ -193,7 +220,6 @@ impl Capture {
             counts: Counts::default(),
             started: Instant::now(),
         });
-        let mut tasks = JoinSet::new();
         let (alive, gone) = watch::channel(false);
         let pumped = shared.clone();
         thread::Builder::new()
@@ -204,15 +230,18 @@ impl Capture {
         for listener in listeners {
             tasks.spawn(accept(shared.clone(), listener));
         }
-        let capture = Capture {
+        let (diverting, udp_diverted) = watch::channel(false);
+        let mut capture = Capture {
             shared,
             netlink,
             tasks,
             gone,
             block: settings.block,
             index,
+            following: tokio::spawn(async {}),
+            udp_diverted,
         };
-        let diverted = routes::divert(
+        let mut diverted = routes::divert(
             &capture.netlink.handle,
             index,
             &ends,
@@ -220,6 +249,20 @@ impl Capture {
             settings.block,
         )
         .await;
+        if diverted.is_ok() {
+            let first = timeout(LANE_PATIENCE, lane_up.wait_for(|up| *up)).await;
+            let wanted = first.is_ok() || settings.block;
+            drop(first);
+            if wanted {
+                let handle = &capture.netlink.handle;
+                diverted = routes::divert_udp(handle, &ends, settings.block, true).await;
+                diverting.send_replace(true);
+            }
+            if !settings.block {
+                let handle = capture.netlink.handle.clone();
+                capture.following = tokio::spawn(follow(handle, ends, lane_up, diverting));
+            }
+        }
         match diverted {
             Ok(()) => Ok(capture),
             Err(e) => {
@@ -231,6 +274,8 @@ impl Capture {
 
     /// Connections are reset; new ones go out directly again.
     pub async fn stop(mut self) -> Result<(), Error> {
+        self.following.abort();
+        let _ = (&mut self.following).await;
         let resets = self.shared.translator().end();
         for packet in &resets {
             self.shared.answer(packet);
@@ -270,7 +315,11 @@ impl Capture {
             refused: count(&counts.refused),
             links: device.report(),
             failure: device.last_failure(),
-            not_captured: vec!["UDP".into(), "ICMP".into()],
+            not_captured: match *self.udp_diverted.borrow() {
+                true => vec!["ICMP".into()],
+                false => vec!["UDP".into(), "ICMP".into()],
+            },
+            datagrams: self.shared.lane.report(),
         }
     }
 }
@@ -345,10 +394,32 @@ impl Shared {
         self.write(&[&[0; tun::HEADER], packet].concat());
     }
 
+    /// Fragments are dropped: whoever sends them has been told what fits.
+    fn datagram(&self, packet: &[u8]) {
+        let Some(udp) = udp::parse(packet) else {
+            return;
+        };
+        match self.lane.send(udp.from, udp.to, udp.payload) {
+            Ok(()) => {}
+            Err(Undelivered::TooBig(most)) => {
+                let peer = self.out.peer(udp.from);
+                let answer = peer.and_then(|peer| udp::too_big(packet, &udp, most, peer));
+                self.out.write(answer);
+            }
+            Err(Undelivered::NoPath) => {
+                // Of the errors for hosts out of reach the kernel tells programs this one alone.
+                self.out.refuse(udp.from, udp.to, Refusal::Forbidden);
+            }
+        }
+    }
+
     fn handle(self: &Arc<Self>, frame: &mut [u8]) {
         let Some((header, packet)) = frame.split_at_mut_checked(tun::HEADER) else {
             return;
         };
+        if udp::concerns(packet) {
+            return self.datagram(packet);
+        }
         let action = self
             .translator()
             .packet(packet, is_partial(header), self.now());
@@ -360,6 +431,56 @@ impl Shared {
                 let carrying = carry(self.clone(), id, target, frame.to_vec());
                 self.runtime.spawn(carrying);
             }
+        }
+    }
+}
+
+/// Where packets of the datagram lane come out.
+struct Out {
+    tun: File,
+    /// The TUN's, of each family.
+    peers: Vec<IpAddr>,
+}
+
+impl Out {
+    fn peer(&self, as_of: SocketAddr) -> Option<IpAddr> {
+        let same = |peer: &&IpAddr| same_family(**peer, as_of.ip());
+        self.peers.iter().find(same).copied()
+    }
+
+    fn write(&self, packet: Option<Vec<u8>>) {
+        let Some(packet) = packet else { return };
+        let _ = (&self.tun).write(&[&[0; tun::HEADER], &packet[..]].concat());
+    }
+}
+
+impl Sink for Out {
+    fn deliver(&self, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
+        self.write(udp::build(from, to, payload));
+    }
+
+    fn refuse(&self, application: SocketAddr, target: SocketAddr, why: Refusal) {
+        let peer = self.peer(application);
+        self.write(peer.and_then(|peer| udp::unreachable(application, target, why, peer)));
+    }
+}
+
+/// Leads UDP into the TUN and out of it again, as the lane comes and goes.
+async fn follow(
+    handle: Handle,
+    ends: Vec<routes::Ends>,
+    mut lane: watch::Receiver<bool>,
+    diverting: watch::Sender<bool>,
+) {
+    loop {
+        let up = *lane.borrow_and_update();
+        if up != *diverting.borrow() {
+            // Rules that somebody else has removed are as good as ours.
+            let _ = routes::divert_udp(&handle, &ends, false, up).await;
+            diverting.send_replace(up);
+        }
+        if lane.changed().await.is_err() {
+            return;
         }
     }
 }

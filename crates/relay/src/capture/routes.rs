@@ -1,4 +1,4 @@
-//! Rules and routes that lead TCP into the TUN. All of ours carry our protocol number, by which leftovers are found.
+//! Rules and routes that lead TCP and UDP into the TUN. All of ours carry our protocol number, by which leftovers are found.
 //!
 //! | priority | rule | |
 //! | --- | --- | --- |
@@ -8,6 +8,8 @@
 //! | 27103 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
 //! | 27104 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
 //! | 27105 | `nop` | |
+//!
+//! The same for `ipproto udp`, while the datagram lane is up or `leak = "block"`.
 //!
 //! A socket of a server, or one that its program has bound, has another source address and is left alone.
 
@@ -118,15 +120,43 @@ pub async fn divert(
             added.map_err(&table_failed)?;
         }
     }
-    // The last one first: the first one jumps to it, and before the others are there nothing is diverted.
+    // The last one first: the mark's jumps to it.
     for ends in ends {
-        let mut all = rules(ends, block);
-        all.reverse();
-        for rule in all {
-            let mut request = handle.rule().add();
-            *request.message_mut() = rule;
-            let added = request.execute().await;
-            added.map_err(failed("a routing rule (Linux 4.17 or later has ipproto)"))?;
+        // With the mark's before those that divert: a path connection is never led back.
+        let mut all = frame(ends);
+        all.extend(rules(ends, IpProtocol::Tcp, block).into_iter().rev());
+        add(handle, all).await?;
+    }
+    Ok(())
+}
+
+async fn add(handle: &Handle, rules: Vec<RuleMessage>) -> Result<(), Error> {
+    for rule in rules {
+        let mut request = handle.rule().add();
+        *request.message_mut() = rule;
+        let added = request.execute().await;
+        added.map_err(failed("a routing rule (Linux 4.17 or later has ipproto)"))?;
+    }
+    Ok(())
+}
+
+/// UDP goes the same way as TCP from now on, or directly again.
+pub async fn divert_udp(
+    handle: &Handle,
+    ends: &[Ends],
+    block: bool,
+    divert: bool,
+) -> Result<(), Error> {
+    for ends in ends {
+        let mut all = rules(ends, IpProtocol::Udp, block);
+        if divert {
+            all.reverse();
+            add(handle, all).await?;
+        } else {
+            for rule in all {
+                let removed = handle.rule().del(rule).execute().await;
+                removed.map_err(failed("removing a routing rule"))?;
+            }
         }
     }
     Ok(())
@@ -150,21 +180,36 @@ fn family(v4: bool) -> AddressFamily {
     }
 }
 
-fn rules(ends: &Ends, block: bool) -> Vec<RuleMessage> {
+fn rule(
+    ends: &Ends,
+    priority: u32,
+    action: RuleAction,
+    mut attributes: Vec<RuleAttribute>,
+) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = family(ends.host.is_ipv4());
+    message.header.action = action;
+    attributes.push(RuleAttribute::Priority(priority));
+    attributes.push(RuleAttribute::Protocol(PROTOCOL));
+    message.attributes = attributes;
+    message
+}
+
+/// The first rule and the last, of every protocol.
+fn frame(ends: &Ends) -> Vec<RuleMessage> {
+    let marked = vec![RuleAttribute::FwMark(MARK), RuleAttribute::Goto(LAST)];
+    vec![
+        rule(ends, LAST, RuleAction::Nop, vec![]),
+        rule(ends, FIRST, RuleAction::Goto, marked),
+    ]
+}
+
+fn rules(ends: &Ends, protocol: IpProtocol, block: bool) -> Vec<RuleMessage> {
     let v4 = ends.host.is_ipv4();
-    let rule = |priority: u32, action: RuleAction, attributes: Vec<RuleAttribute>| {
-        let mut message = RuleMessage::default();
-        message.header.family = family(v4);
-        message.header.action = action;
-        message.attributes = attributes;
-        message.attributes.push(RuleAttribute::Priority(priority));
-        message.attributes.push(RuleAttribute::Protocol(PROTOCOL));
-        message
-    };
     let lookup = |priority, table, mut more: Vec<RuleAttribute>| {
         more.push(RuleAttribute::Table(table));
-        more.push(RuleAttribute::IpProtocol(IpProtocol::Tcp));
-        rule(priority, RuleAction::ToTable, more)
+        more.push(RuleAttribute::IpProtocol(protocol));
+        rule(ends, priority, RuleAction::ToTable, more)
     };
     let from = |mut message: RuleMessage, address: IpAddr| {
         message.header.src_len = ends.whole();
@@ -172,12 +217,8 @@ fn rules(ends: &Ends, block: bool) -> Vec<RuleMessage> {
         message
     };
     let main = vec![RuleAttribute::SuppressPrefixLen(0)];
-    let marked = vec![RuleAttribute::FwMark(MARK), RuleAttribute::Goto(LAST)];
     let unbound = IpAddr::from([0, 0, 0, 0]);
-    let mut all = vec![
-        rule(FIRST, RuleAction::Goto, marked),
-        lookup(FIRST + 1, 254, main),
-    ];
+    let mut all = vec![lookup(FIRST + 1, 254, main)];
     let mut ours = from(lookup(FIRST + 3, TABLE, vec![]), ends.host);
     if v4 {
         all.push(from(lookup(FIRST + 2, TABLE, vec![]), unbound));
@@ -189,7 +230,6 @@ fn rules(ends: &Ends, block: bool) -> Vec<RuleMessage> {
         let blocked = lookup(FIRST + 4, BLOCKED, vec![]);
         all.push(if v4 { from(blocked, unbound) } else { blocked });
     }
-    all.push(rule(LAST, RuleAction::Nop, vec![]));
     all
 }
 

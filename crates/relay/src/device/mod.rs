@@ -16,6 +16,7 @@ use tokio::net::{lookup_host, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::datagram::device as datagram;
 use crate::flow::{Answer, Event, Flow, Hears, Meters, Observer, Outcome, Side};
 use crate::keys::{self, Identity, Secret};
 use crate::links::{self, Choose, Links};
@@ -50,7 +51,8 @@ pub struct Device {
     session: [u8; 16],
     flows: AtomicU64,
     links: watch::Receiver<Links>,
-    relay: Vec<IpAddr>,
+    relay: Vec<SocketAddr>,
+    tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     meters: Arc<Meters>,
 }
@@ -94,11 +96,11 @@ impl Device {
                 "--link {missing}: there is no such interface"
             )));
         }
-        let addresses = relay.iter().map(SocketAddr::ip).collect();
+        let tls = identity.client(&settings.line.key);
         let pool = Pool::start(pool::Settings {
-            relay,
+            relay: relay.clone(),
             mark: settings.mark,
-            tls: identity.client(&settings.line.key),
+            tls: tls.clone(),
             secret: Secret::derive(&settings.line.secret),
             controller: settings.controller.clone(),
             links: links.clone(),
@@ -119,7 +121,8 @@ impl Device {
             session: keys::random(),
             flows: AtomicU64::new(0),
             links,
-            relay: addresses,
+            relay,
+            tls,
             pool,
             meters: Arc::default(),
         }))
@@ -202,8 +205,21 @@ impl Device {
     }
 
     /// The relay's addresses, as they were resolved.
-    pub fn relay(&self) -> &[IpAddr] {
-        &self.relay
+    pub fn relay(&self) -> Vec<IpAddr> {
+        self.relay.iter().map(SocketAddr::ip).collect()
+    }
+
+    /// For the datagram lane beside the streams.
+    pub fn datagrams(&self) -> datagram::Settings {
+        datagram::Settings {
+            relay: self.relay.clone(),
+            secret: Secret::derive(&self.settings.line.secret),
+            tls: self.tls.clone(),
+            session: self.session,
+            scheduler: self.settings.scheduler,
+            links: self.links.clone(),
+            mark: self.settings.mark,
+        }
     }
 
     /// Names of the links that are up.

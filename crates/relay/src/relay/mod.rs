@@ -1,6 +1,6 @@
 //! The relay's end: takes path connections, joins them to flows, and connects those to their targets.
 
-mod target;
+pub(crate) mod target;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
 
 use crate::carrier::{Carrier, SCRATCH};
+use crate::datagram;
 use crate::devices::{Register, Store};
 use crate::egress::Egress;
 use crate::flow::{Event, Flow, Observer, Side};
@@ -76,7 +77,7 @@ impl Flows {
 
 struct Relay {
     tls: Arc<ServerConfig>,
-    register: Mutex<Register>,
+    register: Arc<Mutex<Register>>,
     egress: Egress,
     controller: Option<String>,
     observer: Option<Arc<Observer>>,
@@ -91,9 +92,10 @@ pub async fn run(
     ready: impl FnOnce(SocketAddr),
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let identity = settings.store.identity()?;
     let relay = Arc::new(Relay {
-        tls: settings.store.identity()?.server(),
-        register: Mutex::new(Register::new(settings.store)?),
+        tls: identity.server(),
+        register: Arc::new(Mutex::new(Register::new(settings.store)?)),
         egress: settings.egress,
         controller: settings.controller,
         observer: settings.observer,
@@ -111,6 +113,21 @@ pub async fn run(
         .local_addr()
         .map_err(|e| Error::failed(settings.listen, e))?;
     raise_descriptors();
+    let endpoint = datagram::relay::bind(local)
+        .and_then(|socket| datagram::Endpoint::listen(socket, &identity));
+    let (register, egress) = (relay.register.clone(), relay.egress.clone());
+    let lane = match endpoint {
+        Ok(endpoint) => Some(tokio::spawn(datagram::relay::serve(
+            endpoint, register, egress,
+        ))),
+        Err(e) => {
+            eprintln!(
+                "multipilot: UDP port {}: {e}; devices send UDP directly",
+                local.port()
+            );
+            None
+        }
+    };
     ready(local);
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -120,7 +137,10 @@ pub async fn run(
                 // Out of descriptors, most likely: others end.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
-            () = &mut stop => return Ok(()),
+            () = &mut stop => {
+                lane.inspect(|lane| lane.abort());
+                return Ok(());
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ async fn try_connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refu
     Err(last)
 }
 
-fn refusal(error: &io::Error) -> Refusal {
+pub(crate) fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ECONNREFUSED) => Refusal::ConnectionRefused,
         Some(Errno::ENETUNREACH) => Refusal::NetworkUnreachable,

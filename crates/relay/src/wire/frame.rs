@@ -50,7 +50,7 @@ impl Refusal {
     ];
 
     /// An unknown number, of a newer relay, is a failure.
-    fn from(status: u8) -> Result<(), Refusal> {
+    pub(crate) fn from(status: u8) -> Result<(), Refusal> {
         match status {
             0 => Ok(()),
             n => Err(Self::ALL

@@ -48,6 +48,40 @@ impl Knock {
     }
 }
 
+/// The same for the datagram lane: the destination connection ID of a QUIC connection's first packets, which has no room
+/// for more.
+///
+/// ```text
+/// id [4] (the front of the knock's), nonce [8], mac [8]
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramKnock {
+    pub id: [u8; 4],
+    pub nonce: [u8; 8],
+    pub mac: [u8; 8],
+}
+
+pub const DATAGRAM_KNOCK_LENGTH: usize = 20;
+
+impl DatagramKnock {
+    pub fn decode(bytes: &[u8; DATAGRAM_KNOCK_LENGTH]) -> Option<DatagramKnock> {
+        let mut cursor = Cursor(bytes);
+        Some(DatagramKnock {
+            id: cursor.array()?,
+            nonce: cursor.array()?,
+            mac: cursor.array()?,
+        })
+    }
+
+    pub fn encode(&self) -> [u8; DATAGRAM_KNOCK_LENGTH] {
+        let mut bytes = [0; DATAGRAM_KNOCK_LENGTH];
+        bytes[..4].copy_from_slice(&self.id);
+        bytes[4..12].copy_from_slice(&self.nonce);
+        bytes[12..].copy_from_slice(&self.mac);
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +98,11 @@ mod tests {
         assert_eq!(knock.signed()[..], bytes[..25]);
         bytes[0] = 2;
         assert_eq!(Knock::decode(&bytes), None);
+        let knock = DatagramKnock {
+            id: [3; 4],
+            nonce: [4; 8],
+            mac: [5; 8],
+        };
+        assert_eq!(DatagramKnock::decode(&knock.encode()), Some(knock));
     }
 }

@@ -10,7 +10,7 @@ mod line;
 mod opener;
 
 pub use frame::{Frame, Header, Refusal, MOST_PAYLOAD};
-pub use knock::{Knock, ID_LENGTH, KNOCK_LENGTH, MAC_LENGTH};
+pub use knock::{DatagramKnock, Knock, DATAGRAM_KNOCK_LENGTH, ID_LENGTH, KNOCK_LENGTH, MAC_LENGTH};
 pub use line::{Line, LineError};
 pub use opener::{Opener, Target, MOST_OPENER};
 
@@ -39,6 +39,10 @@ impl<'a> Cursor<'a> {
 
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
     }
 
     pub fn u64(&mut self) -> Option<u64> {

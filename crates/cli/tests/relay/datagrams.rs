@@ -1,0 +1,268 @@
+//! UDP of the host over the relay: who answers, over which links, and what becomes of packets when links misbehave.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::hosts::{until, Hosts, LINKS, RELAY};
+
+/// Behind the relay, of either family.
+const ECHO: [&str; 2] = ["198.51.100.2:53", "[2001:db8:99::2]:53"];
+/// Between two packets of a call.
+const GAP: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Answers every packet with what it says, backwards.
+fn echo(hosts: &Hosts, address: &str) {
+    let socket = hosts.in_relay(|| UdpSocket::bind(address).unwrap());
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+            buffer[..count].reverse();
+            let _ = socket.send_to(&buffer[..count], from);
+        }
+    });
+}
+
+fn connect(hosts: &Hosts, address: &str) -> UdpSocket {
+    let there: SocketAddr = address.parse().unwrap();
+    let any = if there.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
+    let socket = hosts.in_device(|| {
+        let socket = UdpSocket::bind(any).unwrap();
+        socket.connect(there).unwrap();
+        socket
+    });
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn ask(socket: &UdpSocket, question: &[u8]) {
+    socket.send(question).unwrap();
+    let mut buffer = [0; 4096];
+    let count = socket.recv(&mut buffer).unwrap();
+    let backwards: Vec<u8> = question.iter().rev().copied().collect();
+    assert_eq!(&buffer[..count], &backwards[..]);
+}
+
+/// What `status` says of UDP.
+fn lane(hosts: &Hosts) -> Value {
+    let reply = hosts.multipilot(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&reply.out).unwrap();
+    status["relay"]["datagrams"].clone()
+}
+
+fn both_paths(hosts: &Hosts) {
+    until("both paths are open, with all the room they have", || {
+        let lane = lane(hosts);
+        let paths = lane["paths"].as_array().unwrap();
+        paths.len() == 2
+            && paths
+                .iter()
+                .all(|path| path["largest"].as_u64().unwrap() > 1300)
+    });
+}
+
+/// Two links, a relay, and an echo behind it; the device's UDP goes there.
+fn ready() -> Option<Hosts> {
+    let mut hosts = Hosts::new("40mbit")?;
+    hosts.check_sources();
+    ECHO.iter().for_each(|address| echo(&hosts, address));
+    hosts.up(&[]);
+    both_paths(&hosts);
+    Some(hosts)
+}
+
+/// Packets with numbers, 20 ms apart; how many came to the other end. `happens` hears of each before it is sent.
+fn call(hosts: &Hosts, packets: u32, mut happens: impl FnMut(u32)) -> usize {
+    let there = "198.51.100.2:4000";
+    let server = hosts.in_relay(|| UdpSocket::bind(there).unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = connect(hosts, there);
+    let heard = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        let mut buffer = [0; 2000];
+        // The last one is sent again and again: it cannot be lost.
+        while heard.last() != Some(&packets) {
+            let count = server.recv(&mut buffer).unwrap();
+            assert_eq!(count, 172);
+            heard.push(u32::from_be_bytes(buffer[..4].try_into().unwrap()));
+        }
+        heard
+    });
+    let mut packet = [0; 172];
+    for number in 0..packets {
+        happens(number);
+        packet[..4].copy_from_slice(&number.to_be_bytes());
+        client.send(&packet).unwrap();
+        std::thread::sleep(GAP);
+    }
+    packet[..4].copy_from_slice(&packets.to_be_bytes());
+    until("the end arrives", || {
+        client.send(&packet).unwrap();
+        heard.is_finished()
+    });
+    let mut heard = heard.join().unwrap();
+    heard.pop();
+    let all = heard.len();
+    heard.sort_unstable();
+    heard.dedup();
+    assert_eq!(heard.len(), all, "no copy reaches the program");
+    all
+}
+
+#[test]
+fn a_query_is_copied_and_answered_once() {
+    let Some(hosts) = ready() else { return };
+    for (number, address) in (1..).zip(ECHO) {
+        let socket = connect(&hosts, address);
+        let before = [1, 2].map(|link| hosts.carried(link));
+        ask(&socket, b"who is there?");
+        until("the second copies come", || {
+            let lane = lane(&hosts);
+            let counts = ["sent", "copies", "received", "duplicates", "dropped"];
+            counts.map(|name| lane[name].as_u64().unwrap()) == [number, number, number, number, 0]
+        });
+        for (link, before) in [1, 2].into_iter().zip(before) {
+            assert!(hosts.carried(link) > before, "link {link}");
+        }
+        socket
+            .set_read_timeout(Some(Duration::from_millis(10)))
+            .unwrap();
+        let more = socket.recv(&mut [0; 100]).map_err(|e| e.kind());
+        assert_eq!(more, Err(ErrorKind::WouldBlock));
+    }
+    let table = hosts.multipilot(&["status"]).out;
+    assert!(table.contains("direct: ICMP; leak direct"), "{table}");
+    assert!(
+        table.contains("UDP: 2 flows; packets: 2 sent, 2 copies, 2 received, 2 duplicates"),
+        "{table}"
+    );
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+}
+
+#[test]
+fn refusals_and_what_fits_reach_the_program() {
+    let Some(hosts) = ready() else { return };
+    let largest = lane(&hosts)["paths"][0]["largest"].as_u64().unwrap() as usize;
+    for (echo, closed) in ECHO
+        .into_iter()
+        .zip(["198.51.100.2:9", "[2001:db8:99::2]:9"])
+    {
+        let socket = connect(&hosts, closed);
+        socket.send(b"?").unwrap();
+        let refused = socket.recv(&mut [0; 10]).map_err(|e| e.kind());
+        assert_eq!(refused, Err(ErrorKind::ConnectionRefused), "{closed}");
+
+        let socket = connect(&hosts, echo);
+        ask(&socket, &vec![7; largest]);
+        socket.send(&[7; 3000]).unwrap();
+        let error = socket.recv(&mut [0; 10]).map_err(|e| e.raw_os_error());
+        assert_eq!(error, Err(Some(90)), "EMSGSIZE: {echo}");
+    }
+    assert_eq!(lane(&hosts)["too_big"], 2);
+}
+
+#[test]
+fn a_call_survives_loss_on_both_paths() {
+    let Some(hosts) = ready() else { return };
+    let object = hosts.path("loss.o");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/loss.bpf.c");
+    let status = Command::new("clang")
+        .args(["-target", "bpf", "-O2", "-g", "-c", source, "-o"])
+        .arg(&object)
+        .status();
+    assert!(status.unwrap().success());
+    for link in LINKS {
+        hosts.on_device(&format!(
+            "tc qdisc add dev {link} clsact
+             tc filter add dev {link} egress bpf direct-action object-file {} section tc",
+            object.display()
+        ));
+    }
+    let arrived = call(&hosts, 500, |_| ());
+    // Both copies of one packet in 400: 1.25 of 500. More than 15 come once in 10^12 calls; a single path loses 25.
+    assert!(arrived >= 485, "{arrived} of 500");
+    let lost = |path: usize| lane(&hosts)["paths"][path]["lost"].as_u64().unwrap();
+    // Fewer than 5 of some 500: once in 10^6, on either.
+    assert!(lost(0) >= 5 && lost(1) >= 5, "{} {}", lost(0), lost(1));
+}
+
+#[test]
+fn a_path_that_dies_in_a_call_costs_no_packet() {
+    let Some(hosts) = ready() else { return };
+    let arrived = call(&hosts, 150, |number| {
+        if number == 50 {
+            hosts.silence(1);
+        }
+    });
+    assert_eq!(arrived, 150);
+    until("the dead path is known", || {
+        let lane = lane(&hosts);
+        let paths = lane["paths"].as_array().unwrap();
+        paths.len() == 1 || paths[0]["stale"] == true
+    });
+}
+
+#[test]
+fn without_udp_to_the_relay_it_is_direct_or_refused_and_tcp_goes_on() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    // Somebody else has the port, and does not answer.
+    let elsewhere = "10.99.0.1:8443";
+    let _taken = hosts.in_relay(|| UdpSocket::bind(elsewhere).unwrap());
+    hosts.line = hosts.start_relay(elsewhere, &["--allow=198.51.100.0/24"]);
+    echo(&hosts, ECHO[0]);
+    for leak in ["direct", "block"] {
+        hosts.up(&["--leak", leak]);
+        let tcp = hosts.in_device(|| std::net::TcpStream::connect("198.51.100.2:80").unwrap());
+        assert_eq!(tcp.local_addr().unwrap().ip().to_string(), "198.18.77.1");
+        let socket = connect(&hosts, ECHO[0]);
+        match leak {
+            "direct" => {
+                assert_eq!(socket.local_addr().unwrap().ip().to_string(), "10.77.1.1");
+                ask(&socket, b"who is there?");
+                let table = hosts.multipilot(&["status"]).out;
+                assert!(table.contains("direct: UDP, ICMP"), "{table}");
+            }
+            _ => {
+                socket.send(b"?").unwrap();
+                let refused = socket.recv(&mut [0; 10]).map_err(|e| e.kind());
+                assert_eq!(refused, Err(ErrorKind::HostUnreachable));
+            }
+        }
+        assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    }
+}
+
+/// To every version that it does not speak a QUIC server says which it does, and refuses first packets that are wrong.
+#[test]
+fn strangers_get_no_packet() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let socket = connect(&hosts, RELAY);
+    let padded = |head: &[u8]| [head, &vec![7; 1200 - head.len()]].concat();
+    for packet in [
+        padded(&[0xc3, 0x1a, 0x2a, 0x3a, 0x4a, 8]),
+        padded(&[0xc3, 0, 0, 0, 1, 4]),
+        padded(&[0xc3, 0, 0, 0, 1, 20]),
+        padded(&[0x43]),
+        vec![0x80],
+        vec![],
+    ] {
+        socket.send(&packet).unwrap();
+    }
+    socket
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let answer = socket.recv(&mut [0; 1500]).map_err(|e| e.kind());
+    assert_eq!(answer, Err(ErrorKind::WouldBlock));
+}

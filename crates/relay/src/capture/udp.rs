@@ -1,0 +1,147 @@
+//! UDP packets of the TUN: read, made, and answered where they cannot go. The answers come from the TUN's peer: with the
+//! target's address a strict `rp_filter` would drop them, since rules lead TCP and UDP alone into the TUN.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{
+    icmpv4, icmpv6, Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, PacketBuilderStep,
+    SlicedPacket, TransportSlice,
+};
+
+use crate::wire::Refusal;
+
+const TTL: u8 = 64;
+const UDP: u8 = 17;
+/// Of IPv6: hop by hop, routing, fragment, destination options.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+/// What an ICMP error quotes: enough to name the socket.
+const QUOTE: usize = 40 + 8;
+
+/// Headers of a UDP packet.
+pub fn headers(v4: bool) -> usize {
+    if v4 {
+        28
+    } else {
+        48
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Udp<'a> {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub payload: &'a [u8],
+}
+
+/// Whether it is for this module: UDP, and IPv6 packets whose protocol lies deeper.
+pub fn concerns(packet: &[u8]) -> bool {
+    match packet.first().map(|b| b >> 4) {
+        Some(4) => packet.get(9) == Some(&UDP),
+        Some(6) => packet
+            .get(6)
+            .is_some_and(|next| *next == UDP || EXTENSIONS.contains(next)),
+        _ => false,
+    }
+}
+
+/// [`None`]: a fragment, or no UDP after all.
+pub fn parse(packet: &[u8]) -> Option<Udp<'_>> {
+    let sliced = SlicedPacket::from_ip(packet).ok()?;
+    let (from, to): (IpAddr, IpAddr) = match sliced.net.as_ref()? {
+        NetSlice::Ipv4(v4) => {
+            let header = v4.header();
+            (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            )
+        }
+        NetSlice::Ipv6(v6) => {
+            let header = v6.header();
+            (
+                header.source_addr().into(),
+                header.destination_addr().into(),
+            )
+        }
+        _ => return None,
+    };
+    // Fragments have no transport here.
+    let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
+        return None;
+    };
+    Some(Udp {
+        from: SocketAddr::new(from, udp.source_port()),
+        to: SocketAddr::new(to, udp.destination_port()),
+        payload: udp.payload(),
+    })
+}
+
+fn between(from: IpAddr, to: IpAddr) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            Some(PacketBuilder::ipv6(from.octets(), to.octets(), TTL))
+        }
+        _ => None,
+    }
+}
+
+/// With its checksums. [`None`] for addresses of two families.
+pub fn build(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Option<Vec<u8>> {
+    let step = between(from.ip(), to.ip())?.udp(from.port(), to.port());
+    let mut packet = Vec::with_capacity(step.size(payload.len()));
+    step.write(&mut packet, payload).ok()?;
+    Some(packet)
+}
+
+/// For the sender of this packet: what fits, in bytes of payload. `router` says so.
+pub fn too_big(packet: &[u8], udp: &Udp, most: usize, router: IpAddr) -> Option<Vec<u8>> {
+    let mtu = most + headers(udp.from.is_ipv4());
+    let v4 = icmpv4::DestUnreachableHeader::FragmentationNeeded {
+        next_hop_mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+    };
+    let v6 = Icmpv6Type::PacketTooBig {
+        mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+    };
+    error(router, udp.from.ip(), v4, v6, packet)
+}
+
+/// For the sender of this packet, or of one between these addresses.
+pub fn unreachable(
+    from: SocketAddr,
+    to: SocketAddr,
+    why: Refusal,
+    router: IpAddr,
+) -> Option<Vec<u8>> {
+    use icmpv4::DestUnreachableHeader as V4;
+    use icmpv6::DestUnreachableCode as V6;
+    let (v4, v6) = match why {
+        Refusal::ConnectionRefused => (V4::Port, V6::Port),
+        Refusal::NetworkUnreachable => (V4::Network, V6::NoRoute),
+        Refusal::Forbidden | Refusal::UnknownKey => (V4::FilterProhibited, V6::Prohibited),
+        _ => (V4::Host, V6::Address),
+    };
+    let quoted = build(from, to, &[])?;
+    let v6 = Icmpv6Type::DestinationUnreachable(v6);
+    error(router, from.ip(), v4, v6, &quoted)
+}
+
+fn error(
+    from: IpAddr,
+    to: IpAddr,
+    v4: icmpv4::DestUnreachableHeader,
+    v6: Icmpv6Type,
+    about: &[u8],
+) -> Option<Vec<u8>> {
+    let quote = &about[..about.len().min(QUOTE)];
+    let step = between(from, to)?;
+    let mut packet = Vec::new();
+    let written = if from.is_ipv4() {
+        step.icmpv4(Icmpv4Type::DestinationUnreachable(v4))
+            .write(&mut packet, quote)
+    } else {
+        step.icmpv6(v6).write(&mut packet, quote)
+    };
+    written.ok().map(|()| packet)
+}

@@ -1,0 +1,449 @@
+//! The device's end of the lane: a QUIC connection over each link that is up, and the flows of this host.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mp_policy::scheduler::Entry;
+use mp_policy::MAX_SUBFLOWS;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{interval, sleep, timeout};
+
+use super::flow::Flow;
+use super::packet::{Hello, Packet, MOST_HEADER};
+use super::paths::{count, Counts, Paths, Sent};
+use super::quic::{self, Channel, ClientTls, BATCH};
+use crate::handshake::Failed;
+use crate::keys::Secret;
+use crate::links::{Link, Links};
+use crate::lock;
+use crate::socket::same_family;
+use crate::wire::{Malformed, Refusal};
+
+/// The relay forgets earlier (`super::relay`), and says so when a packet comes.
+const IDLE: Duration = Duration::from_secs(180);
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// The flow that was quiet longest makes place.
+const FLOWS: usize = 4096;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// After failures in a row, doubling.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// Of bulk, between two turns of the process.
+const SOCKET_BUFFER: usize = 1 << 21;
+
+pub struct Settings {
+    pub relay: Vec<SocketAddr>,
+    pub secret: Secret,
+    pub tls: Arc<rustls::ClientConfig>,
+    pub session: [u8; 16],
+    pub scheduler: &'static Entry,
+    pub links: watch::Receiver<Links>,
+    pub mark: Option<u32>,
+}
+
+/// Where packets from the relay go.
+pub trait Sink: Send + Sync {
+    fn deliver(&self, from: SocketAddr, to: SocketAddr, payload: &[u8]);
+    /// The relay does not reach the target.
+    fn refuse(&self, application: SocketAddr, target: SocketAddr, why: Refusal);
+}
+
+/// Why a packet did not go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undelivered {
+    /// More bytes of payload than these.
+    TooBig(usize),
+    NoPath,
+}
+
+struct Known {
+    flow: Flow,
+    application: SocketAddr,
+    target: SocketAddr,
+    /// The relay has answered: it knows the target.
+    heard: bool,
+}
+
+struct State {
+    paths: Paths,
+    ids: HashMap<(SocketAddr, SocketAddr), u32>,
+    flows: HashMap<u32, Known>,
+    next: u32,
+    failure: Option<String>,
+}
+
+impl State {
+    fn remove(&mut self, id: u32) -> Option<Known> {
+        let known = self.flows.remove(&id)?;
+        self.ids.remove(&(known.application, known.target));
+        Some(known)
+    }
+
+    fn open(&mut self, application: SocketAddr, target: SocketAddr, now: Duration) -> u32 {
+        if self.flows.len() >= FLOWS {
+            let oldest = self.flows.iter().min_by_key(|(_, known)| known.flow.last);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                self.remove(oldest);
+            }
+        }
+        while self.flows.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let id = self.next;
+        self.next = id.wrapping_add(1);
+        let known = Known {
+            flow: Flow::new(now),
+            application,
+            target,
+            heard: false,
+        };
+        self.flows.insert(id, known);
+        self.ids.insert((application, target), id);
+        id
+    }
+}
+
+pub struct Lane {
+    settings: Settings,
+    tls: Option<ClientTls>,
+    started: Instant,
+    state: Mutex<State>,
+    counts: Counts,
+    sink: Arc<dyn Sink>,
+    up: watch::Sender<bool>,
+}
+
+/// As `status` shows it. Counts are in packets of this host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// Seen in the last three minutes.
+    pub flows: u64,
+    pub sent: u64,
+    /// Beside those: sent a second time, on another path.
+    pub copies: u64,
+    pub received: u64,
+    /// Copies that came too, and were dropped.
+    pub duplicates: u64,
+    /// Answered with the size that fits.
+    pub too_big: u64,
+    /// No path, or a full sender.
+    pub dropped: u64,
+    pub paths: Vec<PathReport>,
+    /// Why a path could not be opened last.
+    pub failure: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PathReport {
+    pub link: String,
+    pub rtt_ms: f64,
+    /// Acknowledgements are overdue.
+    pub stale: bool,
+    /// QUIC packets.
+    pub sent: u64,
+    pub lost: u64,
+    /// Bytes of UDP payload that fit.
+    pub largest: u64,
+}
+
+impl Lane {
+    /// Its tasks end with `tasks`.
+    pub fn start(settings: Settings, sink: Arc<dyn Sink>, tasks: &mut JoinSet<()>) -> Arc<Lane> {
+        let state = State {
+            paths: Paths::new(settings.scheduler),
+            ids: HashMap::new(),
+            flows: HashMap::new(),
+            next: 0,
+            failure: None,
+        };
+        let lane = Arc::new(Lane {
+            tls: ClientTls::new(&settings.tls),
+            settings,
+            started: Instant::now(),
+            state: Mutex::new(state),
+            counts: Counts::default(),
+            sink,
+            up: watch::Sender::new(false),
+        });
+        for slot in 0..MAX_SUBFLOWS {
+            tasks.spawn(keep(lane.clone(), slot));
+        }
+        tasks.spawn(expire(lane.clone()));
+        lane
+    }
+
+    /// Whether any path is open.
+    pub fn up(&self) -> watch::Receiver<bool> {
+        self.up.subscribe()
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A packet of this host.
+    pub fn send(
+        &self,
+        application: SocketAddr,
+        target: SocketAddr,
+        payload: &[u8],
+    ) -> Result<(), Undelivered> {
+        let now = self.now();
+        let state = &mut *lock(&self.state);
+        let id = match state.ids.get(&(application, target)) {
+            Some(id) => *id,
+            None => state.open(application, target, now),
+        };
+        let Some(known) = state.flows.get_mut(&id) else {
+            return Err(Undelivered::NoPath);
+        };
+        known.flow.last = now;
+        let packet = Packet::Data {
+            flow: id,
+            sequence: known.flow.number(),
+            target: (!known.heard).then_some(target),
+            payload,
+        };
+        let copied = known.flow.budget.take(payload.len(), now);
+        match state.paths.send(&packet, copied, now, &self.counts) {
+            Sent::Yes => Ok(()),
+            Sent::TooBig(widest) => Err(Undelivered::TooBig(widest.saturating_sub(MOST_HEADER))),
+            Sent::NoPath => Err(Undelivered::NoPath),
+        }
+    }
+
+    fn receive(&self, datagram: &[u8]) -> Result<(), Malformed> {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        match Packet::decode(datagram)? {
+            Packet::Data {
+                flow,
+                sequence,
+                payload,
+                ..
+            } => {
+                let Some(known) = state.flows.get_mut(&flow) else {
+                    return Ok(());
+                };
+                (known.heard, known.flow.last) = (true, now);
+                if !known.flow.seen.take(sequence) {
+                    count(&self.counts.duplicates, 1);
+                    return Ok(());
+                }
+                count(&self.counts.received, 1);
+                let (from, to) = (known.target, known.application);
+                drop(state);
+                self.sink.deliver(from, to, payload);
+            }
+            Packet::Unknown { flow } => {
+                if let Some(known) = state.flows.get_mut(&flow) {
+                    known.heard = false;
+                }
+            }
+            Packet::Refused { flow, why } => {
+                if let Some(known) = state.remove(flow) {
+                    drop(state);
+                    self.sink.refuse(known.application, known.target, why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One connection's whole life; an error where it did not come about.
+    async fn path(&self, slot: usize, link: &Link) -> Result<(), Failed> {
+        let channel = timeout(HANDSHAKE, self.connect(slot, link));
+        let channel = channel
+            .await
+            .map_err(|_| io::Error::other("no answer over UDP"))??;
+        let joined = Joined::new(self, slot, Arc::new(channel));
+        let mut batch = vec![Bytes::new(); BATCH];
+        while let Some(count) = joined.channel.receive(&mut batch).await {
+            for datagram in &mut batch[..count] {
+                // A relay of this version sends no other.
+                let _ = self.receive(&std::mem::take(datagram));
+            }
+        }
+        Ok(())
+    }
+
+    async fn connect(&self, slot: usize, link: &Link) -> Result<Channel, Failed> {
+        let settings = &self.settings;
+        let reachable = |relay: &&SocketAddr| {
+            link.device.is_none() || link.addresses.iter().any(|a| same_family(*a, relay.ip()))
+        };
+        let relay = settings.relay.iter().find(reachable).copied();
+        let relay = relay
+            .ok_or_else(|| io::Error::other("the link has no address of the relay's family"))?;
+        let tls = self
+            .tls
+            .as_ref()
+            .ok_or_else(|| io::Error::other("no AES for QUIC"))?;
+        let socket = socket(link, relay, settings.mark)?;
+        let knock = settings.secret.datagram_knock().encode();
+        let channel = quic::connect(socket, relay, tls, knock).await?;
+        let hello = Hello {
+            session: settings.session,
+            path: slot as u8,
+            scheduler: settings.scheduler.name.to_owned(),
+        };
+        let proof = settings.secret.proof(&channel.exporter()?);
+        let words = [&proof[..], &hello.encode()].concat();
+        match channel.ask(&words, 1).await?[..] {
+            [0] => Ok(channel),
+            _ => Err(Failed::Refused),
+        }
+    }
+
+    pub fn report(&self) -> Report {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let links = self.settings.links.borrow().clone();
+        let state = lock(&self.state);
+        let paths = links.into_iter().enumerate().filter_map(|(slot, link)| {
+            let channel = state.paths.get(slot)?;
+            let view = channel.view();
+            Some(PathReport {
+                link: link?.name,
+                rtt_ms: f64::from(view.srtt_us) / 1e3,
+                stale: view.stale,
+                sent: view.sent,
+                lost: view.lost,
+                largest: channel.room().saturating_sub(MOST_HEADER) as u64,
+            })
+        });
+        Report {
+            paths: paths.collect(),
+            flows: state.flows.len() as u64,
+            failure: state.failure.clone(),
+            sent: of(&self.counts.sent),
+            copies: of(&self.counts.copies),
+            received: of(&self.counts.received),
+            duplicates: of(&self.counts.duplicates),
+            too_big: of(&self.counts.too_big),
+            dropped: of(&self.counts.dropped),
+        }
+    }
+}
+
+/// A path that is open, until it is dropped.
+struct Joined<'a> {
+    lane: &'a Lane,
+    slot: usize,
+    channel: Arc<Channel>,
+}
+
+impl Joined<'_> {
+    fn new(lane: &Lane, slot: usize, channel: Arc<Channel>) -> Joined<'_> {
+        let mut state = lock(&lane.state);
+        state.paths.join(slot, channel.clone());
+        lane.up.send_replace(true);
+        drop(state);
+        Joined {
+            lane,
+            slot,
+            channel,
+        }
+    }
+}
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.lane.state);
+        state.paths.leave(self.slot, &self.channel);
+        self.lane.up.send_replace(state.paths.are_open());
+    }
+}
+
+async fn expire(lane: Arc<Lane>) {
+    let mut every = interval(EXPIRE_EVERY);
+    loop {
+        every.tick().await;
+        let now = lane.now();
+        let mut state = lock(&lane.state);
+        let idle = |known: &Known| now.saturating_sub(known.flow.last) >= IDLE;
+        let old: Vec<u32> = state
+            .flows
+            .iter()
+            .filter(|(_, known)| idle(known))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in old {
+            state.remove(id);
+        }
+    }
+}
+
+/// A connection over the link of one slot, while it is up.
+async fn keep(lane: Arc<Lane>, slot: usize) {
+    let mut links = lane.settings.links.clone();
+    let mut pause = RETRY.0;
+    loop {
+        let link = links.borrow_and_update()[slot].clone();
+        let other = async {
+            // Without a sender the links never change.
+            while links.changed().await.is_ok() {
+                if links.borrow()[slot] != link {
+                    return;
+                }
+            }
+            pending().await
+        };
+        let path = async {
+            let Some(link) = &link else {
+                return pending().await;
+            };
+            match lane.path(slot, link).await {
+                Ok(()) => pause = RETRY.0,
+                Err(failed) => {
+                    lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
+                }
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(RETRY.1);
+            false
+        };
+        let changed = tokio::select! {
+            () = other => true,
+            changed = path => changed,
+        };
+        if changed {
+            pause = RETRY.0;
+        }
+    }
+}
+
+/// Leaves over this link, whatever the routing table prefers.
+fn socket(link: &Link, relay: SocketAddr, mark: Option<u32>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(relay), Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
+    }
+    let unspecified = match relay {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let mut own = unspecified;
+    if let Some(device) = &link.device {
+        match socket.bind_device(Some(device.as_bytes())) {
+            // Before Linux 5.7 that takes CAP_NET_RAW.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                own.set_ip(link.source(relay.ip()).ok_or(e)?);
+            }
+            bound => bound?,
+        }
+    }
+    socket.bind(&own.into())?;
+    // The system may give less.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,127 @@
+//! One flow at one of its ends: numbers for what it sends, whether copies are worth it, and which copies it has had.
+
+use std::time::Duration;
+
+/// A flow within this rate is copied, bytes/s: calls, games, DNS, the first bytes of everything.
+const RATE: u64 = 3_000_000 / 8;
+/// … after so many bytes at any rate.
+const BURST: u64 = 1 << 16;
+
+/// A token bucket. A flow that empties it is bulk until it has been so quiet that the bucket is full again.
+#[derive(Debug)]
+pub struct Budget {
+    tokens: u64,
+    bulk: bool,
+    filled: Duration,
+}
+
+impl Budget {
+    pub fn new(now: Duration) -> Budget {
+        Budget {
+            tokens: BURST,
+            bulk: false,
+            filled: now,
+        }
+    }
+
+    /// Whether a packet of this many bytes is to be copied. Time never goes back.
+    pub fn take(&mut self, bytes: usize, now: Duration) -> bool {
+        let elapsed = now.saturating_sub(self.filled).as_micros();
+        let earned = (elapsed.min(10_000_000) as u64) * RATE / 1_000_000;
+        if earned > 0 {
+            self.tokens = (self.tokens + earned).min(BURST);
+            self.filled = now;
+        }
+        self.bulk &= self.tokens < BURST;
+        match self.tokens.checked_sub(bytes as u64) {
+            Some(left) => self.tokens = left,
+            None => {
+                self.tokens = 0;
+                self.bulk = true;
+            }
+        }
+        !self.bulk
+    }
+}
+
+/// Sequence numbers that have arrived: each counts once. They wrap; one that is older than the window counts as a copy.
+#[derive(Debug)]
+pub struct Seen {
+    /// Highest that has arrived, after the first.
+    newest: Option<u32>,
+    bits: Box<[u64; WORDS]>,
+}
+
+const WORDS: usize = 128;
+/// Packets of one flow that may overtake each other on paths of different length.
+pub const WINDOW: u32 = WORDS as u32 * 64;
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            newest: None,
+            bits: Box::new([0; WORDS]),
+        }
+    }
+}
+
+impl Seen {
+    /// Whether it is the first with this number.
+    pub fn take(&mut self, sequence: u32) -> bool {
+        let newest = *self.newest.get_or_insert(sequence.wrapping_sub(1));
+        let ahead = sequence.wrapping_sub(newest);
+        if ahead != 0 && ahead < 1 << 31 {
+            if ahead >= WINDOW {
+                self.bits.fill(0);
+            } else {
+                for gone in 1..=ahead {
+                    self.set(newest.wrapping_add(gone), false);
+                }
+            }
+            self.newest = Some(sequence);
+        } else if newest.wrapping_sub(sequence) >= WINDOW {
+            return false;
+        }
+        let first = !self.has(sequence);
+        self.set(sequence, true);
+        first
+    }
+
+    fn has(&self, sequence: u32) -> bool {
+        let place = sequence % WINDOW;
+        self.bits[place as usize / 64] >> (place % 64) & 1 == 1
+    }
+
+    fn set(&mut self, sequence: u32, value: bool) {
+        let place = sequence % WINDOW;
+        let word = &mut self.bits[place as usize / 64];
+        *word = *word & !(1 << (place % 64)) | u64::from(value) << (place % 64);
+    }
+}
+
+/// What both ends keep of a flow.
+#[derive(Debug)]
+pub struct Flow {
+    pub budget: Budget,
+    pub seen: Seen,
+    next: u32,
+    /// When a packet went either way.
+    pub last: Duration,
+}
+
+impl Flow {
+    pub fn new(now: Duration) -> Flow {
+        Flow {
+            budget: Budget::new(now),
+            seen: Seen::default(),
+            next: 0,
+            last: now,
+        }
+    }
+
+    pub fn number(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
+}

@@ -1,0 +1,124 @@
+//! What one path does, measured from its acknowledgements: the schedulers' view of it. It gates nothing.
+
+use std::time::Duration;
+
+use mp_policy::scheduler::SubflowView;
+
+/// No acknowledgement for the larger of this and [`STALE_ROUND_TRIPS`] while there should be some: the path is stale. The
+/// peer may wait 25 ms with an acknowledgement (RFC 9000, max_ack_delay).
+const STALE: Duration = Duration::from_millis(250);
+const STALE_ROUND_TRIPS: u32 = 4;
+/// The delivery rate is the highest of so many intervals …
+const INTERVALS: usize = 10;
+/// … each of a round trip, and at least so long.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// At least so many packets may be in flight, before the path counts as full.
+const FEWEST: u32 = 64;
+
+/// Time is that since any fixed moment.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// Bytes of a packet at most.
+    mss: u32,
+    srtt: Duration,
+    rttvar: Duration,
+    min_rtt: Option<Duration>,
+    in_flight: u64,
+    sent: u64,
+    lost: u64,
+    delivered: u64,
+    /// Since when an acknowledgement is due.
+    waiting: Option<Duration>,
+    /// Bytes delivered since, the interval under way.
+    interval: (Duration, u64),
+    rates: [u64; INTERVALS],
+    next: usize,
+}
+
+impl Meter {
+    pub fn on_mtu(&mut self, mss: u32) {
+        self.mss = mss;
+    }
+
+    pub fn on_sent(&mut self, bytes: u64, now: Duration) {
+        self.sent += 1;
+        self.in_flight += bytes;
+        self.waiting.get_or_insert(now);
+    }
+
+    pub fn on_ack(&mut self, bytes: u64, sent: Duration, now: Duration) {
+        self.delivered += 1;
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.waiting = (self.in_flight > 0).then_some(now);
+        let rtt = now.saturating_sub(sent);
+        match self.min_rtt {
+            None => (self.srtt, self.rttvar) = (rtt, rtt / 2),
+            // RFC 6298.
+            Some(_) => {
+                self.rttvar = (3 * self.rttvar + self.srtt.abs_diff(rtt)) / 4;
+                self.srtt = (7 * self.srtt + rtt) / 8;
+            }
+        }
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        self.interval.1 += bytes;
+        let elapsed = now.saturating_sub(self.interval.0);
+        if elapsed >= INTERVAL.max(self.srtt) {
+            let rate = u128::from(self.interval.1) * 1_000_000 / elapsed.as_micros().max(1);
+            self.rates[self.next] = u64::try_from(rate).unwrap_or(u64::MAX);
+            self.next = (self.next + 1) % INTERVALS;
+            self.interval = (now, 0);
+        }
+    }
+
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.lost += 1;
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// As the transport has counted them.
+    pub fn set_in_flight(&mut self, bytes: u64) {
+        self.in_flight = bytes;
+        if bytes == 0 {
+            self.waiting = None;
+        }
+    }
+
+    /// Bytes/s.
+    pub fn rate(&self) -> u64 {
+        self.rates.into_iter().max().unwrap_or(0)
+    }
+
+    pub fn is_stale(&self, now: Duration) -> bool {
+        let patience = STALE.max(self.srtt * STALE_ROUND_TRIPS);
+        self.waiting
+            .is_some_and(|since| now.saturating_sub(since) > patience)
+    }
+
+    pub fn view(&self, now: Duration) -> SubflowView {
+        let mss = self.mss.max(1);
+        let micros = |d: Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
+        let min_rtt_us = self.min_rtt.map_or(0, micros);
+        let product = u128::from(self.rate()) * u128::from(min_rtt_us) / 1_000_000;
+        let window = u32::try_from(2 * product / u128::from(mss)).unwrap_or(u32::MAX);
+        let cwnd = window.max(FEWEST);
+        let in_flight = u32::try_from(self.in_flight.div_ceil(u64::from(mss))).unwrap_or(u32::MAX);
+        SubflowView {
+            active: true,
+            stale: self.is_stale(now),
+            backup: false,
+            mss,
+            srtt_us: micros(self.srtt),
+            rttvar_us: micros(self.rttvar),
+            min_rtt_us,
+            cwnd,
+            in_flight,
+            unsent: 0,
+            queued: self.in_flight,
+            room: u64::from(cwnd.saturating_sub(in_flight)) * u64::from(mss),
+            pacing_rate: self.rate(),
+            sent: self.sent,
+            lost: self.lost,
+            delivered: self.delivered,
+        }
+    }
+}

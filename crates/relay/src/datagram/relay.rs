@@ -1,0 +1,371 @@
+//! The relay's end of the lane: sessions of devices, their paths, and a socket of its own for each flow.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mp_policy::scheduler;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+use tokio::time::{interval, timeout};
+
+use super::flow::Flow;
+use super::packet::{Hello, Packet};
+use super::paths::{Counts, Paths};
+use super::quic::{Accepted, Channel, Endpoint, BATCH};
+use crate::devices::Register;
+use crate::egress::Egress;
+use crate::keys::{Secret, PROOF_LENGTH};
+use crate::lock;
+use crate::relay::target::refusal;
+use crate::wire::{DatagramKnock, Malformed, Refusal, ID_LENGTH};
+
+/// From a valid knock to the proof.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+const STRANGERS: usize = 256;
+/// Of each device.
+const SESSIONS: usize = 16;
+/// Of each session; the flow that was quiet longest makes place.
+const FLOWS: usize = 1024;
+/// RFC 4787, requirement 5 …
+const IDLE: Duration = Duration::from_secs(120);
+/// … which lets a well-known port have less.
+const IDLE_DNS: Duration = Duration::from_secs(20);
+const DNS: u16 = 53;
+/// A session without a path keeps its flows for so long.
+const ABSENT: Duration = Duration::from_secs(60);
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// More than fits on any path.
+const LARGEST: usize = 2048;
+
+type Key = ([u8; ID_LENGTH], [u8; 16]);
+
+pub struct Lanes {
+    register: Arc<Mutex<Register>>,
+    egress: Egress,
+    sessions: Mutex<HashMap<Key, Arc<Session>>>,
+    strangers: Arc<Semaphore>,
+}
+
+/// For IPv4 too, where it is any address of IPv6.
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // The system may give less.
+    let _ = socket.set_recv_buffer_size(1 << 22);
+    let _ = socket.set_send_buffer_size(1 << 22);
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Until the task is dropped.
+pub async fn serve(endpoint: Endpoint, register: Arc<Mutex<Register>>, egress: Egress) {
+    let lanes = Arc::new(Lanes {
+        register,
+        egress,
+        sessions: Mutex::default(),
+        strangers: Arc::new(Semaphore::new(STRANGERS)),
+    });
+    let expiring = tokio::spawn(expire(Arc::downgrade(&lanes)));
+    loop {
+        let register = &lanes.register;
+        let admits = |knock: &_| {
+            DatagramKnock::decode(knock).and_then(|knock| lock(register).admit_datagram(&knock))
+        };
+        let Some((accepted, secret)) = endpoint.accept(admits).await else {
+            break;
+        };
+        if let Ok(permit) = lanes.strangers.clone().try_acquire_owned() {
+            let lanes = lanes.clone();
+            tokio::spawn(async move {
+                let welcomed = timeout(HANDSHAKE, lanes.welcome(accepted, &secret)).await;
+                drop(permit);
+                if let Ok(Ok(Some((channel, hello)))) = welcomed {
+                    lanes.carry(secret.id, &hello, channel).await;
+                }
+            });
+        }
+    }
+    expiring.abort();
+}
+
+async fn expire(lanes: Weak<Lanes>) {
+    let mut every = interval(EXPIRE_EVERY);
+    loop {
+        every.tick().await;
+        let Some(lanes) = lanes.upgrade() else { return };
+        lock(&lanes.sessions).retain(|_, session| session.expire());
+    }
+}
+
+impl Lanes {
+    /// The device of this secret, or [`None`] and a word to it.
+    async fn welcome(
+        &self,
+        accepted: Accepted,
+        secret: &Secret,
+    ) -> io::Result<Option<(Channel, Hello)>> {
+        let channel = accepted.establish().await?;
+        let exporter = channel.exporter()?;
+        let key = channel.peer_key();
+        let mut welcomed = None;
+        let decide = |words: &[u8]| {
+            let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+            let (proof, hello) = words.split_at_checked(PROOF_LENGTH).ok_or_else(invalid)?;
+            let proof = proof.try_into().map_err(|_| invalid())?;
+            let hello = Hello::decode(hello).map_err(|_| invalid())?;
+            let taken = match key {
+                Some(key) if secret.proves(&exporter, proof) => lock(&self.register)
+                    .accepts(secret, &key)
+                    .map_err(io::Error::other)?,
+                _ => false,
+            };
+            if !taken {
+                return Ok(Refusal::UnknownKey as u8);
+            }
+            welcomed = Some(hello);
+            Ok(0)
+        };
+        channel.answer(PROOF_LENGTH + Hello::MOST, decide).await?;
+        if welcomed.is_none() {
+            // It closes when it has read that.
+            channel.closed().await;
+        }
+        Ok(welcomed.map(|hello| (channel, hello)))
+    }
+
+    async fn carry(&self, device: [u8; ID_LENGTH], hello: &Hello, channel: Channel) {
+        let Some(session) = self.session(device, hello) else {
+            return channel.close();
+        };
+        let (slot, channel) = (usize::from(hello.path), Arc::new(channel));
+        lock(&session.state).paths.join(slot, channel.clone());
+        let mut batch = vec![Bytes::new(); BATCH];
+        'open: while let Some(count) = channel.receive(&mut batch).await {
+            for datagram in &mut batch[..count] {
+                let datagram = std::mem::take(datagram);
+                if session.receive(&datagram, &self.egress).is_err() {
+                    break 'open;
+                }
+            }
+        }
+        let mut state = lock(&session.state);
+        state.paths.leave(slot, &channel);
+        state.absent = session.started.elapsed();
+    }
+
+    fn session(&self, device: [u8; ID_LENGTH], hello: &Hello) -> Option<Arc<Session>> {
+        let mut sessions = lock(&self.sessions);
+        let key = (device, hello.session);
+        if let Some(session) = sessions.get(&key) {
+            return Some(session.clone());
+        }
+        let own = sessions.keys().filter(|(owner, _)| *owner == device);
+        if own.count() >= SESSIONS {
+            return None;
+        }
+        let scheduler = scheduler::find(&hello.scheduler).unwrap_or(&scheduler::all()[0]);
+        let session = Arc::new(Session {
+            started: Instant::now(),
+            counts: Counts::default(),
+            state: Mutex::new(State {
+                paths: Paths::new(scheduler),
+                flows: HashMap::new(),
+                absent: Duration::ZERO,
+            }),
+        });
+        sessions.insert(key, session.clone());
+        Some(session)
+    }
+}
+
+struct Session {
+    started: Instant,
+    counts: Counts,
+    state: Mutex<State>,
+}
+
+struct State {
+    paths: Paths,
+    flows: HashMap<u32, Open>,
+    /// When the last path went.
+    absent: Duration,
+}
+
+struct Open {
+    flow: Flow,
+    socket: Arc<tokio::net::UdpSocket>,
+    port: u16,
+    reading: AbortHandle,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+impl Session {
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Of the device. An error: it is none of this version.
+    fn receive(self: &Arc<Self>, datagram: &[u8], egress: &Egress) -> Result<(), Malformed> {
+        let Packet::Data {
+            flow: id,
+            sequence,
+            target,
+            payload,
+        } = Packet::decode(datagram)?
+        else {
+            return Err(Malformed("a datagram that relays send"));
+        };
+        let now = self.now();
+        let state = &mut *lock(&self.state);
+        let open = match (state.flows.get_mut(&id), target) {
+            (Some(open), _) => open,
+            (None, Some(target)) => match self.open(id, target, egress) {
+                Ok(open) => {
+                    state.make_place();
+                    state.flows.entry(id).or_insert(open)
+                }
+                Err(why) => {
+                    self.tell(state, &Packet::Refused { flow: id, why });
+                    return Ok(());
+                }
+            },
+            (None, None) => {
+                self.tell(state, &Packet::Unknown { flow: id });
+                return Ok(());
+            }
+        };
+        open.flow.last = now;
+        if !open.flow.seen.take(sequence) {
+            return Ok(());
+        }
+        // Past tokio, which does not know yet that a new socket can be written to. What does not fit is lost.
+        match SockRef::from(&*open.socket).send(payload) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                self.refuse(state, id, refusal(&e));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tell(&self, state: &mut State, packet: &Packet) {
+        state.paths.send(packet, true, self.now(), &self.counts);
+    }
+
+    fn refuse(&self, state: &mut State, flow: u32, why: Refusal) {
+        if state.flows.remove(&flow).is_some() {
+            self.tell(state, &Packet::Refused { flow, why });
+        }
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        id: u32,
+        target: SocketAddr,
+        egress: &Egress,
+    ) -> Result<Open, Refusal> {
+        if !egress.permits(target.ip(), target.port()) {
+            return Err(Refusal::Forbidden);
+        }
+        let socket = connect(target).map_err(|e| refusal(&e))?;
+        let socket = Arc::new(socket);
+        let reading = tokio::spawn(read(Arc::downgrade(self), id, socket.clone()));
+        Ok(Open {
+            flow: Flow::new(self.now()),
+            socket,
+            port: target.port(),
+            reading: reading.abort_handle(),
+        })
+    }
+
+    /// From the target. Whether the flow is there.
+    fn answer(&self, id: u32, payload: &[u8]) -> bool {
+        let now = self.now();
+        let state = &mut *lock(&self.state);
+        let Some(open) = state.flows.get_mut(&id) else {
+            return false;
+        };
+        open.flow.last = now;
+        let packet = Packet::Data {
+            flow: id,
+            sequence: open.flow.number(),
+            target: None,
+            payload,
+        };
+        let copied = open.flow.budget.take(payload.len(), now);
+        state.paths.send(&packet, copied, now, &self.counts);
+        true
+    }
+
+    /// Whether the session is to be kept.
+    fn expire(&self) -> bool {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        state.flows.retain(|_, open| {
+            let most = if open.port == DNS { IDLE_DNS } else { IDLE };
+            now.saturating_sub(open.flow.last) < most
+        });
+        state.paths.are_open() || now.saturating_sub(state.absent) < ABSENT
+    }
+}
+
+impl State {
+    fn make_place(&mut self) {
+        if self.flows.len() >= FLOWS {
+            let oldest = self.flows.iter().min_by_key(|(_, open)| open.flow.last);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                self.flows.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Packets of other senders do not come to it.
+fn connect(target: SocketAddr) -> io::Result<tokio::net::UdpSocket> {
+    let any: SocketAddr = match target {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(target)?;
+    tokio::net::UdpSocket::from_std(socket)
+}
+
+async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket>) {
+    let mut buffer = vec![0; LARGEST];
+    loop {
+        let received = socket.recv(&mut buffer).await;
+        let Some(session) = session.upgrade() else {
+            return;
+        };
+        match received {
+            Ok(count) => {
+                if !session.answer(id, &buffer[..count]) {
+                    return;
+                }
+            }
+            Err(e) => {
+                let state = &mut *lock(&session.state);
+                return session.refuse(state, id, refusal(&e));
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The datagram lane without sockets: a packet is read as it was written, every packet arrives once whatever copies come
+//! in whatever order, and no state of the paths keeps one back.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mp_policy::scheduler::{self, SubflowView};
+use mp_policy::MAX_SUBFLOWS;
+use mp_relay::datagram::deal::Dealer;
+use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
+use mp_relay::datagram::meter::Meter;
+use mp_relay::datagram::packet::{Hello, Packet, MOST_HEADER};
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn target() -> impl Strategy<Value = Option<SocketAddr>> {
+    prop_oneof![
+        Just(None),
+        any::<([u8; 4], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
+        any::<([u8; 16], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_packet_is_read_as_it_was_written(
+        flow: u32, sequence: u32, target in target(), payload in prop::collection::vec(any::<u8>(), 0..1500),
+    ) {
+        let packet = Packet::Data { flow, sequence, target, payload: &payload };
+        let bytes = packet.encode();
+        prop_assert!(bytes.len() <= payload.len() + MOST_HEADER);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        for packet in [Packet::Unknown { flow }, Packet::Refused { flow, why: mp_relay::wire::Refusal::Busy }] {
+            let bytes = packet.encode();
+            prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        if let Ok(packet) = Packet::decode(&bytes) {
+            let bytes = packet.encode();
+            prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        }
+        if let Ok(hello) = Hello::decode(&bytes) {
+            prop_assert_eq!(hello.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_hello_is_read_as_it_was_written(session: [u8; 16], path in 0..8u8, scheduler in "[a-z-]{0,32}") {
+        let hello = Hello { session, path, scheduler };
+        let mut bytes = hello.encode();
+        prop_assert!(bytes.len() <= Hello::MOST);
+        prop_assert_eq!(Hello::decode(&bytes), Ok(hello));
+        bytes.push(0);
+        prop_assert!(Hello::decode(&bytes).is_err());
+    }
+
+    /// Copies come late, within the window and beyond it, and numbers wrap.
+    #[test]
+    fn every_number_counts_once(
+        first: u32,
+        steps in prop::collection::vec((0..3 * WINDOW, 0..4usize), 1..300),
+    ) {
+        let mut seen = Seen::default();
+        let mut had = HashSet::new();
+        let (mut next, mut newest) = (0u64, None::<u64>);
+        for (back, repeat) in steps {
+            next += 1 + u64::from(back % 7);
+            // One in the past, where there is one, and one that is new.
+            for offset in [next.saturating_sub(u64::from(back)), next] {
+                for _ in 0..=repeat {
+                    let fresh = seen.take(first.wrapping_add(offset as u32));
+                    let old = newest.is_some_and(|n| n >= offset + u64::from(WINDOW));
+                    prop_assert_eq!(fresh, had.insert(offset) && !old, "{} of {:?}", offset, newest);
+                    newest = newest.max(Some(offset));
+                }
+            }
+        }
+    }
+
+    /// A flow within the rate is always copied; one of twice the rate is not for long; after a pause it is again.
+    #[test]
+    fn small_flows_are_copied_and_bulk_is_not(size in 100usize..1400) {
+        let mut small = Budget::new(Duration::ZERO);
+        // 50 packets a second of up to 1400 bytes: .56 Mbit/s.
+        for i in 0..500 {
+            prop_assert!(small.take(size, i * 20 * MS));
+        }
+        let mut bulk = Budget::new(Duration::ZERO);
+        let gap = Duration::from_secs_f64(size as f64 / 750_000.0);
+        let copied = (0..200_000 / size as u32).map(|i| bulk.take(size, i * gap)).collect::<Vec<_>>();
+        prop_assert!(copied[0]);
+        prop_assert!(!copied[copied.len() - 1]);
+        prop_assert!(bulk.take(size, copied.len() as u32 * gap + 200 * MS));
+    }
+
+    /// Whatever the paths' state: a packet goes out while one is active, and only on those that are.
+    #[test]
+    fn a_packet_always_goes_somewhere(
+        entry in 0..scheduler::all().len(),
+        paths in prop::collection::vec((any::<bool>(), any::<bool>(), 0..200u32, 1..200_000u32, 0..1u64 << 30), MAX_SUBFLOWS),
+        bytes in 1usize..1500, copied: bool, now in 1u64..1 << 40,
+    ) {
+        let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+        for (view, (active, stale, in_flight, rtt, rate)) in views.iter_mut().zip(paths) {
+            *view = SubflowView {
+                active, stale, mss: 1400, cwnd: 64, in_flight, srtt_us: rtt, min_rtt_us: rtt, rttvar_us: rtt / 2,
+                queued: u64::from(in_flight) * 1400, room: u64::from(64u32.saturating_sub(in_flight)) * 1400,
+                pacing_rate: rate, ..SubflowView::default()
+            };
+        }
+        let mut dealer = Dealer::new(&scheduler::all()[entry]);
+        for turn in 0..3 {
+            let slots = dealer.pick(bytes, copied, &views, now + turn);
+            let is = |fits: fn(&SubflowView) -> bool| (0..MAX_SUBFLOWS).filter(|s| fits(&views[*s])).fold(0u8, |set, s| set | 1 << s);
+            let (active, live) = (is(|v| v.active), is(SubflowView::alive));
+            prop_assert_eq!(slots & !active, 0);
+            prop_assert_eq!(slots == 0, active == 0);
+            prop_assert!(live == 0 || slots & live != 0, "{:b} of {:b}", slots, live);
+            if copied {
+                let free = is(SubflowView::ready);
+                prop_assert_eq!(slots & free, free);
+            }
+        }
+    }
+
+    /// Losses, spurious or not, and acknowledgements in any order: nothing overflows, and silence alone makes a path stale.
+    #[test]
+    fn the_meter_follows_its_path(steps in prop::collection::vec((0..4u8, 1..1500u64, 0..100u32), 1..200)) {
+        let mut meter = Meter::default();
+        meter.on_mtu(1400);
+        let mut now = Duration::from_secs(1);
+        for (kind, bytes, wait) in steps {
+            now += wait * MS;
+            match kind {
+                0 => meter.on_sent(bytes, now),
+                1 => meter.on_ack(bytes, now - (wait + 1) * MS, now),
+                2 => meter.on_lost(bytes),
+                _ => meter.set_in_flight(0),
+            }
+            let view = meter.view(now);
+            prop_assert!(view.active && view.cwnd >= 64);
+            prop_assert_eq!(view.room == 0, view.window() == 0, "{:?}", view);
+        }
+        meter.on_ack(1, now, now);
+        meter.on_sent(1000, now);
+        prop_assert!(!meter.is_stale(now + 200 * MS));
+        prop_assert!(meter.is_stale(now + 1000 * MS));
+        meter.on_ack(1000, now, now + 1000 * MS);
+        prop_assert!(!meter.is_stale(now + 1001 * MS));
+    }
+}
+
+#[test]
+fn the_rate_is_what_was_delivered() {
+    let mut meter = Meter::default();
+    meter.on_mtu(1400);
+    // 1,000 bytes a millisecond with 20 ms of round trip: 8 Mbit/s.
+    for i in 0..2_000u32 {
+        meter.on_sent(1000, i * MS);
+        if i >= 20 {
+            meter.on_ack(1000, (i - 20) * MS, i * MS);
+        }
+    }
+    let view = meter.view(2_000 * MS);
+    assert!(
+        view.pacing_rate.abs_diff(1_000_000) < 100_000,
+        "{}",
+        view.pacing_rate
+    );
+    assert_eq!((view.srtt_us, view.min_rtt_us), (20_000, 20_000));
+    assert_eq!(view.in_flight, 20_000u32.div_ceil(1400));
+}
+
+mod packets {
+    use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
+    use mp_relay::capture::udp;
+    use mp_relay::wire::Refusal;
+    use proptest::prelude::*;
+    use std::net::SocketAddr;
+
+    fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+        prop_oneof![
+            any::<([u8; 4], u16, [u8; 4], u16)>()
+                .prop_map(|(a, p, b, q)| ((a, p).into(), (b, q).into())),
+            any::<([u8; 16], u16, [u8; 16], u16)>()
+                .prop_map(|(a, p, b, q)| ((a, p).into(), (b, q).into())),
+        ]
+    }
+
+    /// One's complement sum of a checksummed range, with the pseudo-header's.
+    fn checksum_holds(packet: &[u8]) -> bool {
+        let sliced = SlicedPacket::from_ip(packet).unwrap();
+        let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
+            return false;
+        };
+        let header = udp.to_header();
+        let expected = match sliced.net.as_ref().unwrap() {
+            NetSlice::Ipv4(v4) => {
+                header.calc_checksum_ipv4(&v4.header().to_header(), udp.payload())
+            }
+            NetSlice::Ipv6(v6) => {
+                header.calc_checksum_ipv6(&v6.header().to_header(), udp.payload())
+            }
+            _ => return false,
+        };
+        expected.unwrap() == header.checksum
+    }
+
+    proptest! {
+        #[test]
+        fn a_packet_of_udp_is_read_as_it_was_made((from, to) in ends(), payload in prop::collection::vec(any::<u8>(), 0..1500)) {
+            let packet = udp::build(from, to, &payload).unwrap();
+            prop_assert!(udp::concerns(&packet) && checksum_holds(&packet));
+            prop_assert_eq!(packet.len(), payload.len() + udp::headers(from.is_ipv4()));
+            prop_assert_eq!(udp::parse(&packet), Some(udp::Udp { from, to, payload: &payload }));
+        }
+
+        /// Back to who has sent it, about the packet that it has sent.
+        #[test]
+        fn errors_name_their_packet((from, to) in ends(), payload in prop::collection::vec(any::<u8>(), 0..1500), most in 1000usize..1400) {
+            let packet = udp::build(from, to, &payload).unwrap();
+            let read = udp::parse(&packet).unwrap();
+            let mtu = (most + udp::headers(from.is_ipv4())) as u32;
+            for answer in [udp::too_big(&packet, &read, most, to.ip()).unwrap(), udp::unreachable(from, to, Refusal::Forbidden, to.ip()).unwrap()] {
+                prop_assert!(!udp::concerns(&answer));
+                let sliced = SlicedPacket::from_ip(&answer).unwrap();
+                let quote = match sliced.transport.as_ref().unwrap() {
+                    TransportSlice::Icmpv4(icmp) => {
+                        let Icmpv4Type::DestinationUnreachable(why) = icmp.icmp_type() else { panic!("{icmp:?}") };
+                        let fits = etherparse::icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu as u16 };
+                        prop_assert!(why.code_u8() == 13 || why == fits);
+                        icmp.payload()
+                    }
+                    TransportSlice::Icmpv6(icmp) => {
+                        let right = match icmp.icmp_type() {
+                            Icmpv6Type::PacketTooBig { mtu: said } => said == mtu,
+                            other => matches!(other, Icmpv6Type::DestinationUnreachable(_)),
+                        };
+                        prop_assert!(right);
+                        icmp.payload()
+                    }
+                    other => panic!("{other:?}"),
+                };
+                let ports = udp::headers(from.is_ipv4()) - 8;
+                prop_assert_eq!(&quote[ports..ports + 4], &packet[ports..ports + 4]);
+                prop_assert_eq!(&quote[ports - 8..ports], &packet[ports - 8..ports]);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_left_alone(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            udp::concerns(&bytes);
+            udp::parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_fragment_is_no_packet() {
+        let (from, to) = (
+            "192.0.2.1:1".parse().unwrap(),
+            "192.0.2.2:2".parse().unwrap(),
+        );
+        let mut packet = udp::build(from, to, &[0; 64]).unwrap();
+        packet[6] = 0x20;
+        assert!(udp::concerns(&packet));
+        assert_eq!(udp::parse(&packet), None);
+    }
+}

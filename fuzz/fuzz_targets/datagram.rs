@@ -1,0 +1,39 @@
+//! Any datagram that a peer sends is refused or read, and read again alike when it is written; any packet of the TUN is read
+//! or left, and answered with a packet that is none of UDP's own.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mp_relay::capture::udp;
+use mp_relay::datagram::flow::Seen;
+use mp_relay::datagram::packet::{Hello, Packet};
+use mp_relay::wire::Refusal;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(packet) = Packet::decode(bytes) {
+        let again = packet.encode();
+        assert_eq!(Packet::decode(&again), Ok(packet));
+    }
+    if let Ok(hello) = Hello::decode(bytes) {
+        assert_eq!(hello.encode(), bytes);
+    }
+    let mut seen = Seen::default();
+    for number in bytes.chunks_exact(4) {
+        let number = u32::from_be_bytes([number[0], number[1], number[2], number[3]]);
+        seen.take(number);
+        assert!(!seen.take(number));
+    }
+    if udp::concerns(bytes) {
+        if let Some(packet) = udp::parse(bytes) {
+            let again = udp::build(packet.from, packet.to, packet.payload).expect("of one family");
+            assert_eq!(udp::parse(&again), Some(packet));
+            let packet = udp::parse(bytes).expect("it was one");
+            let peer = packet.to.ip();
+            for answer in [
+                udp::too_big(bytes, &packet, 1200, peer),
+                udp::unreachable(packet.from, packet.to, Refusal::Busy, peer),
+            ] {
+                assert!(!udp::concerns(&answer.expect("of one family")));
+            }
+        }
+    }
+});
