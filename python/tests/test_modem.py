@@ -97,8 +97,12 @@ def host(bus: tuple[str, subprocess.Popen[str]], tmp_path: Path) -> Iterator[Pat
         yield socket
     finally:
         if daemon:
-            daemon.terminate()
-            daemon.wait(10)
+            # Ended by a signal, it leaves its controller for the next daemon.
+            down = ["ip", "netns", "exec", NAMESPACE, console.command(), "down", "--socket", str(socket)]
+            ended = subprocess.run(down)
+            if ended.returncode:
+                daemon.kill()
+            daemon.wait()
         ip("netns", "delete", NAMESPACE)
 
 

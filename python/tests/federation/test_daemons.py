@@ -59,6 +59,7 @@ class Hosts(Spaces):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.running: list[subprocess.Popen[bytes]] = []
+        self.devices: list[Device] = []
         self.hub = self._space("hub")
         ip("-n", self.hub, "addr", "add", f"{ADDRESS}/32", "dev", "lo")
         ip("-n", self.hub, "mptcp", "limits", "set", "subflow", "8")
@@ -75,9 +76,13 @@ class Hosts(Spaces):
         self.run(space, sys.executable, "-m", "multipilot.federation.cli", *call)
 
     def device(self, name: str, *interfaces: str) -> Device:
-        return Device(self, self._space(name), len(self.names), dict(zip(interfaces, LINKS, strict=True)))
+        device = Device(self, self._space(name), len(self.names), dict(zip(interfaces, LINKS, strict=True)))
+        self.devices.append(device)
+        return device
 
     def end(self) -> None:
+        for device in self.devices:
+            device.down()
         for process in self.running:
             process.kill()
             process.wait()
@@ -116,6 +121,11 @@ class Device:
             self.space, "join", f"{ADDRESS}:{FEDERATION}",
             "--device", self.space, "--own", str(own), "--known", str(known),
         )  # fmt: skip
+
+    def down(self) -> None:
+        """Killed, the daemon would leave its controller for the next one."""
+        call = [console.command(), "down", "--socket", str(self.socket)]
+        subprocess.run(["nsenter", f"--net=/run/netns/{self.space}", *call], capture_output=True)
 
     def download(self) -> None:
         self.hosts.run(self.space, sys.executable, "-c", DOWNLOAD)
