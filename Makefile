@@ -18,7 +18,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup setup-extras build python demo test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
+.PHONY: help setup setup-extras build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -52,6 +52,11 @@ demo: PROFILE := tune
 demo: EXTRAS :=
 demo: build python ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
 	$(BIN) demo
+
+try: PROFILE := tune
+try: EXTRAS :=
+try: build python ## a download, a call and pages while the Wi-Fi dies: plain TCP, MPTCP, the relay (root; one minute)
+	$(BIN) try
 
 lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check

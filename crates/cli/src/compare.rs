@@ -93,7 +93,11 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
     let path = match (&args.out, &temporary) {
         (Some(out), _) => out.clone(),
         (None, Some(folder)) => folder.path().to_owned(),
-        (None, None) => fresh_folder(&experiment.name, world)?,
+        (None, None) => fresh_folder(&format!(
+            "{}-{}",
+            experiment.name.replace('/', "-"),
+            world.name()
+        ))?,
     };
     let document = Document::new(&experiment.name, &experiment.title, world.name());
     let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(of_opening)?;
@@ -220,8 +224,8 @@ fn explain(failure: Failure, document: &Document, folder: Option<&Path>) -> Fail
     }
 }
 
-/// `results/SCENARIO-WORLD-NNN`, the first number that is free.
-fn fresh_folder(name: &str, world: World) -> Outcome<PathBuf> {
+/// `results/NAME-NNN`, the first number that is free.
+pub fn fresh_folder(name: &str) -> Outcome<PathBuf> {
     let results = Path::new("results");
     let no = |e: std::io::Error| {
         usage(format!(
@@ -230,11 +234,7 @@ fn fresh_folder(name: &str, world: World) -> Outcome<PathBuf> {
     };
     std::fs::create_dir_all(results).map_err(no)?;
     for number in 1.. {
-        let path = results.join(format!(
-            "{}-{}-{number:03}",
-            name.replace('/', "-"),
-            world.name()
-        ));
+        let path = results.join(format!("{name}-{number:03}"));
         match std::fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}

@@ -88,7 +88,8 @@ fn available(world: World) -> Vec<String> {
     names
 }
 
-fn report(folder: &std::path::Path) {
+/// Has the Python package draw what lies in a folder.
+pub fn report(folder: &std::path::Path) {
     let page = folder.join("report.html");
     let Some(program) = external::find("report") else {
         print(&format!("report: there is no multipilot-report on the PATH; make python builds it, then multipilot report {}\n", folder.display()));

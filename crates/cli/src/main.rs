@@ -24,6 +24,7 @@ mod runner;
 mod serve;
 mod signals;
 mod table;
+mod trial;
 mod world;
 
 use std::ffi::OsString;
@@ -63,6 +64,8 @@ enum Command {
     Unload(load::Unload),
     /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
     Demo(demo::Demo),
+    /// A download, a call and pages while one walks out of the Wi-Fi: without us, over MPTCP, over the relay; one minute
+    Try(trial::Try),
     /// Spare this host's bad paths, for every connection: in the foreground, as a service manager wants it
     Daemon(daemon::Daemon),
     /// Start the daemon in the background
@@ -123,6 +126,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Load(args) => load::load(&args),
         Command::Unload(args) => load::unload(&args),
         Command::Demo(args) => demo::main(&args),
+        Command::Try(args) => trial::main(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Up(args) => daemon::up(&args),
         Command::Down(args) => daemon::down(&args),

@@ -69,8 +69,21 @@ pub struct Report {
     pub late: f64,
 }
 
+/// The network's time: real time, and what was skipped of it.
+struct Clock {
+    epoch: Instant,
+    skipped: AtomicU64,
+}
+
+impl Clock {
+    fn now(&self) -> Duration {
+        self.epoch.elapsed() + Duration::from_nanos(self.skipped.load(Ordering::Relaxed))
+    }
+}
+
 pub struct Emulator {
     thread: Option<JoinHandle<io::Result<Report>>>,
+    clock: Arc<Clock>,
     stop: Arc<AtomicBool>,
     traffic: HashMap<[u8; 4], Arc<Traffic>>,
 }
@@ -209,10 +222,14 @@ impl Emulator {
             .cloned()
             .collect();
         let stop = Arc::new(AtomicBool::new(false));
+        let clock = Arc::new(Clock {
+            epoch,
+            skipped: AtomicU64::new(0),
+        });
         let work = Loop {
             network,
             ports,
-            epoch,
+            clock: clock.clone(),
             stop: stop.clone(),
             traffic: traffic.clone(),
             names,
@@ -222,9 +239,16 @@ impl Emulator {
             .spawn(move || work.run())?;
         Ok(Emulator {
             thread: Some(thread),
+            clock,
             stop,
             traffic,
         })
+    }
+
+    /// From now on it is this late, unless it is later: packets on their way arrive at once.
+    pub fn skip_to(&self, time: Duration) {
+        let skipped = time.saturating_sub(self.clock.epoch.elapsed());
+        self.clock.skipped.store(nanos(skipped), Ordering::Relaxed);
     }
 
     /// The bytes that one client interface has had so far.
@@ -254,7 +278,7 @@ impl Drop for Emulator {
 struct Loop {
     network: Network,
     ports: Vec<Port>,
-    epoch: Instant,
+    clock: Arc<Clock>,
     stop: Arc<AtomicBool>,
     traffic: HashMap<[u8; 4], Arc<Traffic>>,
     names: Vec<String>,
@@ -367,7 +391,7 @@ impl Loop {
     }
 
     fn now(&self) -> Nanos {
-        nanos(self.epoch.elapsed())
+        nanos(self.clock.now())
     }
 
     fn wait(&self) -> io::Result<()> {
@@ -376,7 +400,7 @@ impl Loop {
             .next()
             .map(|(time, _)| Duration::from_nanos(time));
         let wait = until.map_or(LONGEST_WAIT, |t| {
-            t.saturating_sub(self.epoch.elapsed()).min(LONGEST_WAIT)
+            t.saturating_sub(self.clock.now()).min(LONGEST_WAIT)
         });
         let mut fds: Vec<PollFd> = self
             .ports

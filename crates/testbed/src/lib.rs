@@ -22,6 +22,7 @@ mod relay;
 mod run;
 mod starts;
 mod traffic;
+pub mod trial;
 mod worker;
 
 pub use emulator::PathCounts;

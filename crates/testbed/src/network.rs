@@ -224,7 +224,7 @@ fn join(
     inside(middle, build)
 }
 
-fn block_on<T>(work: impl std::future::Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub fn block_on<T>(work: impl std::future::Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -232,14 +232,14 @@ fn block_on<T>(work: impl std::future::Future<Output = Result<T, Error>>) -> Res
     runtime.block_on(work)
 }
 
-fn netlink() -> Result<rtnetlink::Handle, Error> {
+pub fn netlink() -> Result<rtnetlink::Handle, Error> {
     let (connection, handle, _) =
         rtnetlink::new_connection().context("cannot open a netlink socket")?;
     tokio::spawn(connection);
     Ok(handle)
 }
 
-fn refused(what: &str) -> impl Fn(rtnetlink::Error) -> Error + '_ {
+pub fn refused(what: &str) -> impl Fn(rtnetlink::Error) -> Error + '_ {
     move |e| Error::Network(format!("{what}: {e}"))
 }
 
@@ -285,7 +285,7 @@ async fn configure_client(ends: &[Arc<VethCell>], mtu: u32) -> Result<(), Error>
         };
         let route = || {
             RouteMessageBuilder::<Ipv4Addr>::new()
-                .destination_prefix(SERVER, 32)
+                .destination_prefix(Ipv4Addr::UNSPECIFIED, 0)
                 .output_interface(end.index)
                 .scope(RouteScope::Link)
                 .pref_source(own)

@@ -2,11 +2,12 @@
 //! `multipilot run --relay` have, on emulated paths.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mp_policy::scheduler;
+use mp_relay::capture::{self, Capture};
 use mp_relay::device::{self, Device};
 use mp_relay::devices::Store;
 use mp_relay::egress::{Egress, Prefix};
@@ -31,6 +32,7 @@ use crate::Error;
 pub const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
 /// Of group number 0's relay.
 const FIRST_PORT: u16 = 4430;
+const DEVICE_KEY: &str = "relay-device.key";
 
 /// The device connects to its relay before the run begins: TCP, TLS and welcome, with a packet lost in each.
 pub fn head_start(scenario: &Scenario) -> Duration {
@@ -94,17 +96,19 @@ pub struct Pair {
     folder: Arc<TempDir>,
     line: Line,
     scheduler: &'static str,
-    controller: String,
+    controller: Option<String>,
+    target: Ipv4Addr,
     links: Vec<(String, String)>,
 }
 
 impl Pair {
-    /// `controller`: as the kernel calls it.
+    /// `controller`: as the kernel calls it; `target`: what devices may connect to.
     pub fn new(
         scenario: &Scenario,
         number: usize,
         group: &Group,
-        controller: &str,
+        controller: Option<&str>,
+        target: Ipv4Addr,
     ) -> Result<Option<Pair>, Error> {
         let Some(device) = &group.device else {
             return Ok(None);
@@ -119,7 +123,8 @@ impl Pair {
             folder: Arc::new(folder),
             line,
             scheduler: device.scheduler,
-            controller: controller.to_owned(),
+            controller: controller.map(str::to_owned),
+            target,
             links: links
                 .filter_map(|path| Some((interface(scenario, *path), name(path)?)))
                 .collect(),
@@ -137,10 +142,10 @@ impl Pair {
             listen: SocketAddr::new(SERVER.into(), self.line.port),
             store: Store::open(self.folder.path()).map_err(failed)?,
             egress: Egress {
-                allow: vec![Prefix::whole(SERVER.into())],
+                allow: vec![Prefix::whole(self.target.into())],
                 ..Egress::default()
             },
-            controller: Some(self.controller.clone()),
+            controller: self.controller.clone(),
             observer: Some(observer),
         };
         let folder = self.folder.clone();
@@ -153,6 +158,36 @@ impl Pair {
         })
     }
 
+    fn device(&self) -> device::Settings {
+        device::Settings {
+            line: self.line.clone(),
+            scheduler: scheduler::find(self.scheduler).expect("the plan has asked"),
+            links: self.links.iter().map(|(link, _)| link.clone()).collect(),
+            controller: self.controller.clone(),
+            mark: None,
+            observer: None,
+        }
+    }
+
+    /// Once it returns, all TCP and UDP of programs on the device's host goes to the relay. It ends when `stop` turns true.
+    pub fn start_capture(
+        &self,
+        namespace: Arc<NetNs>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Worker, Error> {
+        let settings = device::Settings {
+            mark: Some(capture::MARK),
+            ..self.device()
+        };
+        let folder = self.folder.clone();
+        worker::start_and_wait("device", namespace, move |ready| async move {
+            let capture = taken(settings, &folder.path().join(DEVICE_KEY)).await?;
+            ready();
+            let _ = stop.wait_for(|stop| *stop).await;
+            capture.stop().await.map_err(failed)
+        })
+    }
+
     /// Programs on the device's host may connect to [`PROXY`] once it returns. It ends when `stop` turns true.
     pub fn start_device(
         &self,
@@ -162,19 +197,15 @@ impl Pair {
         mut stop: watch::Receiver<bool>,
     ) -> Result<Worker, Error> {
         let settings = device::Settings {
-            line: self.line.clone(),
-            scheduler: scheduler::find(self.scheduler).expect("the plan has asked"),
-            links: self.links.iter().map(|(link, _)| link.clone()).collect(),
-            controller: Some(self.controller.clone()),
-            mark: None,
             observer: Some(observer),
+            ..self.device()
         };
         let (folder, links) = (self.folder.clone(), self.links.clone());
         worker::start_and_wait("device", namespace, move |ready| async move {
             let listener = TcpListener::bind(PROXY).await;
             let listener = listener.context(format!("cannot listen on {PROXY}"))?;
             ready();
-            let key: PathBuf = folder.path().join("relay-device.key");
+            let key = folder.path().join(DEVICE_KEY);
             let work = async {
                 let device = Device::connect(settings, &key).await.map_err(failed)?;
                 tokio::join!(
@@ -188,6 +219,22 @@ impl Pair {
                 _ = stop.wait_for(|stop| *stop) => Ok(()),
             }
         })
+    }
+}
+
+/// Whether what carries the whole host does so, or why not.
+async fn taken(device: device::Settings, key: &Path) -> Result<Capture, Error> {
+    let device = Device::connect(device, key).await.map_err(failed)?;
+    let settings = capture::Settings::default();
+    let capture = Capture::start(device, &settings).await.map_err(failed)?;
+    match capture
+        .report()
+        .not_captured
+        .iter()
+        .any(|what| what == "UDP")
+    {
+        true => Err(Error::Network("the relay does not answer over UDP".into())),
+        false => Ok(capture),
     }
 }
 

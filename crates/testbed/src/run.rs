@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::aware::{Aware, Signals};
 use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
-use crate::network::{address, inside, interface, Network};
+use crate::network::{address, inside, interface, Network, SERVER};
 use crate::overruns::Overruns;
 use crate::plan::{Flow, Multipath, PathManagement, Plan};
 use crate::relay::{self, Pair};
@@ -27,7 +27,7 @@ use crate::Error;
 
 /// The clients wait so long for every thread to be at its place.
 const SETTLE: Duration = Duration::from_millis(50);
-const TICK: Duration = Duration::from_millis(20);
+pub const TICK: Duration = Duration::from_millis(20);
 /// Between two calls of the progress function.
 const PROGRESS: Duration = Duration::from_millis(100);
 /// More late packets than this, and the user should know.
@@ -201,7 +201,13 @@ fn run_in(
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
         let observer = Arc::new(Observer::default());
-        let pair = Pair::new(scenario, number, group, controller_of(number, &services))?;
+        let pair = Pair::new(
+            scenario,
+            number,
+            group,
+            controller_of(number, &services),
+            SERVER,
+        )?;
         if let Some(pair) = pair {
             let relay = pair.start_relay(
                 network.server.clone(),
@@ -304,10 +310,10 @@ fn watch_over(
 }
 
 /// The run's threads; dropping it ends them.
-struct Threads {
-    stop: watch::Sender<bool>,
-    clients: Vec<Worker>,
-    others: Vec<Worker>,
+pub struct Threads {
+    pub stop: watch::Sender<bool>,
+    pub clients: Vec<Worker>,
+    pub others: Vec<Worker>,
 }
 
 impl Default for Threads {
@@ -321,7 +327,7 @@ impl Default for Threads {
 }
 
 impl Threads {
-    fn join(mut self) -> Result<(), Error> {
+    pub fn join(mut self) -> Result<(), Error> {
         self.end()
     }
 
@@ -344,12 +350,12 @@ impl Drop for Threads {
 }
 
 /// The congestion control of a group's flows, as the kernel calls it: those of a device have one.
-fn controller_of(number: usize, services: &[Service]) -> &str {
-    let own = services.iter().find(|s| s.flow.group == number);
-    own.map_or("", |s| &s.congestion)
+fn controller_of(number: usize, services: &[Service]) -> Option<&str> {
+    let own = services.iter().find(|s| s.flow.group == number)?;
+    Some(&own.congestion)
 }
 
-fn check(multipath: Multipath) -> Result<(), Error> {
+pub fn check(multipath: Multipath) -> Result<(), Error> {
     if multipath == Multipath::Mptcp {
         mp_kernel::check::mptcp().map_err(|lack| {
             Error::Missing(format!(
@@ -434,6 +440,13 @@ fn remarks(report: &Report, transfers: &[mp_record::Transfer]) -> Vec<String> {
     if corrupt > 0 {
         notes.push(format!("{corrupt} transfers arrived with a wrong hash"));
     }
+    notes.extend(shortcomings(report));
+    notes
+}
+
+/// Of the emulation on a busy machine.
+pub fn shortcomings(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
     if report.overflows > 0 {
         notes.push(format!(
             "the emulator missed {} packets: this machine is too busy for these rates",

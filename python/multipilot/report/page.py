@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from html import escape
 from importlib import resources
@@ -42,7 +43,6 @@ def render(record: Record) -> str:
     goodputs = summaries.goodputs(record, found)
     title = _title(record)
     seeds = len({row.get("seed") for row in record.row_dicts})
-    now = datetime.now(timezone.utc)
     body = [
         "<header>",
         f'<p class="over"><span class="pill">{escape(_world(record))}</span>{escape(record.scenario)} · '
@@ -62,14 +62,20 @@ def render(record: Record) -> str:
         "<h2>What was run</h2>",
         f'<div class="card">{_facts(record)}</div>',
         _scenario(record),
-        f"<footer>multipilot {escape(__version__)} drew this on {now:%Y-%m-%d %H:%M} UTC.</footer>",
     ]
+    return document(title, body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A self-contained HTML document of these parts, in the style of all pages."""
     css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8")
+    now = datetime.now(timezone.utc)
+    footer = f"<footer>multipilot {escape(__version__)} drew this on {now:%Y-%m-%d %H:%M} UTC.</footer>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)} – multipilot</title>\n<style>\n{css}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in body if part)
+        + "\n".join(part for part in [*body, footer] if part)
         + "\n</main>\n</body>\n</html>\n"
     )
 

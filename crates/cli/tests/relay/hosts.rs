@@ -37,6 +37,14 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// One at a time: they would take each other's CPU.
+#[track_caller]
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURNS: Turns = Turns::new();
+    let root = rustix::process::geteuid().is_root();
+    TURNS.take((!root).then_some("network namespaces need root"))
+}
+
 pub struct Hosts {
     device: Namespace,
     relay: Namespace,
@@ -54,9 +62,7 @@ impl Hosts {
     /// cannot have them.
     #[track_caller]
     pub fn new(rate: &str) -> Option<Hosts> {
-        static TURNS: Turns = Turns::new();
-        let root = rustix::process::geteuid().is_root();
-        let turn = TURNS.take((!root).then_some("network namespaces need root"))?;
+        let turn = turn()?;
         let mut hosts = Hosts {
             device: Namespace::new("d"),
             relay: Namespace::new("r"),

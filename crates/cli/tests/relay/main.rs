@@ -11,5 +11,6 @@ mod namespace;
 mod program;
 mod strangers;
 mod traffic;
+mod trial;
 
 use common::multipilot;

@@ -29,7 +29,8 @@ impl Body {
         }
     }
 
-    fn chunk(&mut self) -> Option<Bytes> {
+    /// `None`: its end.
+    pub fn chunk(&mut self) -> Option<Bytes> {
         let mut bytes = vec![0; CHUNK];
         self.rng.fill_bytes(&mut bytes);
         if let Some(left) = &mut self.left {

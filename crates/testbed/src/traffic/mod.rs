@@ -5,7 +5,7 @@ mod client;
 mod command;
 mod recorder;
 mod server;
-mod socket;
+pub mod socket;
 
 pub use body::Body;
 pub use client::Client;

@@ -36,6 +36,21 @@ pub async fn connect(
         set_congestion(&socket, congestion)?;
     }
     socket.bind(&from.into())?;
+    connected(socket, to).await
+}
+
+/// Over this interface alone, or as the routing table has it.
+pub async fn connect_over(
+    interface: Option<&str>,
+    to: SocketAddr,
+    mptcp: bool,
+) -> io::Result<TcpStream> {
+    let socket = socket(mptcp)?;
+    socket.bind_device(interface.map(str::as_bytes))?;
+    connected(socket, to).await
+}
+
+async fn connected(socket: Socket, to: SocketAddr) -> io::Result<TcpStream> {
     match socket.connect(&to.into()) {
         Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
         _ => {}

@@ -1,0 +1,84 @@
+//! `multipilot try`.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{unprivileged, Reply};
+use crate::{hosts, multipilot};
+
+#[test]
+fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
+    let Some(_turn) = hosts::turn() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = multipilot();
+    let command = command
+        .args(["try", "--only", "direct,relay", "--json"])
+        .current_dir(folder.path());
+    let reply = Reply::from(command.output().unwrap());
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    let record: Value = serde_json::from_str(&reply.out).unwrap();
+    assert_eq!(record["marks"][1]["what"], "wifi is gone");
+    let gone = record["marks"][1]["at_s"].as_f64().unwrap();
+    let step = record["step_s"].as_f64().unwrap();
+    // The packets that the path still delivers have arrived a second later.
+    let later = ((gone + 1.0) / step) as usize;
+    for (trial, way) in [(0, "direct"), (1, "relay")] {
+        let trial = &record["trials"][trial];
+        assert_eq!(trial["way"], way);
+        let had = &trial["experience"];
+        assert_eq!(had["download"]["intact"], true);
+        let steps = had["download"]["steps"].as_array().unwrap();
+        let bytes = |steps: &[Value]| steps.iter().map(|b| b.as_u64().unwrap()).sum::<u64>();
+        assert!(bytes(&steps[..later]) > 0, "{way}");
+        assert_eq!(
+            bytes(&steps[later..]) > 0,
+            way == "relay",
+            "{way}: {steps:?}"
+        );
+        let answers = had["call"]["round_trips_ms"].as_array().unwrap();
+        // 14 s less .4 s of patience, every 20 ms.
+        assert_eq!(answers.len(), 680);
+        let pages = had["pages"].as_array().unwrap();
+        assert_eq!(pages.len(), 23);
+    }
+    // 20 ms a packet: those of the first second without Wi-Fi.
+    let first = (gone / 0.02) as usize + 1;
+    let call = |trial: usize| {
+        let answers = &record["trials"][trial]["experience"]["call"]["round_trips_ms"];
+        let answers = answers.as_array().unwrap()[first..first + 50].to_vec();
+        answers.iter().filter(|answer| !answer.is_null()).count()
+    };
+    assert_eq!(call(0), 0);
+    assert!(call(1) > 0);
+    let left = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    let left = String::from_utf8(left.stdout).unwrap();
+    assert!(!left.contains("multipilot-"), "{left}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_unknown_way_and_a_user_without_root_get_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply::from(unprivileged(folder.path()).arg("try").output().unwrap());
+    assert_eq!(reply.code, 3);
+    assert!(
+        reply.err.contains("lacks root") && reply.err.contains("--world sim"),
+        "{}",
+        reply.err
+    );
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut command = multipilot();
+    let reply = Reply::from(command.args(["try", "--only", "wifi"]).output().unwrap());
+    assert_eq!(
+        (reply.code, reply.err.as_str()),
+        (
+            2,
+            "multipilot: --only wifi: expected one of direct, lte, mptcp, relay\n"
+        )
+    );
+}
