@@ -60,7 +60,7 @@ try: build python ## a download, a call and pages while the Wi-Fi dies: plain TC
 
 lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 	$(VENV)/bin/ruff check --config python/pyproject.toml benches benches/run
 	$(VENV)/bin/ruff format --config python/pyproject.toml --check benches benches/run
@@ -78,7 +78,11 @@ test-rust: setup
 test-python: build python
 	cd python && ../$(PY) -m pytest -m 'not extras'
 
-test: lint test-rust test-python ## every test but the extras
+# Clippy computes while the kernel's tests wait.
+test: setup python ## every test but the extras
+	cargo test --workspace --locked --no-run
+	@$(MAKE) --no-print-directory -j2 lint test-rust
+	@$(MAKE) --no-print-directory test-python
 
 test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 under QEMU and try every controller there
 	tests/kernels/run debian12

@@ -164,8 +164,9 @@ def render(document: dict[str, Any]) -> str:
 
 WAYS = (
     "direct: TCP and UDP by the routing table, as without multipilot. lte: over the LTE alone. "
-    "mptcp: connections over the kernel's MPTCP to a server that speaks it; UDP is as direct. relay: all TCP and UDP over both links to a relay; the server "
-    "speaks plain TCP."
+    "mptcp: connections over the kernel's MPTCP to a server that speaks it; UDP is as direct. "
+    "relay: all TCP and UDP over both links to a "
+    "relay; the server speaks plain TCP."
 )
 
 
