@@ -16,6 +16,7 @@ mod manual;
 mod names;
 mod outcome;
 mod plan;
+mod probe;
 mod progress;
 mod radio;
 mod relay;
@@ -82,6 +83,8 @@ enum Command {
     Serve(serve::Serve),
     /// Run a relay: devices send their TCP streams to it over all links at once, and it connects to any server
     Relay(relay::Relay),
+    /// Measure this host's links against a relay of yours, and write the scenario of your network
+    Probe(probe::Probe),
     /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
     Radio(radio::Radio),
     /// Completions for a shell, to be sourced
@@ -135,6 +138,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Top(args) => daemon::top(&args),
         Command::Serve(args) => serve::main(&args),
         Command::Relay(args) => relay::main(&args),
+        Command::Probe(args) => probe::main(&args),
         Command::Radio(args) => radio::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

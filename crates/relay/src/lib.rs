@@ -4,7 +4,7 @@
 //!
 //! [`wire`] and [`stream`] have neither I/O nor a clock. [`flow`] drives them with sockets, alike at both ends; [`relay`]
 //! is the server, [`device`] the other end, [`front`] how programs reach it, [`capture`] how all of
-//! a host do. `docs/reference/relay.md` is the user's side.
+//! a host do. [`probe`] measures the links. `docs/reference/relay.md` is the user's side.
 
 pub mod capture;
 pub mod datagram;
@@ -15,6 +15,7 @@ pub mod flow;
 pub mod front;
 pub mod keys;
 pub mod links;
+pub mod probe;
 pub mod relay;
 pub mod stream;
 pub mod wire;

@@ -6,6 +6,8 @@ mod primary;
 mod readings;
 mod relay;
 
+pub use relay::line_of;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;

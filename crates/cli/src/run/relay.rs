@@ -85,18 +85,18 @@ pub fn main(args: &Run, line: &str) -> Outcome {
 }
 
 /// As given, or the first line of stdin: arguments can be read by every user of the host.
-fn line_of(given: &str) -> Outcome<Line> {
+pub fn line_of(given: &str) -> Outcome<Line> {
     let mut read = String::new();
     let text = match given {
         "-" => {
             let result = std::io::stdin().read_line(&mut read);
-            result.map_err(|e| Failure::Usage(format!("--relay -: {e}")))?;
+            result.map_err(|e| Failure::Usage(format!("the relay's line from stdin: {e}")))?;
             &read
         }
         text => text,
     };
     text.parse()
-        .map_err(|e| Failure::Usage(format!("--relay: {e}")))
+        .map_err(|e| Failure::Usage(format!("the relay's line: {e}")))
 }
 
 /// Has the program's connections come to us.

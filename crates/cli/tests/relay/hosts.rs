@@ -248,6 +248,17 @@ impl Hosts {
         });
     }
 
+    /// `multipilot` on the device.
+    pub fn plain(&self, words: &[&str]) -> Command {
+        let mut command = self.command(&self.device, "home");
+        command.args(words);
+        command
+    }
+
+    pub fn plainly(&self, words: &[&str]) -> Reply {
+        Reply::from(self.plain(words).output().unwrap())
+    }
+
     /// One of the commands that have to do with all of the device's connections.
     pub fn multipilot(&self, words: &[&str]) -> Reply {
         let mut command = self.command(&self.device, "home");

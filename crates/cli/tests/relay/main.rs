@@ -8,6 +8,7 @@ mod datagrams;
 mod hosts;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod probe;
 mod program;
 mod strangers;
 mod traffic;

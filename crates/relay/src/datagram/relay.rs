@@ -21,6 +21,7 @@ use crate::devices::Register;
 use crate::egress::Egress;
 use crate::keys::{Secret, PROOF_LENGTH};
 use crate::lock;
+use crate::probe;
 use crate::relay::target::refusal;
 use crate::wire::{DatagramKnock, Malformed, Refusal, ID_LENGTH};
 
@@ -281,10 +282,13 @@ impl Session {
         target: SocketAddr,
         egress: &Egress,
     ) -> Result<Open, Refusal> {
-        if !egress.permits(target.ip(), target.port()) {
-            return Err(Refusal::Forbidden);
-        }
-        let socket = connect(target).map_err(|e| refusal(&e))?;
+        let socket = match target {
+            probe::ECHO => probe::answer_echoes(),
+            _ if egress.permits(target.ip(), target.port()) => connect(target),
+            _ => return Err(Refusal::Forbidden),
+        };
+        let socket = socket.and_then(tokio::net::UdpSocket::from_std);
+        let socket = socket.map_err(|e| refusal(&e))?;
         let socket = Arc::new(socket);
         let reading = tokio::spawn(read(Arc::downgrade(self), id, socket.clone()));
         Ok(Open {
@@ -338,7 +342,7 @@ impl State {
 }
 
 /// Packets of other senders do not come to it.
-fn connect(target: SocketAddr) -> io::Result<tokio::net::UdpSocket> {
+fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match target {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -346,7 +350,7 @@ fn connect(target: SocketAddr) -> io::Result<tokio::net::UdpSocket> {
     let socket = UdpSocket::bind(any)?;
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
-    tokio::net::UdpSocket::from_std(socket)
+    Ok(socket)
 }
 
 async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket>) {

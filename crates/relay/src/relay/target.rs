@@ -9,12 +9,17 @@ use tokio::net::{lookup_host, TcpStream};
 use tokio::time::timeout;
 
 use crate::egress::Egress;
+use crate::probe;
 use crate::wire::{Refusal, Target};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The first of the target's addresses that is permitted and answers.
 pub async fn connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refusal> {
+    if let Some(stream) = probe::Stream::of(target) {
+        let answered = probe::answer_streams(stream).await;
+        return answered.map_err(|e| refusal(&e));
+    }
     timeout(PATIENCE, try_connect(target, egress))
         .await
         .unwrap_or(Err(Refusal::TimedOut))
