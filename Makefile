@@ -47,16 +47,23 @@ python: setup $(VENV)/.stamp ## the Python package, in .venv
 	cd python && ../$(VENV)/bin/maturin develop --profile $(PROFILE) --quiet $(if $(EXTRAS),--extras $(EXTRAS))
 	@$(LINK)
 
+# The figures come first: the Python package, which draws them, takes minutes to build.
+FOLDER = results/$@-$(STAMP)
+STAMP := $(shell date +%Y%m%d-%H%M%S)
+DRAW = $(MAKE) --no-print-directory python PROFILE=$(PROFILE) EXTRAS= && echo -n "report: " && $(VENV)/bin/multipilot-report $(FOLDER)
+
 # Nearly as fast as a release, and built in a fraction of the time.
 demo: PROFILE := tune
 demo: EXTRAS :=
-demo: build python ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
-	$(BIN) demo
+demo: build ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
+	$(BIN) demo --no-report --out $(FOLDER)
+	@$(DRAW)
 
 try: PROFILE := tune
 try: EXTRAS :=
-try: build python ## a download, a call and pages while the Wi-Fi dies: plain TCP, MPTCP, the relay (root; one minute)
-	$(BIN) try
+try: build ## a download, a call and pages while the Wi-Fi dies: plain TCP, MPTCP, the relay (root; one minute)
+	$(BIN) try --no-report --out $(FOLDER)
+	@$(DRAW)
 
 lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
@@ -112,8 +119,12 @@ packages: build wheel ## Debian package, tarball and wheel, in target/packages
 	packaging/tarball target/packages/tree target/packages
 	packaging/deb target/packages/tree target/packages
 
-wheel: build python ## the Python package, in target/packages
+# maturin takes what lies in MODULE.data/scripts for commands.
+wheel: build python ## the Python package with the command, in target/packages
+	@install -D $(BIN) python/multipilot._core.data/scripts/multipilot
+	@trap 'rm -rf python/multipilot._core.data' EXIT; \
 	$(VENV)/bin/maturin build --profile $(PROFILE) --quiet --manifest-path python/Cargo.toml --out target/packages
+	@for wheel in target/packages/*.whl; do $(PY) -m zipfile -l $$wheel | grep -q 'data/scripts/multipilot ' || { echo "$$wheel: without the command" >&2; exit 1; }; done
 
 # Nothing is built here: sudo has another user's cargo, or none.
 install: ## the command, man pages, completions, units and configuration below PREFIX, after make build

@@ -21,6 +21,9 @@ pub struct Demo {
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Only the record: multipilot report draws it
+    #[arg(long)]
+    no_report: bool,
 }
 
 pub fn main(args: &Demo) -> Outcome {
@@ -55,8 +58,9 @@ pub fn main(args: &Demo) -> Outcome {
         experiment.title,
         experiment.cells[0].scenario.description.trim()
     ));
-    if let Some(folder) = compare::compare(&experiment, world, &compare)? {
-        report(&folder);
+    match compare::compare(&experiment, world, &compare)? {
+        Some(folder) if !args.no_report => report(&folder),
+        _ => {}
     }
     Ok(())
 }

@@ -38,6 +38,9 @@ pub struct Try {
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Only the record: multipilot report draws it
+    #[arg(long)]
+    no_report: bool,
     /// Random numbers of the paths
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -91,7 +94,9 @@ pub fn main(args: &Try) -> Outcome {
     match folder {
         Some(folder) if !args.json => {
             print(&format!("record: {}\n", folder.display()));
-            demo::report(&folder);
+            if !args.no_report {
+                demo::report(&folder);
+            }
         }
         _ => {}
     }
