@@ -47,7 +47,7 @@ pub struct Probe {
         conflicts_with = "json"
     )]
     out: PathBuf,
-    /// Also write each link's capacity on the way down over time, in Mahimahi's format, and have the scenario use it
+    /// Also write each link's download capacity over time, in Mahimahi's format, and have the scenario use it
     #[arg(long, conflicts_with = "json")]
     trace: bool,
     /// Replace files that exist
