@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use mp_host::initial_path::Offer;
 use mp_kernel::fallback::{Counts, Fallback};
 use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::pilot::{PathState, Pilot};
-use crate::starts::Offer;
 use crate::userspace::Connections;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
