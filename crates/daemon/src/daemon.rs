@@ -7,6 +7,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mp_host::adapter::{Adapter, PathState};
+use mp_host::claim::check_alone;
+use mp_host::endpoints::{EndpointChange, Endpoints};
+use mp_host::events;
+use mp_host::links::{Interface, Links};
+use mp_host::probe::Prober;
+use mp_host::radio::{Radio, Radios};
+use mp_host::userspace::{self, Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
 use serde_json::{json, Value};
@@ -14,23 +22,15 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::alone::check_alone;
 use crate::check;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::control::{Call, Control, Request};
-use crate::endpoints::{EndpointChange, Endpoints};
 use crate::federation::Shared;
-use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
-use crate::news;
-use crate::pilot::{PathState, Pilot};
-use crate::probe::Prober;
-use crate::radio::{Radio, Radios};
 use crate::starts::Starts;
 use crate::status::{self, Status};
-use crate::userspace::{self, Connections};
 use crate::Error;
 
 /// While little moves, it looks so often.
@@ -88,7 +88,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                 .map_err(Error::from)
                 .and_then(|mut subflows| {
                     subflows.retain(|s| !connections.as_ref().is_some_and(|c| c.has(s.token)));
-                    endpoints.restore(&subflows)
+                    Ok(endpoints.restore(&subflows)?)
                 });
             let answered = match &restored {
                 Ok(stay) => json!({"down": true, "endpoints_in_use": stay}),
@@ -124,7 +124,7 @@ pub fn undo() -> Result<Option<Vec<IpAddr>>, Error> {
     check::privilege()?;
     let endpoints = Endpoints::open()?;
     let subflows = Diag::new()?.subflows()?;
-    endpoints.restore(&subflows).map(Some)
+    Ok(Some(endpoints.restore(&subflows)?))
 }
 
 enum End {
@@ -142,12 +142,14 @@ struct Daemon {
     /// Connections before that.
     counted: Counts,
     endpoints: Endpoints,
+    /// Why the system's congestion controller is left where pilot was to be tried; else empty.
+    refused: String,
     mptcpify: Mptcpify,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
     prober: Prober,
-    pilot: Pilot,
+    adapter: Adapter,
     /// With the userspace path manager.
     connections: Option<Connections>,
     /// With `[bandit]`.
@@ -176,17 +178,45 @@ fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
     Ok(config)
 }
 
+struct Settled {
+    control: Control,
+    metrics: Option<Metrics>,
+    refused: String,
+}
+
 /// What somebody else may have already: its sockets, and the name of the controller.
 async fn settle(
     config: &Config,
     endpoints: &mut Endpoints,
     sender: &mpsc::Sender<Call>,
-) -> Result<(Control, Option<Metrics>), Error> {
+) -> Result<Settled, Error> {
     let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
     let metrics = Metrics::start(config.metrics, sender).await?;
     endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-    endpoints.choose(config)?;
-    Ok((control, metrics))
+    let refused = choose_controller(config, endpoints)?;
+    Ok(Settled {
+        control,
+        metrics,
+        refused,
+    })
+}
+
+/// The congestion controller of new sockets, as it is configured. Returns why the system's stays where pilot was to be tried;
+/// else nothing.
+fn choose_controller(config: &Config, endpoints: &mut Endpoints) -> Result<String, Error> {
+    let chosen = endpoints.choose(config.controller.wanted(), &config.parameters);
+    match chosen {
+        Err(why) if config.controller == config::Controller::Automatic => {
+            log::line(
+                Priority::Warning,
+                "the system's congestion controller stays",
+                &[("not", &config::AUTOMATIC), ("why", &why)],
+            );
+            endpoints.choose(None, &[])?;
+            Ok(why.to_string())
+        }
+        chosen => Ok(chosen.map(|()| String::new())?),
+    }
 }
 
 impl Daemon {
@@ -197,9 +227,14 @@ impl Daemon {
     ) -> Result<Daemon, Error> {
         // Before anything is changed.
         let shared = config.federation.as_ref().map(Shared::open).transpose()?;
+        let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
         let mut endpoints = Endpoints::open()?;
         let (sender, calls) = mpsc::channel(16);
-        let (control, metrics) = match settle(&config, &mut endpoints, &sender).await {
+        let Settled {
+            control,
+            metrics,
+            refused,
+        } = match settle(&config, &mut endpoints, &sender).await {
             Ok(settled) => settled,
             Err(e) => {
                 endpoints.withdraw();
@@ -208,20 +243,20 @@ impl Daemon {
         };
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
-        let mut pilot = Pilot::new(&config);
-        pilot.links(now, links.list().await?, &config);
+        let mut adapter = Adapter::new(&config.paths);
+        adapter.links(now, links.list().await?, &config.paths);
         for endpoint in endpoints.list()? {
-            pilot.take_over(endpoint.address, endpoint.flags.backup);
+            adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
         let mut radio = Radios::new(config.radio_file.clone());
-        pilot.hear(now, Some(&mut radio));
-        pilot.start(now);
-        pilot.again();
+        adapter.hear(now, Some(&mut radio));
+        adapter.start(now);
+        adapter.again();
         let connections = match config.userspace {
             true => Some(Connections::new(shared)?),
             false => None,
         };
-        let (news, diag) = (news::watch()?, Diag::new()?);
+        let (news, diag) = (events::watch()?, Diag::new()?);
         if config.userspace {
             // Last of all, and only now that their events are heard.
             endpoints.manage_new()?;
@@ -238,12 +273,13 @@ impl Daemon {
             started,
             counted: Counts::read().unwrap_or_default(),
             endpoints,
+            refused,
             mptcpify,
             links,
             news,
             diag,
             prober: Prober::default(),
-            pilot,
+            adapter,
             calls,
             sender,
             _control: control,
@@ -262,7 +298,7 @@ impl Daemon {
             &[
                 ("socket", &daemon.config.socket.display()),
                 ("policy", &daemon.config.policy),
-                ("paths", &daemon.pilot.paths.len()),
+                ("paths", &daemon.adapter.paths.len()),
             ],
         );
         daemon.apply();
@@ -320,9 +356,8 @@ impl Daemon {
 
     fn pause(&self) -> Duration {
         match self.busy_until > Instant::now() {
-            true => {
-                Duration::from_micros(self.config.awareness.interval_us).max(self.look * WORK_SHARE)
-            }
+            true => Duration::from_micros(self.config.paths.awareness.interval_us)
+                .max(self.look * WORK_SHARE),
             false => REST.max(self.look * REST_SHARE),
         }
     }
@@ -333,10 +368,10 @@ impl Daemon {
             Ok(subflows) => {
                 let now = self.now_us();
                 let radio: &mut dyn Radio = &mut self.radio;
-                if self.pilot.look(now, subflows, Some(radio)) {
+                if self.adapter.look(now, subflows, Some(radio)) {
                     self.busy_until = began + LINGER;
                 }
-                self.prober.serve(&mut self.pilot);
+                self.prober.serve(&mut self.adapter);
                 self.each_connection();
                 if let Some(starts) = &self.starts {
                     let since = Duration::from_micros(now);
@@ -345,7 +380,7 @@ impl Daemon {
                         let readings = self.radio.readings(&name, since);
                         (name, readings)
                     };
-                    starts.hear(self.pilot.paths.iter().map(&mut told));
+                    starts.hear(self.adapter.paths.iter().map(&mut told));
                 }
                 self.trouble(None);
             }
@@ -358,7 +393,7 @@ impl Daemon {
 
     /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
     fn apply(&mut self) {
-        let (wanted, again) = (self.pilot.wanted(), self.pilot.again());
+        let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
         let due = Instant::now() >= self.review_at;
         if !due && again.is_empty() && !self.endpoints.differ(&wanted) {
             return;
@@ -372,9 +407,9 @@ impl Daemon {
             .subflows()
             .map_err(Error::from)
             .and_then(|mut subflows| {
-                let interfaces = self.pilot.paths.iter().map(|p| &p.interface);
+                let interfaces = self.adapter.paths.iter().map(|p| &p.interface);
                 let endpoints = &mut self.endpoints;
-                let mut done = endpoints.keep_off(&self.config, interfaces, &mut subflows)?;
+                let mut done = endpoints.keep_off(&self.config.paths, interfaces, &mut subflows)?;
                 done.extend(endpoints.apply(&wanted, &again, &subflows)?);
                 Ok(done)
             });
@@ -386,7 +421,7 @@ impl Daemon {
                 }
                 for EndpointChange { address, what } in done {
                     let address = address.to_string();
-                    let paths = status::paths(&self.pilot, self.now_us());
+                    let paths = status::paths(&self.adapter, self.now_us());
                     let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
                         Priority::Info,
@@ -429,11 +464,11 @@ impl Daemon {
         Ok(())
     }
 
-    fn take_in(&mut self, interfaces: Vec<crate::links::Interface>) {
+    fn take_in(&mut self, interfaces: Vec<Interface>) {
         let now = self.now_us();
-        self.pilot.links(now, interfaces, &self.config);
+        self.adapter.links(now, interfaces, &self.config.paths);
         if let Some(connections) = &mut self.connections {
-            connections.links(now, &self.pilot, &self.config);
+            connections.links(now, &self.adapter, &self.config.paths);
         }
         self.apply();
     }
@@ -449,15 +484,15 @@ impl Daemon {
             uptime_s: self.started.elapsed().as_secs_f64(),
             policy: self.config.policy.clone(),
             controller: self.endpoints.controller().map(str::to_owned),
-            controller_why: self.endpoints.refused().to_owned(),
+            controller_why: self.refused.clone(),
             mptcpify: self.mptcpify.is_on(),
             mptcpify_why: self.mptcpify.why().to_owned(),
-            connections: status::connections(&self.pilot, &fallbacks),
+            connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),
             looks: self.looks,
             look_ms: self.look.as_secs_f64() * 1e3,
-            paths: status::paths(&self.pilot, self.now_us()),
+            paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"
             } else {
@@ -465,7 +500,7 @@ impl Daemon {
             }
             .into(),
             start: self.starts.as_ref().and_then(Starts::offer),
-            subflows: status::subflows(&self.pilot, self.connections.as_ref(), self.now_us()),
+            subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel: the daemon's eyes and hands, in the client's
-//! namespace alone. The server knows nothing of them but MP_PRIO.
+//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel, by [`mp_host`] in the client's
+//! namespace. The server knows nothing of them but MP_PRIO.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_daemon::config::{Config, Judge};
-use mp_daemon::endpoints::Endpoints;
-use mp_daemon::links::Links;
-use mp_daemon::pilot::Pilot;
-use mp_daemon::probe::Prober;
-use mp_daemon::radio::Radio;
+use mp_host::adapter::Adapter;
+use mp_host::endpoints::Endpoints;
+use mp_host::links::Links;
+use mp_host::probe::Prober;
+use mp_host::radio::Radio;
+use mp_host::{InterfaceRule, Judge, Settings};
 use mp_kernel::diag::Diag;
 use mp_policy::awareness;
-use mp_scenario::{Change, Rule, Scenario};
+use mp_scenario::{Change, Scenario};
 use rattan_env::netns::NetNs;
 use tokio::sync::watch;
 
@@ -28,8 +28,7 @@ pub struct Aware {
     pub group: Group,
     pub policy: Policy,
     pub signals: Signals,
-    /// By interface.
-    pub rules: Vec<(String, Rule)>,
+    pub rules: Vec<InterfaceRule>,
     pub recorder: Arc<Recorder>,
 }
 
@@ -71,29 +70,28 @@ impl Aware {
         })
     }
 
-    async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_daemon::Error> {
+    async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_host::Error> {
         let (judge, awareness) = match self.policy {
             Policy::Loss => (Judge::Awareness, awareness::Config::loss_aware()),
             Policy::Signal => (Judge::Awareness, awareness::Config::signal_aware()),
             Policy::MptcpLa(config) => (Judge::MptcpLa(config), awareness::Config::loss_aware()),
             Policy::SuperArm => (Judge::MsUcb, awareness::Config::loss_aware()),
         };
-        let config = Config {
-            ignore: Vec::new(),
-            rules: std::mem::take(&mut self.rules),
+        let settings = Settings {
             judge,
             awareness,
-            ..Config::default()
+            ignore: Vec::new(),
+            rules: std::mem::take(&mut self.rules),
         };
         let (mut endpoints, mut diag) = (Endpoints::open()?, Diag::new()?);
         let mut prober = Prober::default();
-        let mut pilot = Pilot::new(&config);
-        pilot.links(0, Links::new()?.list().await?, &config);
+        let mut adapter = Adapter::new(&settings);
+        adapter.links(0, Links::new()?.list().await?, &settings);
         for endpoint in endpoints.list()? {
-            pilot.take_over(endpoint.address, endpoint.flags.backup);
+            adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
-        pilot.start(0);
-        pilot.again();
+        adapter.start(0);
+        adapter.again();
         let mut tick = tokio::time::interval(Duration::from_micros(awareness.interval_us));
         // Missed looks are not made up for: the next one sees all.
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -104,9 +102,9 @@ impl Aware {
             }
             let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
             let subflows = diag.subflows()?;
-            pilot.look(now_us, subflows.clone(), Some(&mut self.signals));
-            prober.serve(&mut pilot);
-            let (wanted, again) = (pilot.wanted(), pilot.again());
+            adapter.look(now_us, subflows.clone(), Some(&mut self.signals));
+            prober.serve(&mut adapter);
+            let (wanted, again) = (adapter.wanted(), adapter.again());
             if !again.is_empty() || endpoints.differ(&wanted) {
                 endpoints.apply(&wanted, &again, &subflows)?;
                 for &path in &self.group.paths {

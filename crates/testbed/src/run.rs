@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp_host::{Glob, InterfaceRule};
 use mp_kernel::agent::{Agent, Pilots};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
@@ -192,7 +193,10 @@ fn run_in(
                     .paths
                     .values()
                     .enumerate()
-                    .map(|(path, said)| (interface(scenario, path), said.rule))
+                    .map(|(path, said)| InterfaceRule {
+                        interface: Glob::new(interface(scenario, path)),
+                        rule: said.rule,
+                    })
                     .collect(),
                 recorder: recorder.clone(),
             };

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mp_host::Judge;
 use mp_scenario::document::Section;
 use mp_scenario::Error;
-
-use super::Judge;
 
 pub const KEYS: &[&str] = &["folder", "links"];
 

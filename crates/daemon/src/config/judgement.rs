@@ -1,10 +1,11 @@
 //! `[awareness]`
 
+use mp_host::Judge;
 use mp_policy::awareness::{self, Backoff, Threshold};
 use mp_scenario::document::{Field, Section};
 use mp_scenario::Error;
 
-use super::{Config, Judge, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
+use super::{Config, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
 
 const MS_UCB: &str = "ms-ucb";
 const FEDERATED: &str = "ms-ucb-federated";
@@ -16,7 +17,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
     );
     if let Some(policy) = section.get("policy") {
         let rules = awareness::Config::rules();
-        config.awareness = policy.choice(&[
+        config.paths.awareness = policy.choice(&[
             ("loss-aware", loss_aware),
             ("signal-aware", signal_aware),
             (
@@ -40,7 +41,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         }
     }
     if [MS_UCB, FEDERATED].contains(&config.policy.as_str()) {
-        config.judge = match config.policy == FEDERATED {
+        config.paths.judge = match config.policy == FEDERATED {
             true => Judge::MsUcbFederated,
             false => Judge::MsUcb,
         };
@@ -50,7 +51,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
             return Err(field.error("this policy parks nothing", "none of it, or another policy"));
         }
     }
-    let aware = &mut config.awareness;
+    let aware = &mut config.paths.awareness;
     let duration = |key: &str, value: &mut u64| -> Result<(), Error> {
         if let Some(field) = section.get(key) {
             *value = micros(&field)?;

@@ -144,9 +144,11 @@ impl Drop for Starts {
 fn arms(config: &Config, all: &[Interface]) -> Vec<Interface> {
     let of = |rule: Rule| {
         let fits = move |i: &&Interface| {
-            let has = config.rule(&i.name);
+            let has = config.paths.rule(&i.name);
             let free = !matches!(has, Rule::Metered | Rule::Untrusted);
-            i.leads_out() && !config.ignores(&i.name) && (has == rule || free && rule == Rule::None)
+            i.leads_out()
+                && !config.paths.ignores(&i.name)
+                && (has == rule || free && rule == Rule::None)
         };
         all.iter().filter(fits).cloned().collect::<Vec<_>>()
     };

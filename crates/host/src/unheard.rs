@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::traffic::Seen;
+use crate::sampler::Seen;
 
 /// What was on the way, or waits to be sent once more, arrives after all: for so long, or for so many round trips, µs.
 const LEAST_US: u64 = 1_000_000;

@@ -1,5 +1,6 @@
-//! Around the policy: this host's interfaces are its paths, what all connections together do on one is its subflow, and
-//! what it asks for becomes the endpoints that the kernel should have. Time is passed in, as µs from any fixed origin.
+//! Runs a path manager of [`mp_policy`] over this host: its interfaces are the paths, all connections together on one are the
+//! subflow there, and what the path manager asks for becomes the endpoints that the kernel should have. Time is passed in, as
+//! µs from any fixed origin.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,11 +13,11 @@ use mp_policy::path_manager::{
     Subflow as Slot, View,
 };
 
-use crate::config::{Config, Judge};
 use crate::links::Interface;
 use crate::radio::Radio;
-use crate::traffic::{self, Traffic};
+use crate::sampler::{self, Traffic};
 use crate::unheard::Unheard;
+use crate::{Judge, Settings};
 
 /// A connection of this age has had the time to open its subflows.
 const GROWN_US: u64 = 3_000_000;
@@ -71,15 +72,15 @@ pub struct PathState {
 enum Mind {
     Aware(Box<Awareness>),
     MptcpLa(MptcpLa),
-    /// One for all that this pilot sees.
+    /// One for all that this adapter sees.
     SuperArm(Federated),
 }
 
 impl Mind {
-    fn new(config: &Config) -> Mind {
-        match config.judge {
-            Judge::Awareness => Mind::Aware(Box::new(Awareness::new(config.awareness))),
-            Judge::MptcpLa(config) => Mind::MptcpLa(MptcpLa::new(config)),
+    fn new(settings: &Settings) -> Mind {
+        match settings.judge {
+            Judge::Awareness => Mind::Aware(Box::new(Awareness::new(settings.awareness))),
+            Judge::MptcpLa(settings) => Mind::MptcpLa(MptcpLa::new(settings)),
             Judge::MsUcb | Judge::MsUcbFederated => Mind::SuperArm(Federated::default()),
         }
     }
@@ -135,7 +136,7 @@ pub fn together(all: impl IntoIterator<Item = Memory>) -> Memory {
     sum
 }
 
-pub struct Pilot {
+pub struct Adapter {
     mind: Mind,
     pub paths: Vec<PathState>,
     pub traffic: Traffic,
@@ -149,10 +150,10 @@ pub struct Pilot {
     started: bool,
 }
 
-impl Pilot {
-    pub fn new(config: &Config) -> Pilot {
-        Pilot {
-            mind: Mind::new(config),
+impl Adapter {
+    pub fn new(settings: &Settings) -> Adapter {
+        Adapter {
+            mind: Mind::new(settings),
             paths: Vec::new(),
             traffic: Traffic::default(),
             looked_us: 0,
@@ -163,8 +164,8 @@ impl Pilot {
         }
     }
 
-    /// A new configuration; what the policy knows of the paths stays unless it is to judge by other thresholds.
-    pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
+    /// New settings; what the policy knows of the paths stays unless it is to judge by other thresholds.
+    pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
         let anew = (old.judge, old.awareness) != (new.judge, new.awareness);
         if anew {
             self.mind = Mind::new(new);
@@ -183,7 +184,7 @@ impl Pilot {
         names.zip(self.mind.told().unwrap_or_default()).collect()
     }
 
-    /// Before [`Pilot::start`]: begins with what others know.
+    /// Before [`Adapter::start`]: begins with what others know.
     pub fn hear_of(&mut self, known: &Memory, now_us: u64) {
         let of = |p: &PathState| known.get(&p.interface.name).cloned();
         let known: Vec<Known> = (self.paths.iter())
@@ -202,7 +203,7 @@ impl Pilot {
     }
 
     /// All interfaces as they are now.
-    pub fn links(&mut self, now_us: u64, interfaces: Vec<Interface>, config: &Config) {
+    pub fn links(&mut self, now_us: u64, interfaces: Vec<Interface>, settings: &Settings) {
         for path in &mut self.paths {
             let same = |i: &&Interface| i.index == path.interface.index;
             if !interfaces.iter().any(|i| same(&i)) {
@@ -210,7 +211,7 @@ impl Pilot {
             }
         }
         for interface in interfaces {
-            if config.ignores(&interface.name) {
+            if settings.ignores(&interface.name) {
                 continue;
             }
             let by_index = |p: &PathState| p.interface.index == interface.index;
@@ -241,8 +242,8 @@ impl Pilot {
         }
         for at in 0..self.paths.len() {
             let path = &mut self.paths[at];
-            path.rule = config.rule(&path.interface.name);
-            let ignored = config.ignores(&path.interface.name);
+            path.rule = settings.rule(&path.interface.name);
+            let ignored = settings.ignores(&path.interface.name);
             let up = path.interface.up
                 && !path.interface.addresses.is_empty()
                 && path.rule != Rule::Untrusted
@@ -296,7 +297,7 @@ impl Pilot {
         self.traffic.bytes - before > 10_000
     }
 
-    /// Takes in the interfaces' signals; before [`Pilot::start`] too, so that a weak path taken over stays in backup.
+    /// Takes in the interfaces' signals; before [`Adapter::start`] too, so that a weak path taken over stays in backup.
     pub fn hear(&mut self, now_us: u64, radio: Option<&mut (dyn Radio + 'static)>) {
         let Some(radio) = radio else { return };
         for path in &mut self.paths {
@@ -356,7 +357,7 @@ impl Pilot {
                     state.backup = backup;
                 }
                 Action::Probe { path, count } => self.asked.push((path, count)),
-                // The first is for servers; when to look again is the daemon's own affair.
+                // The first is for servers; when to poll again is the caller's own affair.
                 Action::Announce { .. } | Action::Wake { .. } => {}
             }
         }
@@ -442,7 +443,7 @@ impl Pilot {
 
     /// Both ends of a subflow on the path.
     pub fn ends(&self, path: usize) -> Option<(IpAddr, IpAddr)> {
-        let on = |s: &&traffic::Seen| s.path == Some(path);
+        let on = |s: &&sampler::Seen| s.path == Some(path);
         let subflow = &self.traffic.subflows.iter().find(on)?.subflow;
         Some((subflow.local.ip(), subflow.remote.ip()))
     }

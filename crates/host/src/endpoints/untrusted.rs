@@ -6,9 +6,8 @@ use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
 use super::{indispensable, EndpointChange, Endpoints, What};
-use crate::config::Config;
 use crate::links::Interface;
-use crate::Error;
+use crate::{Error, Settings};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
@@ -23,11 +22,11 @@ impl Endpoints {
     /// subflows out of the list. Returns what it did.
     pub fn keep_off<'a>(
         &mut self,
-        config: &Config,
+        settings: &Settings,
         interfaces: impl Iterator<Item = &'a Interface> + Clone,
         subflows: &mut Vec<Subflow>,
     ) -> Result<Vec<EndpointChange>, Error> {
-        let untrusted = |name: &str| config.rule(name) == Rule::Untrusted;
+        let untrusted = |name: &str| settings.rule(name) == Rule::Untrusted;
         let mut done = self.give_back(|taken| !untrusted(&taken.interface))?;
         for endpoint in self.list()? {
             let address = endpoint.address;

@@ -22,8 +22,8 @@ use removed::Removed;
 use serde::{Deserialize, Serialize};
 use untrusted::Taken;
 
-use crate::alone;
-use crate::pilot::Wanted;
+use crate::adapter::Wanted;
+use crate::claim;
 use crate::{userspace, Error};
 
 pub use change::{EndpointChange, What};
@@ -59,8 +59,6 @@ pub struct Endpoints {
     before: Before,
     file: PathBuf,
     controller: Option<Controller>,
-    /// Why the system's controller is left where another one was to be tried; else empty.
-    refused: String,
     /// What was asked for last.
     applied: Vec<Wanted>,
     removed: Removed,
@@ -77,10 +75,10 @@ impl Endpoints {
 
     /// For the network namespace of the calling thread.
     pub fn open() -> Result<Endpoints, Error> {
-        fs::create_dir_all(FOLDER).map_err(|e| alone::refused(Path::new(FOLDER), &e))?;
+        fs::create_dir_all(FOLDER).map_err(|e| claim::refused(Path::new(FOLDER), &e))?;
         let file = notes()?;
-        alone::clear_up(Path::new(FOLDER));
-        let lock = alone::lock(&file.with_extension("lock"))?;
+        claim::clear_up(Path::new(FOLDER));
+        let lock = claim::lock(&file.with_extension("lock"))?;
         let manager = PathManager::new()?;
         let saved = fs::read_to_string(&file)
             .ok()
@@ -102,7 +100,6 @@ impl Endpoints {
             before,
             file,
             controller: None,
-            refused: String::new(),
             applied: Vec::new(),
             removed: Removed::default(),
             first,

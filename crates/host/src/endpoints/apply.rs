@@ -6,7 +6,7 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags};
 
 use super::{indispensable, EndpointChange, Endpoints, What};
-use crate::pilot::{Again, Wanted};
+use crate::adapter::{Again, Wanted};
 use crate::Error;
 
 impl Endpoints {

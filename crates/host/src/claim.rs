@@ -1,4 +1,4 @@
-//! Who else is at work here: another daemon, another path manager; and what the dead have left.
+//! Who manages the paths of this network namespace: another daemon, another path manager; and what killed ones have left.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::Error;
 const FIRST: u64 = 1;
 
 /// Held for as long as the daemon is at work.
-pub fn lock(path: &Path) -> Result<Flock<File>, Error> {
+pub(crate) fn lock(path: &Path) -> Result<Flock<File>, Error> {
     let failed = |e: &std::io::Error| refused(path, e);
     let open = File::options()
         .read(true)
@@ -43,7 +43,7 @@ pub fn lock(path: &Path) -> Result<Flock<File>, Error> {
     }
 }
 
-/// A file of the daemon's that cannot be opened.
+/// Why a file below [`FOLDER`](crate::endpoints::FOLDER), or a log, cannot be opened.
 pub fn refused(path: &Path, error: &std::io::Error) -> Error {
     let line = format!("{}: {error}", path.display());
     match error.kind() {
@@ -78,7 +78,7 @@ pub fn check_alone(userspace: bool) -> Result<(), Error> {
 }
 
 /// Files of daemons, each with the cookie of its network namespace.
-pub fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
+pub(crate) fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
     let ours = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_prefix("daemon-")?;
         u64::from_str_radix(name.split_once('.')?.0, 16).ok()
@@ -91,7 +91,7 @@ pub fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
 
 /// Removes what daemons have left of network namespaces that are gone. The files of one that lives stay: the next daemon
 /// there goes on from them.
-pub fn clear_up(folder: &Path) {
+pub(crate) fn clear_up(folder: &Path) {
     let left = left(folder);
     if left.is_empty() {
         return;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use mp_policy::path_manager::{Probes, Probing};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::pilot::Pilot;
+use crate::adapter::Adapter;
 
 const HEADER: usize = 8;
 /// With the header as much as `ping -s 32` sends.
@@ -31,10 +31,10 @@ struct Line {
 }
 
 impl Prober {
-    /// Hands the pilot what was answered, and sends what it asked for.
-    pub fn serve(&mut self, pilot: &mut Pilot) {
-        for (path, count) in pilot.asked() {
-            let Some((from, to)) = pilot.ends(path) else {
+    /// Hands the adapter what was answered, and sends what it asked for.
+    pub fn serve(&mut self, adapter: &mut Adapter) {
+        for (path, count) in adapter.asked() {
+            let Some((from, to)) = adapter.ends(path) else {
                 continue;
             };
             let line = self
@@ -48,7 +48,7 @@ impl Prober {
         }
         for (&path, line) in &mut self.lines {
             line.hear();
-            pilot.paths[path].probes = line.probing.told;
+            adapter.paths[path].probes = line.probing.told;
         }
     }
 }

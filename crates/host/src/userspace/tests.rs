@@ -1,18 +1,18 @@
 use super::*;
-use crate::pilot::tests::{backups, started, subflow};
+use crate::adapter::tests::{backups, started, subflow};
 
 #[test]
 fn a_connection_begins_with_what_those_before_it_have_learned() {
-    let config = Config::default();
-    let host = started(&config);
+    let settings = Settings::default();
+    let host = started(&settings);
     let begin = |now, over, known: &Memory| {
-        Connection::new(now, &host, &config, &[subflow(over, 0, 0)], known)
+        Connection::new(now, &host, &settings, &[subflow(over, 0, 0)], known)
     };
     let mut before = begin(0, 1, &Memory::new());
     let mut now = 0;
     for n in 1..=160 {
         now += 50_000;
-        let sent = if before.pilot.paths[0].backup {
+        let sent = if before.adapter.paths[0].backup {
             0
         } else {
             50 * n
@@ -21,23 +21,29 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
         let stream = Some(60 * 1448 * u64::from(n));
         let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
         let both = both.map(|s| Subflow { stream, ..s });
-        before.pilot.look(now, both.into(), None);
+        before.adapter.look(now, both.into(), None);
     }
-    assert_eq!(backups(&before.pilot), [(1, true), (2, false)]);
-    let known = together([before.pilot.told()]);
+    assert_eq!(backups(&before.adapter), [(1, true), (2, false)]);
+    let known = together([before.adapter.told()]);
 
     let minute = 60_000_000;
     let over_the_other = begin(now + minute, 2, &known);
-    assert_eq!(backups(&over_the_other.pilot), [(1, true), (2, false)]);
+    assert_eq!(backups(&over_the_other.adapter), [(1, true), (2, false)]);
     let mut over_it = begin(now + minute, 1, &known);
     assert_eq!(
-        backups(&over_it.pilot),
+        backups(&over_it.adapter),
         [(1, false), (2, false)],
         "nothing else yet"
     );
     let both = [subflow(1, 10, 0), subflow(2, 0, 0)];
-    over_it.pilot.look(now + minute + 50_000, both.into(), None);
-    assert_eq!(backups(&over_it.pilot), [(1, true), (2, false)]);
+    over_it
+        .adapter
+        .look(now + minute + 50_000, both.into(), None);
+    assert_eq!(backups(&over_it.adapter), [(1, true), (2, false)]);
     let later = begin(now + 11 * minute, 2, &known);
-    assert_eq!(backups(&later.pilot), [(1, false), (2, false)], "forgotten");
+    assert_eq!(
+        backups(&later.adapter),
+        [(1, false), (2, false)],
+        "forgotten"
+    );
 }

@@ -1,4 +1,4 @@
-//! Word of new and closing connections.
+//! Connections that begin, and subflows that close.
 
 use std::time::Duration;
 

@@ -7,9 +7,7 @@ use std::path::Path;
 use mp_kernel::controller;
 
 use super::{Before, Endpoints, FOLDER};
-use crate::alone;
-use crate::config::{self, Config};
-use crate::log::{self, Priority};
+use crate::claim;
 use crate::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -20,7 +18,7 @@ fn failed(error: std::io::Error) -> Error {
 
 /// Ends what daemons have the kernel keep a controller for, unless one of another network namespace goes on with it.
 pub(crate) fn let_go(kernel_name: &str) -> Result<(), Error> {
-    let mut notes = alone::left(Path::new(FOLDER)).into_iter();
+    let mut notes = claim::left(Path::new(FOLDER)).into_iter();
     if !notes.any(|(_, note)| kept(&note).as_deref() == Some(kernel_name)) {
         controller::unkeep(kernel_name)?;
     }
@@ -34,23 +32,15 @@ pub(crate) fn kept(note: &Path) -> Option<String> {
 }
 
 impl Endpoints {
-    /// The congestion controller of new sockets, as it is configured.
-    pub fn choose(&mut self, config: &Config) -> Result<(), Error> {
-        self.refused.clear();
-        let Some(name) = config.controller.wanted() else {
-            return self.leave_controller();
-        };
-        match self.make_chosen(name, &config.parameters) {
-            Err(why) if config.controller == config::Controller::Automatic => {
-                self.refused = why.to_string();
-                log::line(
-                    Priority::Warning,
-                    "the system's congestion controller stays",
-                    &[("not", &name), ("why", &why)],
-                );
-                self.leave_controller()
-            }
-            chosen => chosen,
+    /// Makes a congestion controller that of new sockets, with these of its parameters; `None`: the one from before.
+    pub fn choose(
+        &mut self,
+        name: Option<&str>,
+        parameters: &[(String, u64)],
+    ) -> Result<(), Error> {
+        match name {
+            Some(name) => self.make_chosen(name, parameters),
+            None => self.leave_controller(),
         }
     }
 
@@ -103,11 +93,6 @@ impl Endpoints {
             namespace.as_fd(),
             kernel_name,
         )?)
-    }
-
-    /// Why the system's controller is left where pilot was to be tried; else empty.
-    pub fn refused(&self) -> &str {
-        &self.refused
     }
 
     /// The name by which the kernel knows the controller that was chosen.

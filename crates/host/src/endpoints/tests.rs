@@ -1,7 +1,7 @@
 use mp_kernel::pm::Flags;
 
 use super::*;
-use crate::pilot::Again;
+use crate::adapter::Again;
 
 pub(super) fn subflow(token: u32, host: u8) -> Subflow {
     Subflow {

@@ -1,6 +1,6 @@
 //! Path management connection by connection (`path-manager = "userspace"`).
 //!
-//! Each connection that a program of this host opened has a [`Pilot`] of its own, and what that one asks for is done to
+//! Each connection that a program of this host opened has a [`Adapter`] of its own, and what that one asks for is done to
 //! the connection's subflows alone. Connections that the in-kernel path manager has are left to it.
 
 use std::collections::{HashMap, HashSet};
@@ -12,12 +12,11 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Known;
+use mp_policy::super_arm::Arm;
 
-use crate::config::{Config, Judge};
-use crate::federation::{Seen, Shared};
-use crate::pilot::{together, Memory, Pilot, Wanted};
+use crate::adapter::{together, Adapter, Memory, Wanted};
 use crate::radio::Radio;
-use crate::Error;
+use crate::{Error, Judge, Settings};
 
 /// Which path manager new connections get: 0 the kernel's, 1 a program's.
 const KIND: &str = "/proc/sys/net/mptcp/pm_type";
@@ -30,6 +29,21 @@ pub fn manage_new(ourselves: bool) -> Result<(), Error> {
 
 /// Addresses of one connection that are told apart at most.
 const MOST_IDS: u8 = 24;
+
+/// What a link was worth to MS-UCB, by interface.
+pub type Seen = HashMap<String, Arm>;
+
+/// What connections see, shared with other hosts.
+pub trait Share {
+    /// What a new connection begins with on these interfaces; `own`: all that connections of this host have seen.
+    fn known(&self, own: &Seen, interfaces: &[&str]) -> Seen;
+
+    /// All that connections of this host have seen so far.
+    fn tell(&mut self, own: &Seen);
+
+    /// Whether it is time for [`Share::tell`].
+    fn is_due(&self) -> bool;
+}
 
 /// What of a connection's subflows has changed.
 pub struct Change {
@@ -46,11 +60,11 @@ pub struct Connections {
     /// What connections that are over knew of the paths.
     remembered: Memory,
     /// With other hosts.
-    shared: Option<Shared>,
+    shared: Option<Box<dyn Share>>,
 }
 
 struct Connection {
-    pilot: Pilot,
+    adapter: Adapter,
     remote: SocketAddr,
     /// What was asked for last, as far as it could be done.
     applied: Vec<Wanted>,
@@ -60,7 +74,7 @@ struct Connection {
     known: HashSet<u64>,
 }
 
-/// What the host's pilot has heard of the radios.
+/// What the host's adapter has heard of the radios.
 struct Heard(Vec<(String, i32)>);
 
 impl Radio for Heard {
@@ -72,7 +86,7 @@ impl Radio for Heard {
 
 impl Connections {
     /// In the network namespace of the calling thread.
-    pub fn new(shared: Option<Shared>) -> Result<Connections, Error> {
+    pub fn new(shared: Option<Box<dyn Share>>) -> Result<Connections, Error> {
         Ok(Connections {
             manager: PathManager::new()?,
             ours: HashMap::new(),
@@ -82,8 +96,8 @@ impl Connections {
         })
     }
 
-    /// After a look of the host's pilot: each connection's own.
-    pub fn look(&mut self, now_us: u64, host: &Pilot, config: &Config) -> Vec<Change> {
+    /// After a look of the host's adapter: each connection's own.
+    pub fn look(&mut self, now_us: u64, host: &Adapter, settings: &Settings) -> Vec<Change> {
         let mut of: HashMap<u32, Vec<Subflow>> = HashMap::new();
         for seen in &host.traffic.subflows {
             let subflow = seen.subflow.clone();
@@ -94,12 +108,13 @@ impl Connections {
         if self.ours.keys().any(over) {
             let gone = self.ours.extract_if(|token, _| over(token));
             let before = std::mem::take(&mut self.remembered);
-            self.remembered = together(gone.map(|(_, c)| c.pilot.told()).chain([before]));
+            self.remembered = together(gone.map(|(_, c)| c.adapter.told()).chain([before]));
         }
         self.others.retain(|token| of.contains_key(token));
         let mut listening = None;
         let mut known = None;
-        let signal = |p: &crate::pilot::PathState| Some((p.interface.name.clone(), p.signal_dbm?));
+        let signal =
+            |p: &crate::adapter::PathState| Some((p.interface.name.clone(), p.signal_dbm?));
         let mut heard = Heard(host.paths.iter().filter_map(signal).collect());
         let mut changes = Vec::new();
         for (token, subflows) in of {
@@ -112,17 +127,17 @@ impl Connections {
                     self.others.insert(token);
                     continue;
                 }
-                let known = known.get_or_insert_with(|| self.known(host, config));
-                let connection = Connection::new(now_us, host, config, &subflows, known);
+                let known = known.get_or_insert_with(|| self.known(host, settings));
+                let connection = Connection::new(now_us, host, settings, &subflows, known);
                 self.ours.insert(token, connection);
             }
             let connection = self.ours.get_mut(&token).expect("just made");
             connection
-                .pilot
+                .adapter
                 .look(now_us, subflows.clone(), Some(&mut heard));
             connection.apply(&self.manager, token, &subflows, &mut changes);
         }
-        if self.shared.as_ref().is_some_and(Shared::is_due) {
+        if self.shared.as_ref().is_some_and(|s| s.is_due()) {
             let seen = worth(&self.all());
             self.shared.as_mut().expect("just asked").tell(&seen);
         }
@@ -131,17 +146,19 @@ impl Connections {
 
     /// What all connections know, those that are over included.
     fn all(&self) -> Memory {
-        let live = self.ours.values().map(|c| c.pilot.told());
+        let live = self.ours.values().map(|c| c.adapter.told());
         together(live.chain([self.remembered.clone()]))
     }
 
     /// What a new connection begins with.
-    fn known(&self, host: &Pilot, config: &Config) -> Memory {
-        match (config.judge, &self.shared) {
+    fn known(&self, host: &Adapter, settings: &Settings) -> Memory {
+        match (settings.judge, &self.shared) {
             (Judge::MsUcb, _) => Memory::new(),
             (Judge::MsUcbFederated, Some(shared)) => {
-                let names = host.paths.iter().map(|p| p.interface.name.as_str());
-                let known = shared.known(&worth(&self.all()), names);
+                let names: Vec<&str> = (host.paths.iter())
+                    .map(|p| p.interface.name.as_str())
+                    .collect();
+                let known = shared.known(&worth(&self.all()), &names);
                 let worth = |(name, arm)| (name, Known::Worth(arm));
                 known.into_iter().map(worth).collect()
             }
@@ -150,9 +167,9 @@ impl Connections {
     }
 
     /// Interfaces have changed; the next look acts on it.
-    pub fn links(&mut self, now_us: u64, host: &Pilot, config: &Config) {
+    pub fn links(&mut self, now_us: u64, host: &Adapter, settings: &Settings) {
         for connection in self.ours.values_mut() {
-            connection.pilot.links(now_us, interfaces(host), config);
+            connection.adapter.links(now_us, interfaces(host), settings);
         }
         // A path that comes back is another one; what a link is worth goes by its name.
         let up = |name: &str| (host.paths.iter()).any(|p| p.up && p.interface.name == name);
@@ -160,9 +177,9 @@ impl Connections {
             .retain(|name, known| known.travels() || up(name));
     }
 
-    pub fn reconfigure(&mut self, now_us: u64, old: &Config, new: &Config) {
+    pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
         for connection in self.ours.values_mut() {
-            connection.pilot.reconfigure(now_us, old, new);
+            connection.adapter.reconfigure(now_us, old, new);
         }
         if (old.judge, old.awareness) != (new.judge, new.awareness) {
             self.remembered.clear();
@@ -171,10 +188,10 @@ impl Connections {
 
     /// Why a connection spares an interface.
     pub fn reason(&self, now_us: u64, token: u32, interface: i32) -> Option<Reason> {
-        let pilot = &self.ours.get(&token)?.pilot;
-        let at = |p: &crate::pilot::PathState| p.interface.index == interface;
-        let path = pilot.paths.iter().position(at)?;
-        *pilot.reasons(now_us).get(path)?
+        let adapter = &self.ours.get(&token)?.adapter;
+        let at = |p: &crate::adapter::PathState| p.interface.index == interface;
+        let path = adapter.paths.iter().position(at)?;
+        *adapter.reasons(now_us).get(path)?
     }
 
     /// Whether it is managed here, and no endpoint of the kernel's concerns it.
@@ -203,24 +220,24 @@ impl Connections {
 impl Connection {
     fn new(
         now_us: u64,
-        host: &Pilot,
-        config: &Config,
+        host: &Adapter,
+        settings: &Settings,
         subflows: &[Subflow],
         known: &Memory,
     ) -> Connection {
-        let mut pilot = Pilot::new(config);
-        pilot.links(now_us, interfaces(host), config);
-        for (path, of) in pilot.paths.iter_mut().zip(&host.paths) {
+        let mut adapter = Adapter::new(settings);
+        adapter.links(now_us, interfaces(host), settings);
+        for (path, of) in adapter.paths.iter_mut().zip(&host.paths) {
             path.signal_dbm = of.signal_dbm;
         }
         for subflow in subflows {
-            pilot.take_over(subflow.local.ip(), subflow.backup);
+            adapter.take_over(subflow.local.ip(), subflow.backup);
         }
-        let applied = pilot.wanted();
-        pilot.hear_of(known, now_us);
-        pilot.start(now_us);
+        let applied = adapter.wanted();
+        adapter.hear_of(known, now_us);
+        adapter.start(now_us);
         Connection {
-            pilot,
+            adapter,
             remote: subflows[0].remote,
             applied,
             ids: HashMap::new(),
@@ -236,7 +253,7 @@ impl Connection {
         subflows: &[Subflow],
         changes: &mut Vec<Change>,
     ) {
-        let (wanted, again) = (self.pilot.wanted(), self.pilot.again());
+        let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
         let cookies = subflows.iter().map(|s| s.cookie).collect();
         let known = std::mem::replace(&mut self.known, cookies);
         let new = |s: &Subflow| !known.contains(&s.cookie);
@@ -321,7 +338,7 @@ impl Connection {
             .sort_by_key(|of| place(of).unwrap_or(usize::MAX));
     }
 
-    /// Not yet, where the connection is too young for it. Any other refusal is no news: the pilot misses the subflow and
+    /// Not yet, where the connection is too young for it. Any other refusal is no news: the adapter misses the subflow and
     /// asks again, with growing patience.
     fn open(&mut self, manager: &PathManager, token: u32, wanted: &Wanted) -> bool {
         if wanted.address.is_ipv4() != self.remote.is_ipv4() {
@@ -372,7 +389,7 @@ fn worth(known: &Memory) -> Seen {
         .collect()
 }
 
-fn interfaces(host: &Pilot) -> Vec<crate::links::Interface> {
+fn interfaces(host: &Adapter) -> Vec<crate::links::Interface> {
     host.paths.iter().map(|p| p.interface.clone()).collect()
 }
 
