@@ -179,7 +179,7 @@ impl Config {
             judgement::read(&awareness, &mut config)?;
         }
         if let Some(federation) = section(&root, "federation", federation::KEYS)? {
-            config.federation = Some(Federation::read(&federation, config.paths.judge)?);
+            config.federation = Some(Federation::read(&federation, config.paths.policy)?);
         }
         if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
             config.starts = Some(Starts::read(&bandit)?);

@@ -2,9 +2,10 @@
 
 mod extras;
 mod reload;
+mod settle;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mp_host::adapter::{Adapter, PathState};
@@ -17,13 +18,14 @@ use mp_host::radio::{Radio, Radios};
 use mp_host::userspace::{self, Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
+use mp_policy::pace::Pace;
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use crate::check;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::control::{Call, Control, Request};
 use crate::federation::Shared;
 use crate::log::{self, Priority};
@@ -32,16 +34,10 @@ use crate::mptcpify::Mptcpify;
 use crate::starts::Starts;
 use crate::status::{self, Status};
 use crate::Error;
+use settle::{load, settle, Settled};
 
-/// While little moves, it looks so often.
-const REST: Duration = Duration::from_secs(1);
-/// How long after the last data it goes on at the policy's pace.
-const LINGER: Duration = Duration::from_secs(3);
 /// Interfaces change in bursts.
 const BURST: Duration = Duration::from_millis(20);
-/// A look may take no more than this share of a core, as one of so many, at work and at rest.
-const WORK_SHARE: u32 = 20;
-const REST_SHARE: u32 = 300;
 /// Between two comparisons of the kernel's endpoints with what they should be: others may change them.
 const REVIEW: Duration = Duration::from_secs(5);
 
@@ -161,62 +157,10 @@ struct Daemon {
     sender: mpsc::Sender<Call>,
     _control: Control,
     _metrics: Option<Metrics>,
-    looks: u64,
-    look: Duration,
-    busy_until: Instant,
+    polls: u64,
+    pace: Pace,
     review_at: Instant,
     troubled: Option<String>,
-}
-
-fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
-    let default = Path::new(crate::config::DEFAULT_FILE);
-    let file = file.or(default.exists().then_some(default));
-    let mut config = file.map_or(Ok(Config::default()), Config::load)?;
-    if let Some(socket) = socket {
-        config.socket = socket.to_owned();
-    }
-    Ok(config)
-}
-
-struct Settled {
-    control: Control,
-    metrics: Option<Metrics>,
-    refused: String,
-}
-
-/// What somebody else may have already: its sockets, and the name of the controller.
-async fn settle(
-    config: &Config,
-    endpoints: &mut Endpoints,
-    sender: &mpsc::Sender<Call>,
-) -> Result<Settled, Error> {
-    let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
-    let metrics = Metrics::start(config.metrics, sender).await?;
-    endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-    let refused = choose_controller(config, endpoints)?;
-    Ok(Settled {
-        control,
-        metrics,
-        refused,
-    })
-}
-
-/// The congestion controller of new sockets, as it is configured. Returns why the system's stays where pilot was to be tried;
-/// else nothing.
-fn choose_controller(config: &Config, endpoints: &mut Endpoints) -> Result<String, Error> {
-    let chosen = endpoints.choose(config.controller.wanted(), &config.parameters);
-    match chosen {
-        Err(why) if config.controller == config::Controller::Automatic => {
-            log::line(
-                Priority::Warning,
-                "the system's congestion controller stays",
-                &[("not", &config::AUTOMATIC), ("why", &why)],
-            );
-            endpoints.choose(None, &[])?;
-            Ok(why.to_string())
-        }
-        chosen => Ok(chosen.map(|()| String::new())?),
-    }
 }
 
 impl Daemon {
@@ -244,12 +188,12 @@ impl Daemon {
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
         let mut adapter = Adapter::new(&config.paths);
-        adapter.links(now, links.list().await?, &config.paths);
+        adapter.set_interfaces(now, links.list().await?, &config.paths);
         for endpoint in endpoints.list()? {
             adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
         let mut radio = Radios::new(config.radio_file.clone());
-        adapter.hear(now, Some(&mut radio));
+        adapter.read_signals(now, Some(&mut radio));
         adapter.start(now);
         adapter.again();
         let connections = match config.userspace {
@@ -284,10 +228,8 @@ impl Daemon {
             sender,
             _control: control,
             _metrics: metrics,
-            looks: 0,
-            look: Duration::ZERO,
-            // What is there may be at work already.
-            busy_until: started + LINGER,
+            polls: 0,
+            pace: Pace::new(now),
             review_at: started + REVIEW,
             troubled: None,
             config,
@@ -311,14 +253,14 @@ impl Daemon {
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
-        let mut look_at = Instant::now();
+        let mut poll_at = Instant::now();
         loop {
             tokio::select! {
                 _ = term.recv() => return Ok(End::Leave),
                 _ = int.recv() => return Ok(End::Leave),
                 _ = hup.recv() => {
                     self.reload().await;
-                    look_at = Instant::now();
+                    poll_at = Instant::now();
                 }
                 call = self.calls.recv() => match call {
                     Some((Request::Status, answer)) => {
@@ -326,25 +268,24 @@ impl Daemon {
                     }
                     Some((Request::Reload, answer)) => {
                         let _ = answer.send(self.reload().await);
-                        look_at = Instant::now();
+                        poll_at = Instant::now();
                     }
                     Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
                     None => unreachable!("the daemon has a sender itself"),
                 },
                 whole = self.links.changed() => {
                     self.links_changed(whole).await?;
-                    look_at = Instant::now();
+                    poll_at = Instant::now();
                 }
                 // A new connection will soon move data.
                 Some(()) = self.news.recv() => {
-                    if self.busy_until <= Instant::now() {
-                        self.busy_until = Instant::now() + LINGER;
-                        look_at = look_at.min(Instant::now() + BURST);
+                    if self.pace.begins(self.now_us()) {
+                        poll_at = poll_at.min(Instant::now() + BURST);
                     }
                 }
-                () = sleep_until(look_at.into()) => {
-                    self.look();
-                    look_at = Instant::now() + self.pause();
+                () = sleep_until(poll_at.into()) => {
+                    self.poll();
+                    poll_at = Instant::now() + self.pause();
                 }
             }
         }
@@ -355,22 +296,18 @@ impl Daemon {
     }
 
     fn pause(&self) -> Duration {
-        match self.busy_until > Instant::now() {
-            true => Duration::from_micros(self.config.paths.awareness.interval_us)
-                .max(self.look * WORK_SHARE),
-            false => REST.max(self.look * REST_SHARE),
-        }
+        let interval_us = self.config.paths.awareness.interval_us;
+        Duration::from_micros(self.pace.pause_us(self.now_us(), interval_us))
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let began = Instant::now();
         match self.diag.subflows() {
             Ok(subflows) => {
                 let now = self.now_us();
                 let radio: &mut dyn Radio = &mut self.radio;
-                if self.adapter.look(now, subflows, Some(radio)) {
-                    self.busy_until = began + LINGER;
-                }
+                let moved = self.adapter.poll(now, subflows, Some(radio));
+                self.pace.moved(now, moved);
                 self.prober.serve(&mut self.adapter);
                 self.each_connection();
                 if let Some(starts) = &self.starts {
@@ -387,8 +324,8 @@ impl Daemon {
             Err(e) => self.trouble(Some(e.to_string())),
         }
         self.apply();
-        self.looks += 1;
-        self.look = (self.look * 7 + began.elapsed()) / 8;
+        self.polls += 1;
+        self.pace.took(began.elapsed().as_micros() as u64);
     }
 
     /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
@@ -416,8 +353,7 @@ impl Daemon {
         match applied {
             Ok(done) => {
                 if !done.is_empty() {
-                    // What came of it is looked at soon.
-                    self.busy_until = Instant::now() + LINGER;
+                    self.pace.changed(self.started.elapsed().as_micros() as u64);
                 }
                 for EndpointChange { address, what } in done {
                     let address = address.to_string();
@@ -438,7 +374,7 @@ impl Daemon {
         }
     }
 
-    /// Says what goes wrong once, not at every look.
+    /// Says what goes wrong once, not in every poll.
     fn trouble(&mut self, what: Option<String>) {
         if what != self.troubled {
             if let Some(what) = &what {
@@ -466,15 +402,16 @@ impl Daemon {
 
     fn take_in(&mut self, interfaces: Vec<Interface>) {
         let now = self.now_us();
-        self.adapter.links(now, interfaces, &self.config.paths);
+        self.adapter
+            .set_interfaces(now, interfaces, &self.config.paths);
         if let Some(connections) = &mut self.connections {
-            connections.links(now, &self.adapter, &self.config.paths);
+            connections.set_interfaces(now, &self.adapter, &self.config.paths);
         }
         self.apply();
     }
 
     fn status(&mut self) -> Status {
-        // What is missing here says nothing false: a look that fails is in the log.
+        // What is missing here says nothing false: a poll that fails is in the log.
         let fallbacks = self.diag.fallbacks().unwrap_or_default();
         let counted = Counts::read().unwrap_or_default();
         Status {
@@ -490,8 +427,8 @@ impl Daemon {
             connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),
-            looks: self.looks,
-            look_ms: self.look.as_secs_f64() * 1e3,
+            looks: self.polls,
+            look_ms: self.pace.cost_us() as f64 / 1e3,
             paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"

@@ -2,208 +2,103 @@
 //! subflow there, and what the path manager asks for becomes the endpoints that the kernel should have. Time is passed in, as
 //! µs from any fixed origin.
 
-use std::collections::HashMap;
+mod state;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
 use mp_kernel::diag::Subflow;
-use mp_policy::awareness::{Awareness, Reason};
+use mp_policy::awareness::Reason;
+use mp_policy::path_manager::presence::{Change, Presence};
+use mp_policy::path_manager::retry::{Observed, Retry};
 use mp_policy::path_manager::{
-    Action, Event, Federated, Known, Manage, MptcpLa, Path, Probes, Role, Rule, State,
-    Subflow as Slot, View,
+    Action, Event, Known, Manage, Path, PathManager, Rule, Subflow as Slot, View,
 };
 
 use crate::links::Interface;
 use crate::radio::Radio;
-use crate::sampler::{self, Traffic};
-use crate::unheard::Unheard;
-use crate::{Judge, Settings};
+use crate::sampler::{Sampler, Seen};
+use crate::Settings;
 
-/// A connection of this age has had the time to open its subflows.
-const GROWN_US: u64 = 3_000_000;
+pub use state::{together, Again, Memory, PathState, ProbeRequest, Wanted};
 
-/// An endpoint that the kernel should have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    pub address: IpAddr,
-    pub interface: i32,
-    pub backup: bool,
-}
-
-/// Addresses whose endpoints are to be made anew, so that the kernel opens subflows there.
-#[derive(Debug, Clone, Default)]
-pub struct Again {
-    /// Where there is none.
-    pub missing: Vec<IpAddr>,
-    /// Where those that are there have died.
-    pub stuck: Vec<IpAddr>,
-    /// In backup, and a peer does not know it: to be told once more.
-    pub unheard: Vec<IpAddr>,
-}
-
-impl Again {
-    pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.stuck.is_empty() && self.unheard.is_empty()
-    }
-}
-
-/// One interface.
-#[derive(Debug, Clone)]
-pub struct PathState {
-    pub interface: Interface,
-    pub rule: Rule,
-    pub signal_dbm: Option<i32>,
-    pub probes: Probes,
-    /// Usable, and allowed.
-    pub up: bool,
-    /// Endpoints are there.
-    pub open: bool,
-    pub backup: bool,
-    /// Changes between normal and backup so far.
-    pub switches: u64,
-    /// Since when no connection has a subflow here although some are old enough for it, or since the last try.
-    missing: bool,
-    tried_us: u64,
-    /// Its subflows have died, and new ones are being tried.
+/// Subflows on a path are to be opened.
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    path: usize,
+    /// In place of some that have died.
     stuck: bool,
 }
 
-/// Who decides.
-enum Mind {
-    Aware(Box<Awareness>),
-    MptcpLa(MptcpLa),
-    /// One for all that this adapter sees.
-    SuperArm(Federated),
-}
-
-impl Mind {
-    fn new(settings: &Settings) -> Mind {
-        match settings.judge {
-            Judge::Awareness => Mind::Aware(Box::new(Awareness::new(settings.awareness))),
-            Judge::MptcpLa(settings) => Mind::MptcpLa(MptcpLa::new(settings)),
-            Judge::MsUcb | Judge::MsUcbFederated => Mind::SuperArm(Federated::default()),
-        }
-    }
-
-    fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
-        match self {
-            Mind::Aware(awareness) => awareness.observe(event, view, actions),
-            Mind::MptcpLa(manager) => manager.observe(event, view, actions),
-            Mind::SuperArm(chooser) => chooser.observe(event, view, actions),
-        }
-    }
-
-    fn told(&self) -> Option<Vec<Known>> {
-        match self {
-            Mind::Aware(awareness) => awareness.told(),
-            Mind::MptcpLa(manager) => manager.told(),
-            Mind::SuperArm(chooser) => chooser.told(),
-        }
-    }
-
-    fn hear(&mut self, known: &[Known], now_us: u64) {
-        match self {
-            Mind::Aware(awareness) => awareness.hear(known, now_us),
-            Mind::MptcpLa(manager) => manager.hear(known, now_us),
-            Mind::SuperArm(chooser) => chooser.hear(known, now_us),
-        }
-    }
-
-    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
-        match self {
-            Mind::Aware(awareness) => awareness.reasons(view),
-            Mind::MptcpLa(manager) => {
-                let backup = |path: usize| manager.is_backup(path).then_some(Reason::Loss);
-                (0..view.paths.len()).map(backup).collect()
-            }
-            Mind::SuperArm(chooser) => {
-                let spared = |path: usize| (!chooser.chose(path)).then_some(Reason::Unchosen);
-                (0..view.paths.len()).map(spared).collect()
-            }
-        }
-    }
-}
-
-/// What is known of the paths, by interface: a modem that is plugged in again comes under another number.
-pub type Memory = HashMap<String, Known>;
-
-/// What all of them know.
-pub fn together(all: impl IntoIterator<Item = Memory>) -> Memory {
-    let mut sum = Memory::new();
-    for (interface, known) in all.into_iter().flatten() {
-        sum.entry(interface).or_default().join(known);
-    }
-    sum
-}
-
+/// One path manager, with what it sees: all connections of the host, or one.
 pub struct Adapter {
-    mind: Mind,
+    manager: PathManager,
     pub paths: Vec<PathState>,
-    pub traffic: Traffic,
-    looked_us: u64,
-    /// Paths whose endpoints are to be made anew, and whether for a subflow that is stuck.
-    again: Vec<(usize, bool)>,
-    /// Peers that do not know which subflows are in backup, and the paths of those.
-    unheard: (Unheard, Vec<usize>),
-    /// Probes that the policy asked for at the last look, by path.
-    asked: Vec<(usize, u32)>,
+    pub sampler: Sampler,
+    polled_us: u64,
+    openings: Vec<Opening>,
+    retry: Retry,
+    /// Paths in backup whose peers are to be told again.
+    retries: Vec<usize>,
+    probes: Vec<ProbeRequest>,
     started: bool,
 }
 
 impl Adapter {
     pub fn new(settings: &Settings) -> Adapter {
         Adapter {
-            mind: Mind::new(settings),
+            manager: settings.policy.build(settings.awareness),
             paths: Vec::new(),
-            traffic: Traffic::default(),
-            looked_us: 0,
-            again: Vec::new(),
-            unheard: Default::default(),
-            asked: Vec::new(),
+            sampler: Sampler::default(),
+            polled_us: 0,
+            openings: Vec::new(),
+            retry: Retry::default(),
+            retries: Vec::new(),
+            probes: Vec::new(),
             started: false,
         }
     }
 
-    /// New settings; what the policy knows of the paths stays unless it is to judge by other thresholds.
+    /// New settings; what the path manager knows of the paths stays unless another one is to judge, or by other thresholds.
     pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
-        let anew = (old.judge, old.awareness) != (new.judge, new.awareness);
+        let anew = !new.judge_as(old);
         if anew {
-            self.mind = Mind::new(new);
+            self.manager = new.policy.build(new.awareness);
         }
         let interfaces = self.paths.iter().map(|p| p.interface.clone()).collect();
-        self.links(now_us, interfaces, new);
+        self.set_interfaces(now_us, interfaces, new);
         if anew {
-            self.tell(now_us, Event::Established);
+            self.observe(now_us, Event::Established);
         }
     }
 
-    /// What the policy knows of each interface.
-    pub fn told(&self) -> Memory {
+    /// What the path manager knows of each interface, for connections after this one.
+    pub fn export_state(&self) -> Memory {
         let name = |p: &PathState| p.interface.name.clone();
         let names = self.paths.iter().map(name);
-        names.zip(self.mind.told().unwrap_or_default()).collect()
+        names.zip(self.manager.told().unwrap_or_default()).collect()
     }
 
-    /// Before [`Adapter::start`]: begins with what others know.
-    pub fn hear_of(&mut self, known: &Memory, now_us: u64) {
+    /// Begins with what connections before this one knew; before [`Adapter::start`].
+    pub fn import_state(&mut self, known: &Memory, now_us: u64) {
         let of = |p: &PathState| known.get(&p.interface.name).cloned();
         let known: Vec<Known> = (self.paths.iter())
             .map(|p| of(p).unwrap_or_default())
             .collect();
-        self.mind.hear(&known, now_us);
+        self.manager.hear(&known, now_us);
     }
 
-    /// Endpoints that are there when the daemon begins: taken over.
+    /// An endpoint, or a subflow, that is there at the start.
     pub fn take_over(&mut self, address: IpAddr, backup: bool) {
         let mut paths = self.paths.iter_mut();
         if let Some(path) = paths.find(|p| p.interface.addresses.contains(&address)) {
-            path.open = true;
+            path.presence = Presence::taken_over();
             path.backup = backup;
         }
     }
 
     /// All interfaces as they are now.
-    pub fn links(&mut self, now_us: u64, interfaces: Vec<Interface>, settings: &Settings) {
+    pub fn set_interfaces(&mut self, now_us: u64, interfaces: Vec<Interface>, settings: &Settings) {
         for path in &mut self.paths {
             let same = |i: &&Interface| i.index == path.interface.index;
             if !interfaces.iter().any(|i| same(&i)) {
@@ -225,19 +120,7 @@ impl Adapter {
             match known {
                 Some(at) => self.paths[at].interface = interface,
                 None if interface.addresses.is_empty() => {}
-                None => self.paths.push(PathState {
-                    interface,
-                    rule: Rule::None,
-                    signal_dbm: None,
-                    probes: Probes::default(),
-                    up: false,
-                    open: false,
-                    backup: false,
-                    switches: 0,
-                    missing: false,
-                    tried_us: 0,
-                    stuck: false,
-                }),
+                None => self.paths.push(PathState::new(interface)),
             }
         }
         for at in 0..self.paths.len() {
@@ -251,54 +134,52 @@ impl Adapter {
             if up == std::mem::replace(&mut path.up, up) || !self.started {
                 continue;
             }
-            self.tell(
-                now_us,
-                if up {
-                    Event::PathUp(at)
-                } else {
-                    Event::PathDown(at)
-                },
-            );
+            let event = match up {
+                true => Event::PathUp(at),
+                false => Event::PathDown(at),
+            };
+            self.observe(now_us, event);
         }
     }
 
-    /// The interfaces and what is to be taken over are known: from now on the policy is asked.
+    /// The interfaces and what is to be taken over are known: from now on the path manager is asked.
     pub fn start(&mut self, now_us: u64) {
         self.started = true;
-        self.looked_us = now_us;
-        self.tell(now_us, Event::Established);
+        self.polled_us = now_us;
+        self.observe(now_us, Event::Established);
     }
 
-    /// What the connections do now; and whether much has moved since the last look.
-    pub fn look(
+    /// Takes in what the connections do now. Returns the payload that moved since the last poll, bytes.
+    pub fn poll(
         &mut self,
         now_us: u64,
         subflows: Vec<Subflow>,
         radio: Option<&mut (dyn Radio + 'static)>,
-    ) -> bool {
-        let elapsed = now_us - std::mem::replace(&mut self.looked_us, now_us);
-        let before = self.traffic.bytes;
-        self.asked.clear();
+    ) -> u64 {
+        let elapsed = now_us - std::mem::replace(&mut self.polled_us, now_us);
+        let before = self.sampler.bytes;
+        self.probes.clear();
         let paths = &self.paths;
         let path_of = |ip: IpAddr| {
             paths
                 .iter()
                 .position(|p| p.interface.addresses.contains(&ip))
         };
-        self.traffic
-            .look(now_us, elapsed, subflows, paths.len(), path_of);
-        let spared = |path: usize| self.paths[path].backup;
-        self.unheard.1 = (self.unheard.0).look(now_us, &self.traffic.subflows, spared);
-        self.hear(now_us, radio);
+        self.sampler
+            .poll(now_us, elapsed, subflows, paths.len(), path_of);
+        let observed: Vec<Observed> = self.sampler.subflows.iter().map(observed).collect();
+        let in_backup = |path: usize| self.paths[path].backup;
+        self.retries = self.retry.poll(now_us, &observed, in_backup);
+        self.read_signals(now_us, radio);
         for at in 0..self.paths.len() {
-            self.revive(now_us, at);
+            self.check_presence(now_us, at);
         }
-        self.tell(now_us, Event::Timer);
-        self.traffic.bytes - before > 10_000
+        self.observe(now_us, Event::Timer);
+        self.sampler.bytes - before
     }
 
     /// Takes in the interfaces' signals; before [`Adapter::start`] too, so that a weak path taken over stays in backup.
-    pub fn hear(&mut self, now_us: u64, radio: Option<&mut (dyn Radio + 'static)>) {
+    pub fn read_signals(&mut self, now_us: u64, radio: Option<&mut (dyn Radio + 'static)>) {
         let Some(radio) = radio else { return };
         for path in &mut self.paths {
             let since = Duration::from_micros(now_us);
@@ -306,49 +187,40 @@ impl Adapter {
         }
     }
 
-    /// Tells the policy of paths on which no connection has a subflow any more, and of those that have one again.
-    fn revive(&mut self, now_us: u64, at: usize) {
+    /// Paths on which no connection has a subflow any more, and those that have one again.
+    fn check_presence(&mut self, now_us: u64, at: usize) {
         let path = &mut self.paths[at];
-        // No handshake gets over a path that is dead.
-        if (path.missing || path.stuck) && self.traffic.paths[at].fresh {
-            (path.missing, path.stuck) = (false, false);
-            self.tell(now_us, Event::SubflowEstablished(at));
-        } else if path.open
-            && path.up
-            && now_us >= path.tried_us + GROWN_US
-            && self.traffic.missing_on(at, now_us, GROWN_US)
-        {
-            (path.missing, path.open) = (true, false);
-            let (slot, error) = (at, true);
-            self.tell(
-                now_us,
-                Event::SubflowClosed {
-                    slot,
-                    path: at,
-                    error,
-                },
-            );
-        }
+        let fresh = self.sampler.paths[at].fresh;
+        let connections = self.sampler.present_on(at);
+        let event = match path.presence.poll(now_us, path.up, fresh, connections) {
+            Some(Change::Established) => Event::SubflowEstablished(at),
+            Some(Change::Missing) => Event::SubflowClosed {
+                slot: at,
+                path: at,
+                error: true,
+            },
+            None => return,
+        };
+        self.observe(now_us, event);
     }
 
-    fn tell(&mut self, now_us: u64, event: Event) {
+    fn observe(&mut self, now_us: u64, event: Event) {
         let mut actions = Vec::new();
         let (paths, slots) = (self.path_views(), self.slots());
         let view = self.view(now_us, &paths, &slots);
         debug_assert_eq!(view.check(None), Ok(()));
-        self.mind.observe(event, &view, &mut actions);
+        self.manager.observe(event, &view, &mut actions);
         let mut closed = Vec::new();
         for action in actions {
             match action {
                 Action::Open { path, backup } => {
-                    let state = &mut self.paths[path];
-                    (state.open, state.tried_us) = (true, now_us);
-                    state.backup = backup;
-                    state.stuck = closed.contains(&path);
-                    self.again.push((path, state.stuck));
+                    let stuck = closed.contains(&path);
+                    self.paths[path].presence.open(now_us, stuck);
+                    self.paths[path].backup = backup;
+                    self.openings.push(Opening { path, stuck });
                 }
                 Action::Close { slot } => {
-                    self.paths[slot].open = false;
+                    self.paths[slot].presence.close();
                     closed.push(slot);
                 }
                 Action::SetBackup { slot, backup } => {
@@ -356,7 +228,7 @@ impl Adapter {
                     state.switches += u64::from(state.backup != backup);
                     state.backup = backup;
                 }
-                Action::Probe { path, count } => self.asked.push((path, count)),
+                Action::Probe { path, count } => self.probes.push(ProbeRequest { path, count }),
                 // The first is for servers; when to poll again is the caller's own affair.
                 Action::Announce { .. } | Action::Wake { .. } => {}
             }
@@ -378,15 +250,11 @@ impl Adapter {
 
     fn slots(&self) -> Vec<Slot> {
         let slot = |(i, p): (usize, &PathState)| Slot {
-            state: match p.open {
-                true if p.stuck => State::Opening,
-                true => State::Established,
-                false => State::Closed,
-            },
+            state: p.presence.state(),
             path: i,
             backup: p.backup,
             counters: self
-                .traffic
+                .sampler
                 .paths
                 .get(i)
                 .map_or(Default::default(), |t| t.counters),
@@ -395,18 +263,14 @@ impl Adapter {
     }
 
     fn view<'a>(&self, now_us: u64, paths: &'a [Path], subflows: &'a [Slot]) -> View<'a> {
-        let sends = self.traffic.mostly_sends();
         View {
             now_us,
             paths,
             subflows,
-            role: match sends {
-                true => Role::Sender,
-                false => Role::Receiver,
-            },
-            connections: self.traffic.connections.len(),
-            bytes: self.traffic.in_order,
-            began_us: self.traffic.beginnings.oldest(now_us),
+            role: self.sampler.role(),
+            connections: self.sampler.connections.len(),
+            bytes: self.sampler.in_order,
+            began_us: self.sampler.beginnings.oldest(now_us),
             client: true,
         }
     }
@@ -414,13 +278,13 @@ impl Adapter {
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
         let (paths, slots) = (self.path_views(), self.slots());
-        self.mind.reasons(&self.view(now_us, &paths, &slots))
+        self.manager.reasons(&self.view(now_us, &paths, &slots))
     }
 
     /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel
     /// takes eight in all.
     pub fn wanted(&self) -> Vec<Wanted> {
-        let open = self.paths.iter().filter(|p| p.open && p.up);
+        let open = self.paths.iter().filter(|p| p.is_open() && p.up);
         open.flat_map(|path| {
             let addresses = &path.interface.addresses;
             let first = |v4: bool| addresses.iter().find(move |a| a.is_ipv4() == v4);
@@ -436,33 +300,52 @@ impl Adapter {
         .collect()
     }
 
-    /// The probes that the policy wants, once.
-    pub fn asked(&mut self) -> Vec<(usize, u32)> {
-        std::mem::take(&mut self.asked)
+    /// The probes that the path manager asked for in the last poll, once.
+    pub fn probe_requests(&mut self) -> Vec<ProbeRequest> {
+        std::mem::take(&mut self.probes)
     }
 
     /// Both ends of a subflow on the path.
     pub fn ends(&self, path: usize) -> Option<(IpAddr, IpAddr)> {
-        let on = |s: &&sampler::Seen| s.path == Some(path);
-        let subflow = &self.traffic.subflows.iter().find(on)?.subflow;
+        let on = |s: &&Seen| s.path == Some(path);
+        let subflow = &self.sampler.subflows.iter().find(on)?.subflow;
         Some((subflow.local.ip(), subflow.remote.ip()))
     }
 
     /// Addresses whose endpoints are to be made anew, once.
     pub fn again(&mut self) -> Again {
         let mut addresses = Again::default();
-        for (at, stuck) in std::mem::take(&mut self.again) {
+        for Opening { path, stuck } in std::mem::take(&mut self.openings) {
             let of = match stuck {
                 true => &mut addresses.stuck,
                 false => &mut addresses.missing,
             };
-            of.extend(&self.paths[at].interface.addresses);
+            of.extend(&self.paths[path].interface.addresses);
         }
-        for at in std::mem::take(&mut self.unheard.1) {
+        for at in std::mem::take(&mut self.retries) {
             let of = &self.paths[at].interface.addresses;
-            addresses.unheard.extend(of);
+            addresses.retry.extend(of);
         }
         addresses
+    }
+}
+
+/// As the policy has it.
+fn observed(seen: &Seen) -> Observed {
+    let Subflow {
+        token,
+        cookie,
+        backup,
+        tcp,
+        ..
+    } = &seen.subflow;
+    Observed {
+        connection: *token,
+        id: *cookie,
+        path: seen.path,
+        backup: *backup,
+        packets: tcp.data_segs_in,
+        rtt_us: tcp.rcv_rtt.max(tcp.rtt),
     }
 }
 

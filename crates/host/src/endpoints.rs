@@ -9,7 +9,6 @@ pub(crate) mod controller;
 mod removed;
 mod untrusted;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use mp_kernel::controller::Controller;
 use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Limits, PathManager};
+use mp_policy::path_manager::removal::{self, Standing};
 use nix::fcntl::Flock;
 use removed::Removed;
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ impl Endpoints {
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
         self.leave_controller()?;
         self.pay()?;
-        let stay = lifelines(&self.before.added, subflows);
+        let stay = removal::lifelines(&self.before.added, &standing(subflows));
         for endpoint in self.list()? {
             let address = endpoint.address;
             let ours = self.before.added.contains(&address);
@@ -229,46 +229,22 @@ fn notes() -> Result<PathBuf, Error> {
     Ok(Path::new(FOLDER).join(format!("daemon-{cookie:x}.json")))
 }
 
-/// Whether a connection has no subflow but at this address and at those that are gone.
-fn indispensable(address: IpAddr, gone: &[IpAddr], subflows: &[Subflow]) -> bool {
-    let elsewhere = |token: u32| {
-        subflows.iter().any(|s| {
-            let local = s.local.ip();
-            s.token == token && local != address && !gone.contains(&local)
-        })
+/// As the policy has them.
+fn standing(subflows: &[Subflow]) -> Vec<Standing<IpAddr>> {
+    let standing = |s: &Subflow| Standing {
+        connection: s.token,
+        local: s.local.ip(),
+        backup: s.backup,
+        silent_ms: s.tcp.last_data_recv.min(s.tcp.last_ack_recv),
+        rto_us: s.tcp.rto,
+        backoff: s.tcp.backoff.into(),
     };
-    let mut here = subflows.iter().filter(|s| s.local.ip() == address);
-    here.any(|s| !elsewhere(s.token))
+    subflows.iter().map(standing).collect()
 }
 
-/// Addresses of `ours` that have to stay so that every connection keeps a subflow that works. That one is established says
-/// little: its link may have come back without a route, and the kernel asks nothing of a subflow that is not its turn. So
-/// it counts when something last arrived: what did within a retransmission timeout of the latest is as good as that, unless such a
-/// timeout has passed.
-fn lifelines(ours: &[IpAddr], subflows: &[Subflow]) -> Vec<IpAddr> {
-    let lately = |s: &Subflow| match s.tcp.backoff {
-        0 => s.tcp.rto / 1000,
-        _ => 0,
-    };
-    let silence = |s: &Subflow| s.tcp.last_data_recv.min(s.tcp.last_ack_recv);
-    let mut connections: BTreeMap<u32, Vec<&Subflow>> = BTreeMap::new();
-    for subflow in subflows {
-        connections.entry(subflow.token).or_default().push(subflow);
-    }
-    let mut stay: Vec<IpAddr> = Vec::new();
-    for mut of in connections.into_values() {
-        let least = of.iter().map(|s| silence(s)).min().unwrap_or(0);
-        of.retain(|s| silence(s) <= least.saturating_add(lately(s)));
-        let without_us = |s: &&Subflow| {
-            let local = s.local.ip();
-            !ours.contains(&local) || stay.contains(&local)
-        };
-        if !of.iter().any(without_us) {
-            let best = of.iter().min_by_key(|s| (s.backup, silence(s)));
-            stay.extend(best.map(|s| s.local.ip()));
-        }
-    }
-    stay
+/// Whether a connection has no subflow but at this address and at those that are gone.
+fn indispensable(address: IpAddr, gone: &[IpAddr], subflows: &[Subflow]) -> bool {
+    removal::indispensable(address, gone, &standing(subflows))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::Error;
 /// How long the end of the listener may be overlooked, and how long to wait after it has failed.
 const REST: Duration = Duration::from_secs(1);
 
-/// It only hastens the looks, which see all: what is lost of it does no harm.
+/// It only hastens the polls, which see all: what is lost of it does no harm.
 pub fn watch() -> Result<mpsc::Receiver<()>, Error> {
     let mut events = Events::new()?;
     let (sender, news) = mpsc::channel(1);

@@ -27,8 +27,7 @@ pub mod probe;
 pub mod radio;
 pub mod sampler;
 mod settings;
-mod unheard;
 pub mod userspace;
 
 pub use error::Error;
-pub use settings::{Glob, InterfaceRule, Judge, Settings};
+pub use settings::{Glob, InterfaceRule, Settings};

@@ -7,14 +7,16 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use etherparse::{
+    IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, Ipv4HeaderSlice,
+};
 use mp_policy::path_manager::{Probes, Probing};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, ProbeRequest};
 
-const HEADER: usize = 8;
-/// With the header as much as `ping -s 32` sends.
-const SIZE: usize = HEADER + 32;
+/// As much as `ping -s 32` sends.
+const PAYLOAD: [u8; 32] = [0; 32];
 
 #[derive(Default)]
 pub struct Prober {
@@ -33,7 +35,7 @@ struct Line {
 impl Prober {
     /// Hands the adapter what was answered, and sends what it asked for.
     pub fn serve(&mut self, adapter: &mut Adapter) {
-        for (path, count) in adapter.asked() {
+        for ProbeRequest { path, count } in adapter.probe_requests() {
             let Some((from, to)) = adapter.ends(path) else {
                 continue;
             };
@@ -119,12 +121,20 @@ impl Echo {
     }
 
     fn send(&self, to: IpAddr, number: u16) -> io::Result<usize> {
-        let mut packet = [0; SIZE];
-        packet[0] = if self.v4 { 8 } else { 128 };
-        packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());
-        packet[6..8].copy_from_slice(&number.to_be_bytes());
-        let sum = checksum(&packet);
-        packet[2..4].copy_from_slice(&sum.to_be_bytes());
+        let echo = IcmpEchoHeader {
+            id: self.identifier,
+            seq: number,
+        };
+        let mut packet = match self.v4 {
+            true => Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &PAYLOAD)
+                .to_bytes()
+                .to_vec(),
+            // The kernel sets the checksum, which covers the addresses.
+            false => Icmpv6Header::new(Icmpv6Type::EchoRequest(echo))
+                .to_bytes()
+                .to_vec(),
+        };
+        packet.extend(PAYLOAD);
         self.socket.send_to(&packet, &SocketAddr::new(to, 0).into())
     }
 
@@ -133,31 +143,30 @@ impl Echo {
         let mut buffer = [0; 256];
         loop {
             let length = self.socket.read(&mut buffer).ok()?;
-            // A raw IPv4 socket hands over the IP header too.
-            let skip = match self.raw && self.v4 {
-                true => usize::from(buffer[0] & 15) * 4,
-                false => 0,
-            };
-            let Some(packet) = buffer[..length].get(skip..).filter(|p| p.len() >= HEADER) else {
-                continue;
-            };
-            let of = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
-            let reply = packet[0] == if self.v4 { 0 } else { 129 };
-            if reply && (!self.raw || of(4) == self.identifier) {
-                return Some(of(6));
+            let ours = |echo: &IcmpEchoHeader| !self.raw || echo.id == self.identifier;
+            if let Some(echo) = self.reply(&buffer[..length]).filter(ours) {
+                return Some(echo.seq);
             }
         }
     }
-}
 
-/// The Internet checksum (RFC 1071) of an even number of bytes; for ICMPv6 the kernel sets its own.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks_exact(2);
-    let sum: u32 = words
-        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded + (folded >> 16)) as u16)
+    fn reply(&self, packet: &[u8]) -> Option<IcmpEchoHeader> {
+        if !self.v4 {
+            return match Icmpv6Header::from_slice(packet).ok()?.0.icmp_type {
+                Icmpv6Type::EchoReply(echo) => Some(echo),
+                _ => None,
+            };
+        }
+        // A raw IPv4 socket hands over the IP header too.
+        let skip = match self.raw {
+            true => Ipv4HeaderSlice::from_slice(packet).ok()?.slice().len(),
+            false => 0,
+        };
+        match Icmpv4Header::from_slice(&packet[skip..]).ok()?.0.icmp_type {
+            Icmpv4Type::EchoReply(echo) => Some(echo),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

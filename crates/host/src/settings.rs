@@ -1,25 +1,13 @@
 //! How a host's paths are managed: filled in by a configuration file (the daemon) or by a scenario (the testbed).
 
 use mp_policy::awareness;
-use mp_policy::path_manager::{mptcp_la, Rule};
-
-/// Who decides which paths carry data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judge {
-    /// As [`Settings::awareness`] says.
-    Awareness,
-    /// The paper's own rule.
-    MptcpLa(mptcp_la::Config),
-    /// A bandit over super-arms of at most three.
-    MsUcb,
-    /// One for each connection, that begins with what those before it have seen.
-    MsUcbFederated,
-}
+use mp_policy::path_manager::{PathPolicy, Rule};
 
 /// The paths of a host, and who judges them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    pub judge: Judge,
+    pub policy: PathPolicy,
+    /// Settings of [`PathPolicy::Awareness`]; every policy is asked at its interval.
     pub awareness: awareness::Config,
     /// Interfaces that are left alone.
     pub ignore: Vec<Glob>,
@@ -31,7 +19,7 @@ impl Default for Settings {
     /// Loss awareness on every interface.
     fn default() -> Self {
         Settings {
-            judge: Judge::Awareness,
+            policy: PathPolicy::Awareness,
             awareness: awareness::Config::loss_aware(),
             ignore: Vec::new(),
             rules: Vec::new(),
@@ -40,6 +28,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether both have the same policy, with the same settings.
+    pub fn judge_as(&self, other: &Settings) -> bool {
+        (self.policy, self.awareness) == (other.policy, other.awareness)
+    }
+
     /// What the user says of an interface, by its name.
     pub fn rule(&self, interface: &str) -> Rule {
         let found = self.rules.iter().find(|r| r.interface.fits(interface));

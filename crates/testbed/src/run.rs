@@ -14,7 +14,7 @@ use mp_relay::flow::Observer;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
-use crate::aware::{Aware, Signals};
+use crate::aware::{self, Aware};
 use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network};
@@ -188,7 +188,7 @@ fn run_in(
                 number,
                 group: group.clone(),
                 policy,
-                signals: Signals::of(scenario, |path| interface(scenario, path)),
+                signals: aware::signals(scenario, |path| interface(scenario, path)),
                 rules: scenario
                     .paths
                     .values()

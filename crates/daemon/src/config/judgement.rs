@@ -1,7 +1,7 @@
 //! `[awareness]`
 
-use mp_host::Judge;
 use mp_policy::awareness::{self, Backoff, Threshold};
+use mp_policy::path_manager::PathPolicy;
 use mp_scenario::document::{Field, Section};
 use mp_scenario::Error;
 
@@ -41,9 +41,9 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         }
     }
     if [MS_UCB, FEDERATED].contains(&config.policy.as_str()) {
-        config.paths.judge = match config.policy == FEDERATED {
-            true => Judge::MsUcbFederated,
-            false => Judge::MsUcb,
+        config.paths.policy = match config.policy == FEDERATED {
+            true => PathPolicy::MsUcbFederated,
+            false => PathPolicy::MsUcb,
         };
         let parks = |key: &&&str| key.starts_with("parking") || key.starts_with("reopening");
         let foreign = AWARENESS_KEYS.iter().filter(|k| parks(k) || **k == "dwell");

@@ -44,13 +44,13 @@ impl Daemon {
         let Some(connections) = &mut self.connections else {
             return;
         };
-        for change in connections.look(now, &self.adapter, &self.config.paths) {
+        for change in connections.poll(now, &self.adapter, &self.config.paths) {
             let of = |p: &&PathState| p.interface.addresses.contains(&change.address);
             let path = self.adapter.paths.iter().find(of).map(|p| &p.interface);
             let why = path.and_then(|i| connections.reason(now, change.token, i.index));
             log::line(
                 Priority::Info,
-                change.what,
+                &change.what.to_string(),
                 &[
                     ("connection", &format!("{:x}", change.token)),
                     ("address", &change.address),

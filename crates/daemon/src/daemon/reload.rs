@@ -2,7 +2,8 @@
 
 use serde_json::{json, Value};
 
-use super::{choose_controller, load, Daemon};
+use super::settle::{choose_controller, load};
+use super::Daemon;
 use crate::config::Config;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;

@@ -10,6 +10,7 @@ use mp_host::initial_path::{exempt_near, Host, Learner, Offer, Remote};
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::primary::Primary;
 use mp_policy::bandit::context::Readings;
+use mp_policy::initial_path;
 use mp_policy::path_manager::Rule;
 
 use crate::config::{self, Config};
@@ -140,21 +141,11 @@ impl Drop for Starts {
     }
 }
 
-/// Interfaces that connections may start on: those that lead out, the metered ones if no other does.
+/// Interfaces that connections may start on, of those that lead out.
 fn arms(config: &Config, all: &[Interface]) -> Vec<Interface> {
-    let of = |rule: Rule| {
-        let fits = move |i: &&Interface| {
-            let has = config.paths.rule(&i.name);
-            let free = !matches!(has, Rule::Metered | Rule::Untrusted);
-            i.leads_out()
-                && !config.paths.ignores(&i.name)
-                && (has == rule || free && rule == Rule::None)
-        };
-        all.iter().filter(fits).cloned().collect::<Vec<_>>()
-    };
-    let free = of(Rule::None);
-    match free.is_empty() {
-        true => of(Rule::Metered),
-        false => free,
-    }
+    let out = |i: &&Interface| i.leads_out() && !config.paths.ignores(&i.name);
+    let out: Vec<&Interface> = all.iter().filter(out).collect();
+    let rules: Vec<Rule> = out.iter().map(|i| config.paths.rule(&i.name)).collect();
+    let candidates = initial_path::candidates(&rules).into_iter();
+    candidates.map(|at| out[at].clone()).collect()
 }

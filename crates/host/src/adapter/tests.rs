@@ -2,6 +2,7 @@ use super::*;
 use crate::{Glob, InterfaceRule};
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::awareness;
+use mp_policy::path_manager::{PathPolicy, Role};
 
 fn interface(index: i32, name: &str, up: bool) -> Interface {
     Interface {
@@ -45,7 +46,7 @@ fn with_rules(rules: &[(&str, Rule)]) -> Settings {
 
 pub(crate) fn started(settings: &Settings) -> Adapter {
     let mut adapter = Adapter::new(settings);
-    adapter.links(
+    adapter.set_interfaces(
         0,
         vec![interface(1, "wlan0", true), interface(2, "wwan0", true)],
         settings,
@@ -62,7 +63,7 @@ pub(crate) fn backups(adapter: &Adapter) -> Vec<(i32, bool)> {
         .collect()
 }
 
-/// Looks every 50 ms, from the last one on, until so many seconds. While the first path is in use it loses every 20th packet,
+/// Polls every 50 ms, from the last one on, until so many seconds. While the first path is in use it loses every 20th packet,
 /// and of 150 packets 60 get to the stream.
 fn harm(adapter: &mut Adapter, last: &mut u32, seconds: u32, stream: &mut u64) -> u64 {
     while *last < seconds * 20 {
@@ -73,7 +74,7 @@ fn harm(adapter: &mut Adapter, last: &mut u32, seconds: u32, stream: &mut u64) -
         let both = [subflow(1, sent, sent / 20), subflow(2, *last * 100, 0)];
         let stream = Some(*stream);
         let both = both.map(|s| Subflow { stream, ..s });
-        adapter.look(u64::from(*last) * 50_000, both.into(), None);
+        adapter.poll(u64::from(*last) * 50_000, both.into(), None);
     }
     u64::from(*last) * 50_000
 }
@@ -83,14 +84,14 @@ fn every_interface_becomes_an_endpoint_and_goes_with_its_link() {
     let settings = Settings::default();
     let mut adapter = started(&settings);
     assert_eq!(backups(&adapter), [(1, false), (2, false)]);
-    adapter.links(
+    adapter.set_interfaces(
         1,
         vec![interface(1, "wlan0", false), interface(2, "wwan0", true)],
         &settings,
     );
     assert_eq!(backups(&adapter), [(2, false)]);
-    adapter.links(2, vec![interface(2, "wwan0", true)], &settings);
-    adapter.links(
+    adapter.set_interfaces(2, vec![interface(2, "wwan0", true)], &settings);
+    adapter.set_interfaces(
         3,
         vec![interface(5, "wlan0", true), interface(2, "wwan0", true)],
         &settings,
@@ -108,8 +109,8 @@ fn a_renamed_interface_and_a_new_address_are_followed() {
     let mut adapter = started(&settings);
     let mut renamed = interface(1, "lan9", true);
     renamed.addresses = vec![[10, 0, 0, 77].into()];
-    adapter.links(1, vec![renamed, interface(2, "wwan0", true)], &settings);
-    adapter.look(50_000, vec![], None);
+    adapter.set_interfaces(1, vec![renamed, interface(2, "wwan0", true)], &settings);
+    adapter.poll(50_000, vec![], None);
     let wanted = adapter.wanted();
     assert_eq!(wanted[0].address, IpAddr::from([10, 0, 0, 77]));
     assert!(wanted[0].backup, "the rule of its new name holds");
@@ -125,10 +126,10 @@ fn rules_hold_and_ignored_interfaces_are_no_paths() {
         let of = |(i, name): (usize, &&str)| interface(i as i32 + 1, name, up || i > 0);
         all.iter().enumerate().map(of).collect()
     };
-    adapter.links(0, interfaces(true), &settings);
+    adapter.set_interfaces(0, interfaces(true), &settings);
     adapter.start(0);
     assert_eq!(backups(&adapter), [(1, false), (2, true)]);
-    adapter.links(1, interfaces(false), &settings);
+    adapter.set_interfaces(1, interfaces(false), &settings);
     assert_eq!(backups(&adapter), [(2, false)], "the metered one stands in");
 }
 
@@ -155,14 +156,16 @@ fn a_path_that_all_connections_have_lost_is_opened_again() {
     let mut reopened = Vec::new();
     for _ in 0..400 {
         now += 50_000;
-        adapter.look(now, vec![subflow(2, 1, 0)], None);
+        adapter.poll(now, vec![subflow(2, 1, 0)], None);
         if !adapter.again().missing.is_empty() {
             reopened.push(now / 1_000_000);
         }
     }
     assert_eq!(reopened, [4, 9, 16], "with growing patience");
-    adapter.look(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
-    assert!(!adapter.paths[0].missing);
+    adapter.poll(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
+    let presence = &mut adapter.paths[0].presence;
+    let change = presence.poll(now + 100_000, true, true, std::iter::empty());
+    assert_eq!(change, None, "no longer missing");
 }
 
 /// Its own retransmissions would find out late that the path is back.
@@ -174,7 +177,7 @@ fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
     let mut now = 0;
     for n in 1..=40 {
         now += 50_000;
-        adapter.look(
+        adapter.poll(
             now,
             vec![subflow(1, 50 * n, 0), subflow(2, 100 * n, 0)],
             None,
@@ -186,7 +189,7 @@ fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
     dead.tcp.bytes_acked = 2_000 * 1448;
     for n in 1..=160u32 {
         now += 50_000;
-        adapter.look(
+        adapter.poll(
             now,
             vec![dead.clone(), subflow(2, 4_000 + n * 100, 0)],
             None,
@@ -204,7 +207,7 @@ fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
         cookie: 99,
         ..subflow(1, 0, 0)
     };
-    adapter.look(now + 50_000, vec![fresh, subflow(2, 30_000, 0)], None);
+    adapter.poll(now + 50_000, vec![fresh, subflow(2, 30_000, 0)], None);
     assert_eq!(backups(&adapter), [(1, false), (2, false)]);
 }
 
@@ -212,7 +215,7 @@ fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
 fn what_is_there_is_taken_over() {
     let settings = Settings::default();
     let mut adapter = Adapter::new(&settings);
-    adapter.links(0, vec![interface(1, "wlan0", true)], &settings);
+    adapter.set_interfaces(0, vec![interface(1, "wlan0", true)], &settings);
     adapter.take_over([10, 0, 0, 1].into(), false);
     adapter.start(0);
     assert_eq!(backups(&adapter), [(1, false)]);
@@ -223,21 +226,21 @@ fn what_is_there_is_taken_over() {
 fn five(settings: &Settings, known: &Memory) -> Adapter {
     let mut adapter = Adapter::new(settings);
     let all = (1..=5).map(|i| interface(i, &format!("eth{i}"), true));
-    adapter.links(0, all.collect(), settings);
-    adapter.hear_of(known, 0);
+    adapter.set_interfaces(0, all.collect(), settings);
+    adapter.import_state(known, 0);
     adapter.start(0);
     adapter
 }
 
 fn used(adapter: &Adapter) -> Vec<usize> {
-    let normal = |i: &usize| adapter.paths[*i].open && !adapter.paths[*i].backup;
+    let normal = |i: &usize| adapter.paths[*i].is_open() && !adapter.paths[*i].backup;
     (0..5).filter(normal).collect()
 }
 
 #[test]
 fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones() {
     let settings = Settings {
-        judge: Judge::MsUcb,
+        policy: PathPolicy::MsUcbFederated,
         awareness: awareness::Config::rules(),
         ..Settings::default()
     };
@@ -245,23 +248,23 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
     // Packets that each carries in 50 ms while it is not backup.
     let pace = [2, 400, 300, 3, 350];
     let (mut sent, mut now, mut good) = ([0u32; 5], 0, 0);
-    for look in 0..1200 {
+    for n in 0..1200 {
         now += 50_000;
         let used = used(&adapter);
         assert_eq!(used.len(), 3);
-        good += u32::from(look > 600 && used == [1, 2, 4]);
+        good += u32::from(n > 600 && used == [1, 2, 4]);
         used.iter().for_each(|&i| sent[i] += pace[i]);
         let subflows = (0..5).map(|i| subflow(i as u8 + 1, sent[i], 0));
-        adapter.look(now, subflows.collect(), None);
+        adapter.poll(now, subflows.collect(), None);
     }
-    assert!(good > 200, "{good} of 599 looks");
+    assert!(good > 200, "{good} of 599 polls");
     assert_eq!(adapter.reasons(now).iter().flatten().count(), 2);
     let switches: u64 = adapter.paths.iter().map(|p| p.switches).sum();
-    assert!(switches < 900, "{switches}: a round is longer than a look");
+    assert!(switches < 900, "{switches}: a round is longer than a poll");
     // Another connection that hears of it begins where this one is.
-    let told = together([adapter.told(), adapter.told()]);
+    let told = together([adapter.export_state(), adapter.export_state()]);
     let count = |of: &Memory| of["eth1"].worth().count;
-    assert!((count(&told) - 2.0 * count(&adapter.told())).abs() < 1e-6);
+    assert!((count(&told) - 2.0 * count(&adapter.export_state())).abs() < 1e-6);
     assert_eq!(used(&five(&settings, &told)), [1, 2, 4]);
 }
 
@@ -273,7 +276,7 @@ fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
             let stream = Some(u64::from(step) * in_order * 1448);
             let both = [subflow(1, 50 * step, step / 2), subflow(2, 100 * step, 0)];
             let both = both.map(|s| Subflow { stream, ..s });
-            adapter.look(u64::from(step) * 50_000, both.into(), None);
+            adapter.poll(u64::from(step) * 50_000, both.into(), None);
         }
         backups(&adapter)
     };
@@ -287,7 +290,7 @@ fn a_connection_that_begins_slowly_does_not_bring_a_spared_path_back_at_once() {
     let settings = Settings::default();
     let mut adapter = started(&settings);
     let (mut now, mut sent, mut streams) = (0, [0; 2], [0; 2]);
-    let mut look = |adapter: &mut Adapter, token: u32, packets: u32| {
+    let mut poll = |adapter: &mut Adapter, token: u32, packets: u32| {
         let spared = adapter.paths[0].backup;
         let steps = if spared { [0, packets] } else { [50, 100] };
         sent = [sent[0] + steps[0], sent[1] + steps[1]];
@@ -302,18 +305,18 @@ fn a_connection_that_begins_slowly_does_not_bring_a_spared_path_back_at_once() {
         };
         now += 50_000;
         let both = [of(1, sent[0], sent[0] / 20), of(2, sent[1], 0)];
-        adapter.look(now, both.into(), None);
+        adapter.poll(now, both.into(), None);
         adapter.paths[0].backup
     };
-    let first = (0..100).filter(|_| look(&mut adapter, 7, 160)).count();
+    let first = (0..100).filter(|_| poll(&mut adapter, 7, 160)).count();
     assert!(
         first > 20 && adapter.paths[0].backup,
-        "{first} of 100 looks"
+        "{first} of 100 polls"
     );
-    let slow = (0..58).filter(|_| look(&mut adapter, 8, 10)).count();
+    let slow = (0..58).filter(|_| poll(&mut adapter, 8, 10)).count();
     assert_eq!(slow, 58);
-    let slower = (0..40).filter(|_| look(&mut adapter, 8, 10)).count();
-    assert!((10..30).contains(&slower), "{slower} of 40 looks");
+    let slower = (0..40).filter(|_| poll(&mut adapter, 8, 10)).count();
+    assert!((10..30).contains(&slower), "{slower} of 40 polls");
 }
 
 #[test]
@@ -331,8 +334,8 @@ fn a_peer_that_goes_on_sending_over_a_spared_path_is_told_again() {
                 ..s
             }
         });
-        adapter.look(u64::from(n) * 50_000, both.into(), None);
-        told.extend(adapter.again().unheard);
+        adapter.poll(u64::from(n) * 50_000, both.into(), None);
+        told.extend(adapter.again().retry);
     }
     assert_eq!(told, [IpAddr::from([10, 0, 0, 1])]);
 }
@@ -362,7 +365,7 @@ fn every_view_keeps_the_contract() {
             200..250 => vec![],
             _ => vec![received(1, n * 50, n / 2 * 30), received(2, n * 20, 0)],
         };
-        adapter.look(now, flows, None);
+        adapter.poll(now, flows, None);
         let (paths, slots) = (adapter.path_views(), adapter.slots());
         let view = adapter.view(now, &paths, &slots);
         let earlier = before.as_ref().map(|(at, paths, slots, bytes)| View {

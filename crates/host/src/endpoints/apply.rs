@@ -34,7 +34,7 @@ impl Endpoints {
         done.extend(self.open_wanted(&there, wanted, &anew, &rested, subflows)?);
         self.pay_rested(&rested)?;
         done.extend(self.set_backup(&there, wanted, &anew)?);
-        done.extend(self.tell_again(&there, wanted, again, &anew)?);
+        done.extend(self.retry_backup(&there, wanted, again, &anew)?);
         self.applied = wanted.to_vec();
         Ok(done)
     }
@@ -155,7 +155,7 @@ impl Endpoints {
     }
 
     /// The kernel tells peers of changes alone, so that there has to be one.
-    fn tell_again(
+    fn retry_backup(
         &self,
         there: &[Endpoint],
         wanted: &[Wanted],
@@ -163,8 +163,8 @@ impl Endpoints {
         anew: &[IpAddr],
     ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
-        let unheard = |w: &&Wanted| again.unheard.contains(&w.address);
-        for w in wanted.iter().filter(|w| w.backup).filter(unheard) {
+        let retry = |w: &&Wanted| again.retry.contains(&w.address);
+        for w in wanted.iter().filter(|w| w.backup).filter(retry) {
             let spared = at(there, w.address).filter(|e| e.flags.backup);
             let Some(old) = spared.filter(|_| !anew.contains(&w.address)) else {
                 continue;

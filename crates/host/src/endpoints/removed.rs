@@ -1,17 +1,15 @@
 //! Endpoints that were deleted a moment ago.
 //!
-//! The kernel tells the peer of each by RM_ADDR (RFC 8684, section 3.4.2), over another path, and never again if that is
-//! lost. The peer closes what it then has from that address: a subflow opened before RM_ADDR has arrived would be closed
-//! with the old one. So whatever is deleted rests until it has.
+//! Until the peer knows ([`removal::rest_us`]) they rest.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use mp_kernel::diag::Subflow;
 use mp_kernel::pm::Endpoint;
+use mp_policy::path_manager::removal;
 
-/// Time-outs of subflows that have died themselves double and double.
-const LONGEST: Duration = Duration::from_secs(1);
+use super::standing;
 
 #[derive(Debug, Default)]
 pub struct Removed(Vec<Entry>);
@@ -26,7 +24,8 @@ struct Entry {
 impl Removed {
     /// `again`: to be added once it has rested.
     pub fn note(&mut self, endpoint: Endpoint, again: bool, subflows: &[Subflow]) {
-        let until = Instant::now() + rest(endpoint.address, subflows);
+        let rest_us = removal::rest_us(endpoint.address, &standing(subflows));
+        let until = Instant::now() + Duration::from_micros(rest_us.into());
         self.0.retain(|e| e.endpoint.address != endpoint.address);
         self.0.push(Entry {
             endpoint,
@@ -59,13 +58,6 @@ impl Removed {
     }
 }
 
-/// What is not there by the retransmission timeout of the slowest path that it may have taken is lost.
-fn rest(address: IpAddr, subflows: &[Subflow]) -> Duration {
-    let elsewhere = subflows.iter().filter(|s| s.local.ip() != address);
-    let slowest = elsewhere.map(|s| s.tcp.rto).max().unwrap_or(0);
-    Duration::from_micros(slowest.into()).min(LONGEST)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,14 +69,6 @@ mod tests {
         let mut subflow = super::super::tests::subflow(7, host);
         subflow.tcp.rto = rto_ms * 1000;
         subflow
-    }
-
-    #[test]
-    fn it_rests_for_the_slowest_other_path_but_not_for_a_dead_one() {
-        let all = [subflow(1, 900), subflow(2, 250), subflow(3, 201)];
-        let ms = |host, all: &[Subflow]| rest(address(host), all).as_millis();
-        assert_eq!((ms(1, &all), ms(2, &all), ms(1, &[])), (250, 900, 0));
-        assert_eq!(ms(1, &[subflow(2, 120_000)]), 1000);
     }
 
     #[test]

@@ -20,41 +20,6 @@ pub(super) fn address(host: u8) -> IpAddr {
 }
 
 #[test]
-fn one_subflow_of_each_connection_stays_and_it_is_one_that_works() {
-    let silent = |token, host, ms, backup| {
-        let mut s = subflow(token, host);
-        (s.tcp.last_data_recv, s.tcp.last_ack_recv) = (ms, ms);
-        s.tcp.rto = 250_000;
-        Subflow { backup, ..s }
-    };
-    let ours = [address(1), address(2)];
-    let stay = |subflows: &[Subflow]| lifelines(&ours, subflows);
-    assert_eq!(stay(&[]), [] as [IpAddr; 0]);
-    let dead_first = [silent(7, 1, 9_000, false), silent(7, 2, 5, false)];
-    assert_eq!(stay(&dead_first), [address(2)]);
-    let resting_first = [silent(7, 1, 0, true), silent(7, 2, 40, false)];
-    assert_eq!(stay(&resting_first), [address(2)]);
-    let dying_first = [silent(7, 1, 700, false), silent(7, 2, 100, true)];
-    assert_eq!(stay(&dying_first), [address(2)]);
-    let mut timed_out = [silent(7, 1, 300, false), silent(7, 2, 100, true)];
-    assert_eq!(stay(&timed_out), [address(1)]);
-    timed_out[0].tcp.backoff = 1;
-    assert_eq!(stay(&timed_out), [address(2)]);
-    let elsewhere = [silent(7, 1, 0, false), silent(7, 3, 90, false)];
-    assert_eq!(
-        stay(&elsewhere),
-        [] as [IpAddr; 0],
-        "nobody deletes that one"
-    );
-    let two = [
-        silent(7, 1, 10, false),
-        silent(8, 1, 50, false),
-        silent(8, 2, 10, false),
-    ];
-    assert_eq!(stay(&two), [address(1)], "as few as possible");
-}
-
-#[test]
 fn one_that_is_made_anew_rests_until_the_peer_knows() {
     if !nix::unistd::geteuid().is_root() {
         mp_testing::skip("network namespaces need root");
@@ -116,14 +81,4 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
         endpoints.restore(&[]).unwrap();
     });
     elsewhere.join().unwrap();
-}
-
-#[test]
-fn an_endpoint_stays_while_a_connection_has_no_other() {
-    let both = [subflow(7, 1), subflow(7, 2)];
-    assert!(!indispensable(address(1), &[], &both));
-    assert!(indispensable(address(1), &[address(2)], &both));
-    let another = [subflow(7, 1), subflow(7, 2), subflow(8, 1)];
-    assert!(indispensable(address(1), &[], &another));
-    assert!(!indispensable(address(3), &[], &another));
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::primary::{Choice, Choices, Connections, Event, Finished, Prefix, Start, What};
 use mp_policy::bandit::context::{self, Reading, Readings};
-use mp_policy::bandit::starter::Starter;
+use mp_policy::bandit::starter::{self, Starter};
 use mp_policy::bandit::{file, Decision, Policy, Settings};
 use mp_record::experience::{Lived, Log};
 use mp_server::wire::Chooser;
@@ -26,10 +26,6 @@ const BEAT: Duration = Duration::from_secs(2);
 const SAVE: Duration = Duration::from_secs(5);
 /// Decisions whose connections may still be under way; older ones are forgotten.
 const OPEN: u64 = 4096;
-/// A signal that has changed by so much, dB, is reason to choose anew before the last choice has been used.
-const SIGNAL_STEP: f64 = 3.0;
-/// So many outcomes make a model of this device's own, where a server is to choose but cannot.
-const ENOUGH: u64 = 10;
 
 pub struct Learner {
     arms: Vec<Interface>,
@@ -199,7 +195,7 @@ impl Learner {
                     decided.arm = Some(arm);
                     why = "the server is away; by the model that it gave out last".into();
                 }
-                (_, None) if self.outcomes < ENOUGH => {
+                (_, None) if !starter::may_choose_alone(self.outcomes) => {
                     (decided.arm, decided.by) = (None, Chooser::Stock);
                     why = "the server is away, and too little was learnt here so far".into();
                 }
@@ -252,12 +248,7 @@ impl Learner {
     /// Whether a signal is no longer what it was when the choice on offer was made.
     fn signals_moved(&mut self) -> bool {
         let now = self.listen();
-        let signal = |r: &Readings| r.get(Reading::Signal);
-        let moved = |(was, is): (&Readings, &Readings)| match (signal(was), signal(is)) {
-            (Some(was), Some(is)) => (was - is).abs() >= SIGNAL_STEP,
-            (was, is) => was.is_some() != is.is_some(),
-        };
-        self.heard.iter().zip(&now).any(moved)
+        starter::signals_moved(&self.heard, &now)
     }
 
     /// Whether an arm has come, gone or changed.

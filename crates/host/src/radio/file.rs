@@ -1,10 +1,30 @@
-//! Signals from a text file.
+//! Signals over time, and from a text file.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::Radio;
+
+/// From `at` on, an interface has this signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signal {
+    /// After the start of whoever reads it.
+    pub at: Duration,
+    pub interface: String,
+    pub dbm: i32,
+}
+
+/// Signals in the order in which they begin to hold; of those of an interface that hold, the last counts.
+#[derive(Debug, Clone, Default)]
+pub struct SignalTrace(pub Vec<Signal>);
+
+impl Radio for SignalTrace {
+    fn signal_dbm(&mut self, interface: &str, since_start: Duration) -> Option<i32> {
+        let holds = |s: &&Signal| s.interface == interface && s.at <= since_start;
+        self.0.iter().rev().find(holds).map(|s| s.dbm)
+    }
+}
 
 /// From a text file that another program keeps up to date, or from a recorded trace. Lines are
 ///
@@ -15,7 +35,7 @@ use super::Radio;
 pub struct FileRadio {
     file: PathBuf,
     read: Option<(SystemTime, u64)>,
-    lines: Vec<(Duration, String, i32)>,
+    lines: SignalTrace,
 }
 
 impl FileRadio {
@@ -23,7 +43,7 @@ impl FileRadio {
         FileRadio {
             file,
             read: None,
-            lines: Vec::new(),
+            lines: SignalTrace::default(),
         }
     }
 
@@ -34,7 +54,7 @@ impl FileRadio {
         if stamp != self.read || stamp.is_none() {
             self.read = stamp;
             let text = fs::read_to_string(&self.file).unwrap_or_default();
-            self.lines = text.lines().filter_map(parse).collect();
+            self.lines = SignalTrace(text.lines().filter_map(parse).collect());
         }
     }
 }
@@ -42,21 +62,23 @@ impl FileRadio {
 impl Radio for FileRadio {
     fn signal_dbm(&mut self, interface: &str, since_start: Duration) -> Option<i32> {
         self.refresh();
-        let lines = self.lines.iter().rev();
-        let mut known = lines.filter(|(at, name, _)| name == interface && *at <= since_start);
-        known.next().map(|(_, _, dbm)| *dbm)
+        self.lines.signal_dbm(interface, since_start)
     }
 }
 
-fn parse(line: &str) -> Option<(Duration, String, i32)> {
+fn parse(line: &str) -> Option<Signal> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (at, name, dbm) = match words[..] {
+    let (at, interface, dbm) = match words[..] {
         [name, dbm] => ("0", name, dbm),
         [at, name, dbm] => (at, name, dbm),
         _ => return None,
     };
     let at = Duration::try_from_secs_f64(at.parse().ok()?).ok()?;
-    Some((at, name.to_owned(), dbm.parse().ok()?))
+    Some(Signal {
+        at,
+        interface: interface.to_owned(),
+        dbm: dbm.parse().ok()?,
+    })
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ mod file;
 mod modem;
 mod wifi;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use mp_policy::bandit::context::{Reading, Readings};
+use mp_policy::estimate::FrameLoss;
 
-pub use file::FileRadio;
+pub use file::{FileRadio, Signal, SignalTrace};
 pub use modem::Modems;
 pub use wifi::{Station, Wifi};
 
@@ -27,7 +29,7 @@ pub struct Radios {
     wifi: Wifi,
     modems: Modems,
     file: Option<FileRadio>,
-    frames: air::Frames,
+    frames: HashMap<String, FrameLoss>,
     speeds: air::Speeds,
 }
 
@@ -38,7 +40,7 @@ impl Radios {
             wifi: Wifi::default(),
             modems: Modems::watch(),
             file: file.map(FileRadio::new),
-            frames: air::Frames::default(),
+            frames: HashMap::new(),
             speeds: air::Speeds::default(),
         }
     }
@@ -51,7 +53,8 @@ impl Radios {
         }
         // As the driver was asked for the signal: one question a second serves both.
         if let Some(station) = self.wifi.station(interface) {
-            let share = self.frames.lost(interface, station.sent, station.failed);
+            let share = self.frames.entry(interface.to_owned()).or_default();
+            let share = share.poll(station.sent, station.failed);
             share.iter().for_each(|s| readings.set(Reading::Loss, *s));
         }
         if let Some(mbps) = self.speeds.of(interface) {

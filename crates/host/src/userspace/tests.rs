@@ -21,10 +21,10 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
         let stream = Some(60 * 1448 * u64::from(n));
         let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
         let both = both.map(|s| Subflow { stream, ..s });
-        before.adapter.look(now, both.into(), None);
+        before.adapter.poll(now, both.into(), None);
     }
     assert_eq!(backups(&before.adapter), [(1, true), (2, false)]);
-    let known = together([before.adapter.told()]);
+    let known = together([before.adapter.export_state()]);
 
     let minute = 60_000_000;
     let over_the_other = begin(now + minute, 2, &known);
@@ -38,7 +38,7 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
     let both = [subflow(1, 10, 0), subflow(2, 0, 0)];
     over_it
         .adapter
-        .look(now + minute + 50_000, both.into(), None);
+        .poll(now + minute + 50_000, both.into(), None);
     assert_eq!(backups(&over_it.adapter), [(1, true), (2, false)]);
     let later = begin(now + 11 * minute, 2, &known);
     assert_eq!(
