@@ -33,7 +33,9 @@ struct Opening {
 /// One path manager, with what it sees: all connections of the host, or one.
 pub struct Adapter {
     manager: PathManager,
+    /// Interfaces that were ever seen: the list only grows.
     pub paths: Vec<PathState>,
+    /// What the connections do on them.
     pub sampler: Sampler,
     polled_us: u64,
     openings: Vec<Opening>,
@@ -45,6 +47,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    /// Without paths yet: [`Adapter::set_interfaces`], [`Adapter::take_over`] and then [`Adapter::start`].
     pub fn new(settings: &Settings) -> Adapter {
         Adapter {
             manager: settings.policy.build(settings.awareness),

@@ -28,6 +28,7 @@ use crate::{userspace, Error};
 
 pub use change::{EndpointChange, What};
 
+/// Of the files beside which daemons lock their network namespace.
 pub const FOLDER: &str = "/run/multipilot";
 
 /// How things were.
@@ -54,6 +55,7 @@ struct Before {
     userspace: bool,
 }
 
+/// Those of one network namespace, which no other process changes meanwhile.
 pub struct Endpoints {
     manager: PathManager,
     before: Before,
@@ -73,7 +75,10 @@ impl Endpoints {
         Ok(notes()?.exists())
     }
 
-    /// For the network namespace of the calling thread.
+    /// For the network namespace of the calling thread. Goes on from what a daemon before this one has changed.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process holds it, [`Error::Missing`] without CAP_NET_ADMIN or a writable [`FOLDER`].
     pub fn open() -> Result<Endpoints, Error> {
         fs::create_dir_all(FOLDER).map_err(|e| claim::refused(Path::new(FOLDER), &e))?;
         let file = notes()?;
@@ -157,6 +162,8 @@ impl Endpoints {
         userspace::manage_new(true)
     }
 
+    /// Of one connection: further subflows, and announced addresses of the peer that it takes up; 0 to 8
+    /// (`MPTCP_PM_ATTR_SUBFLOWS`, `MPTCP_PM_ATTR_RCV_ADD_ADDRS`).
     pub fn set_limits(&self, subflows: u32, add_addr_accepted: u32) -> Result<(), Error> {
         let limits = Limits {
             subflows,

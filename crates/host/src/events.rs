@@ -10,6 +10,9 @@ use crate::Error;
 /// How long the end of the listener may be overlooked, and how long to wait after it has failed.
 const REST: Duration = Duration::from_secs(1);
 
+/// A message for one or more connections that began, or subflows that closed (`MPTCP_EVENT_ESTABLISHED`,
+/// `MPTCP_EVENT_SUB_CLOSED`).
+///
 /// It only hastens the polls, which see all: what is lost of it does no harm.
 pub fn watch() -> Result<mpsc::Receiver<()>, Error> {
     let mut events = Events::new()?;

@@ -14,6 +14,7 @@ use crate::Error;
 /// An interface that could carry subflows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
+    /// `ifindex`
     pub index: i32,
     pub name: String,
     /// Switched on, and with a carrier.
@@ -30,6 +31,10 @@ pub struct Links {
 }
 
 impl Links {
+    /// In the network namespace of the calling thread. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] where the kernel gives no netlink socket.
     pub fn new() -> Result<Links, Error> {
         let (connection, handle, messages) = rtnetlink::new_multicast_connection(&[
             MulticastGroup::Link,
@@ -51,6 +56,9 @@ impl Links {
     }
 
     /// As they are now, without loopback.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] where the kernel refuses the dump.
     pub async fn list(&self) -> Result<Vec<Interface>, Error> {
         let failed = |e| Error::Failed(format!("cannot list this host's interfaces: {e}"));
         let mut found = Vec::new();

@@ -18,6 +18,7 @@ use crate::adapter::{Adapter, ProbeRequest};
 /// As much as `ping -s 32` sends.
 const PAYLOAD: [u8; 32] = [0; 32];
 
+/// Sends what an adapter asks for.
 #[derive(Default)]
 pub struct Prober {
     /// By path.

@@ -33,6 +33,7 @@ pub struct PathTraffic {
     recent: (f64, f64),
 }
 
+/// What the connections do, by path and together.
 #[derive(Debug, Default)]
 pub struct Sampler {
     pub paths: Vec<PathTraffic>,
@@ -42,7 +43,9 @@ pub struct Sampler {
     pub in_order: u64,
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,
+    /// As of the last poll.
     pub subflows: Vec<Seen>,
+    /// Connections that have just begun (the slow-start guard).
     pub beginnings: Beginnings,
     direction: Direction,
     last: HashMap<u64, TcpInfo>,

@@ -48,11 +48,14 @@ pub trait Share {
 
 /// What of a connection's subflows has changed.
 pub struct Change {
+    /// Of the connection.
     pub token: u32,
+    /// The local one of the subflows.
     pub address: IpAddr,
     pub what: What,
 }
 
+/// All connections of a host that are managed here.
 pub struct Connections {
     manager: PathManager,
     ours: HashMap<u32, Connection>,
@@ -168,6 +171,7 @@ impl Connections {
             .retain(|name, known| known.travels() || up(name));
     }
 
+    /// New settings; see [`Adapter::reconfigure`].
     pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
         for connection in self.ours.values_mut() {
             connection.adapter.reconfigure(now_us, old, new);

@@ -12,6 +12,7 @@ use crate::links::Interface;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     pub address: IpAddr,
+    /// Its index (`ifindex`).
     pub interface: i32,
     pub backup: bool,
 }
@@ -37,8 +38,11 @@ impl Again {
 #[derive(Debug, Clone)]
 pub struct PathState {
     pub interface: Interface,
+    /// What the user says of it.
     pub rule: Rule,
+    /// `None`: it has no known signal.
     pub signal_dbm: Option<i32>,
+    /// What became of the echo requests.
     pub probes: Probes,
     /// Usable, and allowed.
     pub up: bool,

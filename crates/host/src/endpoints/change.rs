@@ -1,14 +1,16 @@
-//! What the daemon did to an endpoint.
+//! What was done to an endpoint.
 
 use std::fmt;
 use std::net::IpAddr;
 
+/// One change of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointChange {
     pub address: IpAddr,
     pub what: What,
 }
 
+/// Kinds of changes, of endpoints and of subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Added,

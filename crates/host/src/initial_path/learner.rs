@@ -27,6 +27,7 @@ const SAVE: Duration = Duration::from_secs(5);
 /// Decisions whose connections may still be under way; older ones are forgotten.
 const OPEN: u64 = 4096;
 
+/// The bandit of some interfaces, with what it has learnt.
 pub struct Learner {
     arms: Vec<Interface>,
     starter: Starter,

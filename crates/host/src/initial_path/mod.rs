@@ -19,7 +19,9 @@ pub struct Offer {
     pub interface: Option<String>,
     /// `server`, `device` or `stock`.
     pub by: String,
+    /// For people.
     pub why: String,
+    /// Choices so far, this one included.
     pub decisions: u64,
     /// Connections from whose end something was learnt.
     pub outcomes: u64,

@@ -39,6 +39,7 @@ pub struct FileRadio {
 }
 
 impl FileRadio {
+    /// It need not be there yet.
     pub fn new(file: PathBuf) -> FileRadio {
         FileRadio {
             file,

@@ -88,6 +88,7 @@ impl Station {
     }
 }
 
+/// Asks the drivers.
 #[derive(Default)]
 pub struct Wifi {
     /// With the family's number.
