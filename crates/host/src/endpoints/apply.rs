@@ -12,7 +12,7 @@ use crate::Error;
 impl Endpoints {
     /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
     /// if a subflow is there, which has died but does not know it yet. What was deleted is added no sooner than the peer
-    /// knows ([`Removed`]): [`Endpoints::differ`] says when to call again. Returns what it did.
+    /// knows: [`Endpoints::differ`] says when to call again. Returns what it did.
     /// Endpoints of others are changed in nothing but their backup flag, and deleted for good only by
     /// [`Endpoints::keep_off`].
     /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.

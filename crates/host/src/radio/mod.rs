@@ -1,6 +1,6 @@
-//! Received signal strength of interfaces, from wherever it can be had: Wi-Fi from the driver ([`wifi`]), modems from
-//! ModemManager ([`modem`]), and for what has neither a file that another program keeps ([`file`]). With what else the
-//! link itself tells ([`air`]) that is the part of a bandit's context that no connection has to be waited for.
+//! Received signal strength of interfaces, from wherever it can be had: Wi-Fi from the driver ([`Wifi`]), modems from
+//! ModemManager ([`Modems`]), and for what has neither a file that another program keeps ([`FileRadio`]). With what else the
+//! link itself tells (the rate of a wire) that is the part of a bandit's context that no connection has to be waited for.
 
 mod air;
 mod file;

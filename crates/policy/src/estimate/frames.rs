@@ -13,7 +13,7 @@ pub struct FrameLoss {
 }
 
 impl FrameLoss {
-    /// Takes in the frames sent and given up so far; returns the share of those given up, of the last [`FRAMES`] or more.
+    /// Takes in the frames sent and given up so far; returns the share of those given up, of the last 50 or more.
     pub fn poll(&mut self, sent: u64, failed: u64) -> Option<f64> {
         let (frames, bad) = (
             sent.wrapping_sub(self.sent),
