@@ -7,7 +7,7 @@ fn main() -> std::io::Result<()> {
     sources::export(&[
         "controllers",
         "crates/controllers/src",
-        "crates/daemon/src",
+        "crates/host/src",
         "crates/kernel/src",
         "crates/links/src",
         "crates/policy/actors",

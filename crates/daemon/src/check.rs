@@ -4,10 +4,11 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use mp_host::claim;
 use mp_kernel::{check as kernel, controller};
 
 use crate::config::{Config, Controller};
-use crate::{alone, control, federation, Error};
+use crate::{control, federation, Error};
 
 /// Whether this process may manage the paths of its network namespace.
 pub fn privilege() -> Result<(), Error> {
@@ -41,7 +42,7 @@ pub fn check(file: &Path) -> Result<(), Error> {
         let taken = |e| Error::Failed(format!("metrics.listen: cannot listen on {address}: {e}"));
         TcpListener::bind(address).map_err(|e| here(taken(e)))?;
     }
-    alone::check_alone(config.userspace)
+    Ok(claim::check_alone(config.userspace)?)
 }
 
 pub fn mptcp() -> Result<(), Error> {

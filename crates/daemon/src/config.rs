@@ -9,12 +9,12 @@ mod starts;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use mp_policy::awareness;
-use mp_policy::path_manager::{mptcp_la, Rule};
+use mp_host::{Glob, InterfaceRule, Settings};
+use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
-pub use controller::Controller;
+pub use controller::{Controller, AUTOMATIC};
 pub use federation::Federation;
 pub use mptcpify::Mptcpify;
 pub use starts::{Server, Starts};
@@ -74,19 +74,6 @@ const IGNORED: &[&str] = &[
     "zt*",
 ];
 
-/// Who decides which paths carry data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judge {
-    /// As [`Config::awareness`] says.
-    Awareness,
-    /// The paper's own rule.
-    MptcpLa(mptcp_la::Config),
-    /// A bandit over super-arms of at most three.
-    MsUcb,
-    /// One for each connection, that begins with what those before it have seen.
-    MsUcbFederated,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Of new sockets.
@@ -96,15 +83,11 @@ pub struct Config {
     /// Whether each connection is managed by itself, and not by the kernel.
     pub userspace: bool,
     pub mptcpify: Mptcpify,
-    /// Interfaces that are left alone, as globs.
-    pub ignore: Vec<String>,
-    /// By name or glob; the first that fits counts.
-    pub rules: Vec<(String, Rule)>,
     pub subflows: u32,
     pub add_addr_accepted: u32,
-    pub judge: Judge,
-    pub awareness: awareness::Config,
-    /// As the user calls it.
+    /// `ignore`, `interfaces` and `awareness`.
+    pub paths: Settings,
+    /// `awareness.policy`, as the user calls it.
     pub policy: String,
     /// With whom new connections share what was seen; `None`: with those of this host.
     pub federation: Option<Federation>,
@@ -125,12 +108,12 @@ impl Default for Config {
             parameters: Vec::new(),
             userspace: false,
             mptcpify: Mptcpify::default(),
-            ignore: IGNORED.iter().map(|&s| s.to_owned()).collect(),
-            rules: Vec::new(),
             subflows: 8,
             add_addr_accepted: 8,
-            judge: Judge::Awareness,
-            awareness: awareness::Config::loss_aware(),
+            paths: Settings {
+                ignore: IGNORED.iter().map(|&name| Glob::new(name)).collect(),
+                ..Settings::default()
+            },
             policy: "loss-aware".into(),
             federation: None,
             starts: None,
@@ -166,10 +149,10 @@ impl Config {
             config.mptcpify = Mptcpify::read(&mptcpify)?;
         }
         if let Some(list) = root.get("ignore") {
-            config.ignore = list
+            config.paths.ignore = list
                 .items()?
                 .iter()
-                .map(|item| item.name().map(str::to_owned))
+                .map(|item| item.name().map(Glob::new))
                 .collect::<Result<_, _>>()?;
         }
         if let Some(interfaces) = root.get("interfaces") {
@@ -177,7 +160,10 @@ impl Config {
                 let rule = Section::open(&field, INTERFACE_KEYS)?
                     .get("rule")
                     .map_or(Ok(Rule::None), |f| f.choice(mp_scenario::RULES))?;
-                config.rules.push((name.to_owned(), rule));
+                config.paths.rules.push(InterfaceRule {
+                    interface: Glob::new(name),
+                    rule,
+                });
             }
         }
         if let Some(limits) = section(&root, "limits", LIMIT_KEYS)? {
@@ -193,7 +179,7 @@ impl Config {
             judgement::read(&awareness, &mut config)?;
         }
         if let Some(federation) = section(&root, "federation", federation::KEYS)? {
-            config.federation = Some(Federation::read(&federation, config.judge)?);
+            config.federation = Some(Federation::read(&federation, config.paths.policy)?);
         }
         if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
             config.starts = Some(Starts::read(&bandit)?);
@@ -212,15 +198,6 @@ impl Config {
             config.metrics = metrics.get("listen").map(loopback).transpose()?;
         }
         Ok(config)
-    }
-
-    pub fn rule(&self, interface: &str) -> Rule {
-        let found = self.rules.iter().find(|(glob, _)| fits(glob, interface));
-        found.map_or(Rule::None, |(_, rule)| *rule)
-    }
-
-    pub fn ignores(&self, interface: &str) -> bool {
-        self.ignore.iter().any(|glob| fits(glob, interface))
     }
 }
 
@@ -254,18 +231,6 @@ fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
             format!("{} can be reached from elsewhere", address.ip()),
             EXPECTED,
         )),
-    }
-}
-
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn fits(glob: &str, name: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == name,
-        Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
-            (0..=rest.len())
-                .filter(|&at| rest.is_char_boundary(at))
-                .any(|at| fits(tail, &rest[at..]))
-        }),
     }
 }
 
@@ -364,12 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn rules_go_by_name_or_glob_and_the_first_counts() {
+    fn rules_go_by_name_or_glob_in_the_order_of_the_file() {
         let config = Config::parse(
             "daemon.toml",
             "[interfaces]\nwwan0.rule = \"preferred\"\n\"wwan*\".rule = \"metered\"\n",
         )
-        .unwrap();
+        .unwrap()
+        .paths;
         assert_eq!(config.rule("wwan0"), Rule::Preferred);
         assert_eq!(config.rule("wwan1"), Rule::Metered);
         assert_eq!(config.rule("wlan0"), Rule::None);
@@ -380,7 +346,8 @@ mod tests {
     fn thresholds_reach_the_policy() {
         let text = "[awareness]\npolicy = \"both\"\ninterval = \"100ms\"\nparking = \"2s\"\n\
                     loss.threshold = 0.01\nsignal = { park = -80, back = -72 }\n";
-        let config = Config::parse("daemon.toml", text).unwrap().awareness;
+        let paths = Config::parse("daemon.toml", text).unwrap().paths;
+        let config = paths.awareness;
         assert_eq!(
             (config.interval_us, config.parking.first_us),
             (100_000, 2_000_000)

@@ -2,46 +2,42 @@
 
 mod extras;
 mod reload;
+mod settle;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use mp_host::adapter::{Adapter, PathState};
+use mp_host::claim::check_alone;
+use mp_host::endpoints::{EndpointChange, Endpoints};
+use mp_host::events;
+use mp_host::links::{Interface, Links};
+use mp_host::probe::Prober;
+use mp_host::radio::{Radio, Radios};
+use mp_host::userspace::{self, Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
+use mp_policy::pace::Pace;
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::alone::check_alone;
 use crate::check;
 use crate::config::Config;
 use crate::control::{Call, Control, Request};
-use crate::endpoints::{EndpointChange, Endpoints};
 use crate::federation::Shared;
-use crate::links::Links;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
-use crate::news;
-use crate::pilot::{PathState, Pilot};
-use crate::probe::Prober;
-use crate::radio::{Radio, Radios};
 use crate::starts::Starts;
 use crate::status::{self, Status};
-use crate::userspace::{self, Connections};
 use crate::Error;
+use settle::{load, settle, Settled};
 
-/// While little moves, it looks so often.
-const REST: Duration = Duration::from_secs(1);
-/// How long after the last data it goes on at the policy's pace.
-const LINGER: Duration = Duration::from_secs(3);
 /// Interfaces change in bursts.
 const BURST: Duration = Duration::from_millis(20);
-/// A look may take no more than this share of a core, as one of so many, at work and at rest.
-const WORK_SHARE: u32 = 20;
-const REST_SHARE: u32 = 300;
 /// Between two comparisons of the kernel's endpoints with what they should be: others may change them.
 const REVIEW: Duration = Duration::from_secs(5);
 
@@ -88,7 +84,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                 .map_err(Error::from)
                 .and_then(|mut subflows| {
                     subflows.retain(|s| !connections.as_ref().is_some_and(|c| c.has(s.token)));
-                    endpoints.restore(&subflows)
+                    Ok(endpoints.restore(&subflows)?)
                 });
             let answered = match &restored {
                 Ok(stay) => json!({"down": true, "endpoints_in_use": stay}),
@@ -124,7 +120,7 @@ pub fn undo() -> Result<Option<Vec<IpAddr>>, Error> {
     check::privilege()?;
     let endpoints = Endpoints::open()?;
     let subflows = Diag::new()?.subflows()?;
-    endpoints.restore(&subflows).map(Some)
+    Ok(Some(endpoints.restore(&subflows)?))
 }
 
 enum End {
@@ -142,12 +138,14 @@ struct Daemon {
     /// Connections before that.
     counted: Counts,
     endpoints: Endpoints,
+    /// Why the system's congestion controller is left where pilot was to be tried; else empty.
+    refused: String,
     mptcpify: Mptcpify,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
     prober: Prober,
-    pilot: Pilot,
+    adapter: Adapter,
     /// With the userspace path manager.
     connections: Option<Connections>,
     /// With `[bandit]`.
@@ -159,34 +157,10 @@ struct Daemon {
     sender: mpsc::Sender<Call>,
     _control: Control,
     _metrics: Option<Metrics>,
-    looks: u64,
-    look: Duration,
-    busy_until: Instant,
+    polls: u64,
+    pace: Pace,
     review_at: Instant,
     troubled: Option<String>,
-}
-
-fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
-    let default = Path::new(crate::config::DEFAULT_FILE);
-    let file = file.or(default.exists().then_some(default));
-    let mut config = file.map_or(Ok(Config::default()), Config::load)?;
-    if let Some(socket) = socket {
-        config.socket = socket.to_owned();
-    }
-    Ok(config)
-}
-
-/// What somebody else may have already: its sockets, and the name of the controller.
-async fn settle(
-    config: &Config,
-    endpoints: &mut Endpoints,
-    sender: &mpsc::Sender<Call>,
-) -> Result<(Control, Option<Metrics>), Error> {
-    let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
-    let metrics = Metrics::start(config.metrics, sender).await?;
-    endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
-    endpoints.choose(config)?;
-    Ok((control, metrics))
 }
 
 impl Daemon {
@@ -197,9 +171,14 @@ impl Daemon {
     ) -> Result<Daemon, Error> {
         // Before anything is changed.
         let shared = config.federation.as_ref().map(Shared::open).transpose()?;
+        let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
         let mut endpoints = Endpoints::open()?;
         let (sender, calls) = mpsc::channel(16);
-        let (control, metrics) = match settle(&config, &mut endpoints, &sender).await {
+        let Settled {
+            control,
+            metrics,
+            refused,
+        } = match settle(&config, &mut endpoints, &sender).await {
             Ok(settled) => settled,
             Err(e) => {
                 endpoints.withdraw();
@@ -208,20 +187,20 @@ impl Daemon {
         };
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
-        let mut pilot = Pilot::new(&config);
-        pilot.links(now, links.list().await?, &config);
+        let mut adapter = Adapter::new(&config.paths);
+        adapter.set_interfaces(now, links.list().await?, &config.paths);
         for endpoint in endpoints.list()? {
-            pilot.take_over(endpoint.address, endpoint.flags.backup);
+            adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
         let mut radio = Radios::new(config.radio_file.clone());
-        pilot.hear(now, Some(&mut radio));
-        pilot.start(now);
-        pilot.again();
+        adapter.read_signals(now, Some(&mut radio));
+        adapter.start(now);
+        adapter.again();
         let connections = match config.userspace {
             true => Some(Connections::new(shared)?),
             false => None,
         };
-        let (news, diag) = (news::watch()?, Diag::new()?);
+        let (news, diag) = (events::watch()?, Diag::new()?);
         if config.userspace {
             // Last of all, and only now that their events are heard.
             endpoints.manage_new()?;
@@ -238,20 +217,19 @@ impl Daemon {
             started,
             counted: Counts::read().unwrap_or_default(),
             endpoints,
+            refused,
             mptcpify,
             links,
             news,
             diag,
             prober: Prober::default(),
-            pilot,
+            adapter,
             calls,
             sender,
             _control: control,
             _metrics: metrics,
-            looks: 0,
-            look: Duration::ZERO,
-            // What is there may be at work already.
-            busy_until: started + LINGER,
+            polls: 0,
+            pace: Pace::new(now),
             review_at: started + REVIEW,
             troubled: None,
             config,
@@ -262,7 +240,7 @@ impl Daemon {
             &[
                 ("socket", &daemon.config.socket.display()),
                 ("policy", &daemon.config.policy),
-                ("paths", &daemon.pilot.paths.len()),
+                ("paths", &daemon.adapter.paths.len()),
             ],
         );
         daemon.apply();
@@ -275,14 +253,14 @@ impl Daemon {
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
-        let mut look_at = Instant::now();
+        let mut poll_at = Instant::now();
         loop {
             tokio::select! {
                 _ = term.recv() => return Ok(End::Leave),
                 _ = int.recv() => return Ok(End::Leave),
                 _ = hup.recv() => {
                     self.reload().await;
-                    look_at = Instant::now();
+                    poll_at = Instant::now();
                 }
                 call = self.calls.recv() => match call {
                     Some((Request::Status, answer)) => {
@@ -290,25 +268,24 @@ impl Daemon {
                     }
                     Some((Request::Reload, answer)) => {
                         let _ = answer.send(self.reload().await);
-                        look_at = Instant::now();
+                        poll_at = Instant::now();
                     }
                     Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
                     None => unreachable!("the daemon has a sender itself"),
                 },
                 whole = self.links.changed() => {
                     self.links_changed(whole).await?;
-                    look_at = Instant::now();
+                    poll_at = Instant::now();
                 }
                 // A new connection will soon move data.
                 Some(()) = self.news.recv() => {
-                    if self.busy_until <= Instant::now() {
-                        self.busy_until = Instant::now() + LINGER;
-                        look_at = look_at.min(Instant::now() + BURST);
+                    if self.pace.begins(self.now_us()) {
+                        poll_at = poll_at.min(Instant::now() + BURST);
                     }
                 }
-                () = sleep_until(look_at.into()) => {
-                    self.look();
-                    look_at = Instant::now() + self.pause();
+                () = sleep_until(poll_at.into()) => {
+                    self.poll();
+                    poll_at = Instant::now() + self.pause();
                 }
             }
         }
@@ -319,24 +296,19 @@ impl Daemon {
     }
 
     fn pause(&self) -> Duration {
-        match self.busy_until > Instant::now() {
-            true => {
-                Duration::from_micros(self.config.awareness.interval_us).max(self.look * WORK_SHARE)
-            }
-            false => REST.max(self.look * REST_SHARE),
-        }
+        let interval_us = self.config.paths.awareness.interval_us;
+        Duration::from_micros(self.pace.pause_us(self.now_us(), interval_us))
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let began = Instant::now();
         match self.diag.subflows() {
             Ok(subflows) => {
                 let now = self.now_us();
                 let radio: &mut dyn Radio = &mut self.radio;
-                if self.pilot.look(now, subflows, Some(radio)) {
-                    self.busy_until = began + LINGER;
-                }
-                self.prober.serve(&mut self.pilot);
+                let moved = self.adapter.poll(now, subflows, Some(radio));
+                self.pace.moved(now, moved);
+                self.prober.serve(&mut self.adapter);
                 self.each_connection();
                 if let Some(starts) = &self.starts {
                     let since = Duration::from_micros(now);
@@ -345,20 +317,20 @@ impl Daemon {
                         let readings = self.radio.readings(&name, since);
                         (name, readings)
                     };
-                    starts.hear(self.pilot.paths.iter().map(&mut told));
+                    starts.hear(self.adapter.paths.iter().map(&mut told));
                 }
                 self.trouble(None);
             }
             Err(e) => self.trouble(Some(e.to_string())),
         }
         self.apply();
-        self.looks += 1;
-        self.look = (self.look * 7 + began.elapsed()) / 8;
+        self.polls += 1;
+        self.pace.took(began.elapsed().as_micros() as u64);
     }
 
     /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
     fn apply(&mut self) {
-        let (wanted, again) = (self.pilot.wanted(), self.pilot.again());
+        let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
         let due = Instant::now() >= self.review_at;
         if !due && again.is_empty() && !self.endpoints.differ(&wanted) {
             return;
@@ -372,21 +344,20 @@ impl Daemon {
             .subflows()
             .map_err(Error::from)
             .and_then(|mut subflows| {
-                let interfaces = self.pilot.paths.iter().map(|p| &p.interface);
+                let interfaces = self.adapter.paths.iter().map(|p| &p.interface);
                 let endpoints = &mut self.endpoints;
-                let mut done = endpoints.keep_off(&self.config, interfaces, &mut subflows)?;
+                let mut done = endpoints.keep_off(&self.config.paths, interfaces, &mut subflows)?;
                 done.extend(endpoints.apply(&wanted, &again, &subflows)?);
                 Ok(done)
             });
         match applied {
             Ok(done) => {
                 if !done.is_empty() {
-                    // What came of it is looked at soon.
-                    self.busy_until = Instant::now() + LINGER;
+                    self.pace.changed(self.started.elapsed().as_micros() as u64);
                 }
                 for EndpointChange { address, what } in done {
                     let address = address.to_string();
-                    let paths = status::paths(&self.pilot, self.now_us());
+                    let paths = status::paths(&self.adapter, self.now_us());
                     let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
                         Priority::Info,
@@ -403,7 +374,7 @@ impl Daemon {
         }
     }
 
-    /// Says what goes wrong once, not at every look.
+    /// Says what goes wrong once, not in every poll.
     fn trouble(&mut self, what: Option<String>) {
         if what != self.troubled {
             if let Some(what) = &what {
@@ -429,17 +400,18 @@ impl Daemon {
         Ok(())
     }
 
-    fn take_in(&mut self, interfaces: Vec<crate::links::Interface>) {
+    fn take_in(&mut self, interfaces: Vec<Interface>) {
         let now = self.now_us();
-        self.pilot.links(now, interfaces, &self.config);
+        self.adapter
+            .set_interfaces(now, interfaces, &self.config.paths);
         if let Some(connections) = &mut self.connections {
-            connections.links(now, &self.pilot, &self.config);
+            connections.set_interfaces(now, &self.adapter, &self.config.paths);
         }
         self.apply();
     }
 
     fn status(&mut self) -> Status {
-        // What is missing here says nothing false: a look that fails is in the log.
+        // What is missing here says nothing false: a poll that fails is in the log.
         let fallbacks = self.diag.fallbacks().unwrap_or_default();
         let counted = Counts::read().unwrap_or_default();
         Status {
@@ -449,15 +421,15 @@ impl Daemon {
             uptime_s: self.started.elapsed().as_secs_f64(),
             policy: self.config.policy.clone(),
             controller: self.endpoints.controller().map(str::to_owned),
-            controller_why: self.endpoints.refused().to_owned(),
+            controller_why: self.refused.clone(),
             mptcpify: self.mptcpify.is_on(),
             mptcpify_why: self.mptcpify.why().to_owned(),
-            connections: status::connections(&self.pilot, &fallbacks),
+            connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),
-            looks: self.looks,
-            look_ms: self.look.as_secs_f64() * 1e3,
-            paths: status::paths(&self.pilot, self.now_us()),
+            looks: self.polls,
+            look_ms: self.pace.cost_us() as f64 / 1e3,
+            paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"
             } else {
@@ -465,7 +437,7 @@ impl Daemon {
             }
             .into(),
             start: self.starts.as_ref().and_then(Starts::offer),
-            subflows: status::subflows(&self.pilot, self.connections.as_ref(), self.now_us()),
+            subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }
 }

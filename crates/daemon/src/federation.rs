@@ -1,11 +1,12 @@
 //! What MS-UCB sees of links, shared with other hosts. `multipilot federation join` carries it: of the two files in a
 //! folder, `own.json` is what this host has seen since ever, `known.json` what all together have.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mp_host::userspace::{Seen, Share};
 use mp_policy::super_arm::Arm;
 
 use crate::config::Federation;
@@ -14,9 +15,6 @@ use crate::Error;
 
 /// Between two writes.
 const BEAT: Duration = Duration::from_secs(1);
-
-/// What a link was worth, by interface.
-pub type Seen = HashMap<String, Arm>;
 
 /// By link: how often it was seen, and its mean reward.
 type Links = BTreeMap<String, (f64, f64)>;
@@ -88,21 +86,6 @@ impl Shared {
         own
     }
 
-    /// Whether it is time to tell.
-    pub fn is_due(&self) -> bool {
-        self.told_at.is_none_or(|at| at.elapsed() >= BEAT)
-    }
-
-    /// All that this daemon has seen so far.
-    pub fn tell(&mut self, seen: &Seen) {
-        self.told_at = Some(Instant::now());
-        let own = self.own(seen);
-        if own != self.told {
-            self.told = own;
-            self.write();
-        }
-    }
-
     fn write(&mut self) {
         let file = self.settings.folder.join("own.json");
         let text = serde_json::to_string(&self.told).expect("plain data");
@@ -113,10 +96,12 @@ impl Shared {
             log::line(Priority::Warning, &what, &[]);
         }
     }
+}
 
-    /// What a new connection begins with on these interfaces: of each link what all know, or this host alone where it has
-    /// seen more, because it has not told them yet or they are away.
-    pub fn known<'a>(&self, seen: &Seen, interfaces: impl Iterator<Item = &'a str>) -> Seen {
+impl Share for Shared {
+    /// Of each link what all know, or this host alone where it has seen more, because it has not told them yet or they are
+    /// away.
+    fn known(&self, seen: &Seen, interfaces: &[&str]) -> Seen {
         let (own, all) = (
             self.own(seen),
             read(&self.settings.folder.join("known.json")).unwrap_or_default(),
@@ -126,11 +111,24 @@ impl Shared {
             let more = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
             both.into_iter().flatten().max_by(more).copied()
         };
-        let arm = |interface: &str| {
+        let arm = |&interface: &&str| {
             let (count, mean) = of(self.link(interface))?;
             Some((interface.to_owned(), Arm { count, mean }))
         };
-        interfaces.filter_map(arm).collect()
+        interfaces.iter().filter_map(arm).collect()
+    }
+
+    fn tell(&mut self, seen: &Seen) {
+        self.told_at = Some(Instant::now());
+        let own = self.own(seen);
+        if own != self.told {
+            self.told = own;
+            self.write();
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.told_at.is_none_or(|at| at.elapsed() >= BEAT)
     }
 }
 
@@ -173,11 +171,11 @@ mod tests {
         let known = settings.folder.join("known.json");
         fs::write(&known, r#"{"ap-1":[90,0.1],"wwan0":[3,0.9],"ap-7":[5,1]}"#).unwrap();
         let interfaces = ["wlan0", "wwan0", "eth0"];
-        let begins = next.known(&seen(&[("wwan0", 2.0, 0.75)]), interfaces.into_iter());
+        let begins = next.known(&seen(&[("wwan0", 2.0, 0.75)]), &interfaces);
         assert_eq!(begins, seen(&[("wlan0", 90.0, 0.1), ("wwan0", 4.0, 0.5)]));
         // Half a file is none.
         fs::write(&known, r#"{"ap-1":[90"#).unwrap();
-        let begins = next.known(&Seen::new(), ["wlan0"].into_iter());
+        let begins = next.known(&Seen::new(), &["wlan0"]);
         assert_eq!(begins, seen(&[("wlan0", 4.0, 0.6)]));
 
         fs::write(settings.folder.join("own.json"), "nonsense").unwrap();

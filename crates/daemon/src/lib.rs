@@ -1,31 +1,20 @@
 #![forbid(unsafe_code)]
 //! The daemon: path awareness for every connection of this host, or of one network namespace.
 //!
-//! It watches interfaces ([`links`]), keeps the in-kernel path manager's endpoints ([`endpoints`]), looks at what the
-//! connections do ([`traffic`]) and asks the policy ([`pilot`]); where the user wants it, for each connection by itself
-//! ([`userspace`]). [`starts`] learns where connections should begin. `docs/reference/daemon.md` is the user's side.
+//! Configuration, control socket, status, metrics, log and the loop; what observes the host and acts on it is in [`mp_host`].
+//! `starts` learns where connections should begin. `docs/reference/daemon.md` is the user's side.
 
 pub mod config;
 pub mod control;
-pub mod endpoints;
-pub mod links;
-pub mod pilot;
-pub mod probe;
-pub mod radio;
-pub mod starts;
 pub mod status;
-pub mod traffic;
-pub mod userspace;
 
-mod alone;
 mod check;
 mod daemon;
 mod federation;
 pub mod log;
 mod metrics;
 mod mptcpify;
-mod news;
-mod unheard;
+mod starts;
 
 pub use check::{check, privilege};
 pub use config::Config;
@@ -64,24 +53,26 @@ impl Error {
     }
 }
 
+impl From<mp_host::Error> for Error {
+    fn from(error: mp_host::Error) -> Error {
+        match error {
+            mp_host::Error::Usage(line) => Error::Usage(line),
+            mp_host::Error::Busy(line) => Error::Busy(line),
+            mp_host::Error::Missing(line) => Error::Missing(line),
+            mp_host::Error::Failed(line) => Error::Failed(line),
+        }
+    }
+}
+
 impl From<mp_kernel::Error> for Error {
     fn from(error: mp_kernel::Error) -> Error {
-        match error.exit_code() {
-            2 => Error::Usage(error.to_string()),
-            3 => Error::Missing(error.to_string()),
-            _ => Error::Failed(error.to_string()),
-        }
+        mp_host::Error::from(error).into()
     }
 }
 
 impl From<mp_kernel::pm::Error> for Error {
     fn from(error: mp_kernel::pm::Error) -> Error {
-        match error.errno() {
-            Some(nix::libc::EPERM) => Error::Missing(format!(
-                "{error}: it needs CAP_NET_ADMIN (run it with sudo)"
-            )),
-            _ => Error::Failed(error.to_string()),
-        }
+        mp_host::Error::from(error).into()
     }
 }
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-pub use crate::alone::refused;
+use mp_host::claim;
+
 use crate::Error;
 
 /// A file of this size is kept as `FILE.1`, in place of the one before, and a new one begun.
@@ -23,6 +24,11 @@ pub enum Priority {
     Warning = 4,
     Notice = 5,
     Info = 6,
+}
+
+/// Why a log cannot be opened.
+pub fn refused(file: &Path, error: &io::Error) -> Error {
+    claim::refused(file, error).into()
 }
 
 /// From now on stderr is the end of this file.

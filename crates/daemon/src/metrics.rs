@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 
 use crate::control::{self, Call, Request};
-use crate::status::{PathStatus, Status};
+use crate::status::{PathStatus, Priority, Status};
 use crate::Error;
 
 /// Ends when dropped.
@@ -75,7 +75,7 @@ const OF_PATHS: &[(&str, &str, &str, Value)] = &[
         f64::from(u8::from(p.up))
     }),
     ("path_backup", "gauge", "Whether it is in backup", |p| {
-        f64::from(u8::from(p.priority == "backup"))
+        f64::from(u8::from(p.priority == Priority::Backup))
     }),
     ("path_subflows", "gauge", "Established subflows", |p| {
         p.subflows as f64

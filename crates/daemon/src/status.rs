@@ -1,15 +1,16 @@
 //! What the daemon tells of itself; see `docs/reference/daemon.md` for the fields.
 
 use std::collections::HashSet;
+use std::fmt;
 
+use mp_host::adapter::{Adapter, PathState};
+use mp_host::initial_path::Offer;
+use mp_host::sampler::Seen;
+use mp_host::userspace::Connections;
 use mp_kernel::fallback::{Counts, Fallback};
 use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
-
-use crate::pilot::{PathState, Pilot};
-use crate::starts::Offer;
-use crate::userspace::Connections;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -55,8 +56,7 @@ pub struct PathStatus {
     pub addresses: Vec<String>,
     pub up: bool,
     pub rule: String,
-    /// `normal`, `backup` or `off`.
-    pub priority: String,
+    pub priority: Priority,
     /// Why it is not normal; empty where it is.
     pub why: String,
     pub subflows: usize,
@@ -68,6 +68,26 @@ pub struct PathStatus {
     pub switches: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+}
+
+/// Whether a path carries data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    Normal,
+    Backup,
+    /// It has no subflows.
+    Off,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Priority::Normal => "normal",
+            Priority::Backup => "backup",
+            Priority::Off => "off",
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,21 +103,21 @@ pub struct SubflowStatus {
     pub rtt_ms: f64,
 }
 
-pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
-    let reasons = pilot.reasons(now_us);
+pub fn paths(adapter: &Adapter, now_us: u64) -> Vec<PathStatus> {
+    let reasons = adapter.reasons(now_us);
     let of = |(i, p): (usize, &PathState)| {
-        let traffic = pilot.traffic.paths.get(i).cloned().unwrap_or_default();
+        let traffic = adapter.sampler.paths.get(i).cloned().unwrap_or_default();
         let (priority, why) = match () {
-            () if !p.interface.up => ("off", "no link"),
-            () if p.interface.addresses.is_empty() => ("off", "no address"),
-            () if p.rule == Rule::Untrusted => ("off", "untrusted, as its rule says"),
-            () if !p.up => ("off", "ignored, as the configuration says"),
-            () if !p.open => (
-                "off",
+            () if !p.interface.up => (Priority::Off, "no link"),
+            () if p.interface.addresses.is_empty() => (Priority::Off, "no address"),
+            () if p.rule == Rule::Untrusted => (Priority::Off, "untrusted, as its rule says"),
+            () if !p.up => (Priority::Off, "ignored, as the configuration says"),
+            () if !p.is_open() => (
+                Priority::Off,
                 "no connection could open a subflow; tried again later",
             ),
-            () if p.backup => ("backup", reasons[i].map_or("being changed", why)),
-            () => ("normal", ""),
+            () if p.backup => (Priority::Backup, reasons[i].map_or("being changed", why)),
+            () => (Priority::Normal, ""),
         };
         PathStatus {
             interface: p.interface.name.clone(),
@@ -109,7 +129,7 @@ pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
                 .collect(),
             up: p.up,
             rule: rule(p.rule).into(),
-            priority: priority.into(),
+            priority,
             why: why.into(),
             subflows: traffic.subflows,
             rate_mbps: traffic.rate * 8e-6,
@@ -122,7 +142,7 @@ pub fn paths(pilot: &Pilot, now_us: u64) -> Vec<PathStatus> {
             received_bytes: traffic.received_bytes,
         }
     };
-    pilot.paths.iter().enumerate().map(of).collect()
+    adapter.paths.iter().enumerate().map(of).collect()
 }
 
 /// 0 before the first sample.
@@ -131,16 +151,16 @@ fn ms(us: Option<u32>) -> f64 {
 }
 
 pub fn subflows(
-    pilot: &Pilot,
+    adapter: &Adapter,
     connections: Option<&Connections>,
     now_us: u64,
 ) -> Vec<SubflowStatus> {
-    let name = |path: usize| pilot.paths.get(path).map(|p| p.interface.name.clone());
-    let own = |s: &crate::traffic::Seen| {
-        let interface = pilot.paths.get(s.path?)?.interface.index;
+    let name = |path: usize| adapter.paths.get(path).map(|p| p.interface.name.clone());
+    let own = |s: &Seen| {
+        let interface = adapter.paths.get(s.path?)?.interface.index;
         connections?.reason(now_us, s.subflow.token, interface)
     };
-    let of = |s: &crate::traffic::Seen| SubflowStatus {
+    let of = |s: &Seen| SubflowStatus {
         token: s.subflow.token,
         interface: s.path.and_then(name),
         local: s.subflow.local.to_string(),
@@ -150,16 +170,16 @@ pub fn subflows(
         rate_mbps: s.rate * 8e-6,
         rtt_ms: f64::from(s.rtt_us) / 1e3,
     };
-    pilot.traffic.subflows.iter().map(of).collect()
+    adapter.sampler.subflows.iter().map(of).collect()
 }
 
 /// Connections that are MPTCP. A subflow alone may not show that its connection fell back.
-pub fn connections(pilot: &Pilot, fallbacks: &[Fallback]) -> usize {
-    let fell_back = |s: &crate::traffic::Seen| {
+pub fn connections(adapter: &Adapter, fallbacks: &[Fallback]) -> usize {
+    let fell_back = |s: &Seen| {
         let ends = (s.subflow.local, s.subflow.remote);
         fallbacks.iter().any(|f| (f.local, f.remote) == ends)
     };
-    let live = pilot.traffic.subflows.iter().filter(|s| !fell_back(s));
+    let live = adapter.sampler.subflows.iter().filter(|s| !fell_back(s));
     let tokens: HashSet<u32> = live.map(|s| s.subflow.token).collect();
     tokens.len()
 }

@@ -3,6 +3,7 @@
 
 use crate::bandit::{Explore, Policy, Threshold};
 use crate::registry::{self, World, EVERYWHERE};
+use crate::view::Rule;
 
 /// A way to choose the initial path. It builds the bandit's policy, or `None` where nothing is learnt.
 pub type Entry = registry::Entry<Option<Policy>>;
@@ -14,6 +15,21 @@ pub fn all() -> &'static [Entry] {
 
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
+}
+
+/// Paths that connections may be opened over, by what the user says of each: the metered ones only if there are no others.
+pub fn candidates(rules: &[Rule]) -> Vec<usize> {
+    let of = |fits: fn(Rule) -> bool| -> Vec<usize> {
+        let all = rules.iter().enumerate();
+        all.filter(|(_, rule)| fits(**rule))
+            .map(|(i, _)| i)
+            .collect()
+    };
+    let free = of(|rule| matches!(rule, Rule::None | Rule::Preferred));
+    match free.is_empty() {
+        true => of(|rule| rule == Rule::Metered),
+        false => free,
+    }
 }
 
 macro_rules! learnt {
@@ -108,4 +124,21 @@ learnt! {
             scale: 0.25,
             ridge: 1.0,
         };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_start_on_metered_paths_only_where_there_is_no_other_and_never_on_untrusted_ones()
+    {
+        let (any, metered, untrusted) = (Rule::None, Rule::Metered, Rule::Untrusted);
+        assert_eq!(
+            candidates(&[metered, any, untrusted, Rule::Preferred]),
+            [1, 3]
+        );
+        assert_eq!(candidates(&[untrusted, metered]), [1]);
+        assert_eq!(candidates(&[untrusted]), [0; 0]);
+    }
 }

@@ -1,18 +1,19 @@
-//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel: the daemon's eyes and hands, in the client's
-//! namespace alone. The server knows nothing of them but MP_PRIO.
+//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel, by [`mp_host`] in the client's
+//! namespace. The server knows nothing of them but MP_PRIO.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_daemon::config::{Config, Judge};
-use mp_daemon::endpoints::Endpoints;
-use mp_daemon::links::Links;
-use mp_daemon::pilot::Pilot;
-use mp_daemon::probe::Prober;
-use mp_daemon::radio::Radio;
+use mp_host::adapter::Adapter;
+use mp_host::endpoints::Endpoints;
+use mp_host::links::Links;
+use mp_host::probe::Prober;
+use mp_host::radio::{Signal, SignalTrace};
+use mp_host::{InterfaceRule, Settings};
 use mp_kernel::diag::Diag;
 use mp_policy::awareness;
-use mp_scenario::{Change, Rule, Scenario};
+use mp_policy::path_manager::PathPolicy;
+use mp_scenario::{Change, Scenario};
 use rattan_env::netns::NetNs;
 use tokio::sync::watch;
 
@@ -27,35 +28,22 @@ pub struct Aware {
     pub number: usize,
     pub group: Group,
     pub policy: Policy,
-    pub signals: Signals,
-    /// By interface.
-    pub rules: Vec<(String, Rule)>,
+    pub signals: SignalTrace,
+    pub rules: Vec<InterfaceRule>,
     pub recorder: Arc<Recorder>,
 }
 
-/// What the scenario says of the radios: time, interface, dBm.
-#[derive(Debug, Clone, Default)]
-pub struct Signals(Vec<(Duration, String, i32)>);
-
-impl Signals {
-    pub fn of(scenario: &Scenario, interface: impl Fn(usize) -> String) -> Signals {
-        let told = scenario.events.iter().filter_map(|e| match e.change {
-            Change::Signal(dbm) => {
-                let path = scenario.paths.get_index_of(&e.path)?;
-                Some((e.at, interface(path), dbm))
-            }
-            _ => None,
-        });
-        Signals(told.collect())
-    }
-}
-
-impl Radio for Signals {
-    fn signal_dbm(&mut self, interface: &str, since_start: Duration) -> Option<i32> {
-        let known =
-            |(at, name, _): &&(Duration, String, i32)| name == interface && *at <= since_start;
-        self.0.iter().rev().find(known).map(|(_, _, dbm)| *dbm)
-    }
+/// What the scenario says of the radios.
+pub fn signals(scenario: &Scenario, interface: impl Fn(usize) -> String) -> SignalTrace {
+    let signals = scenario.events.iter().filter_map(|e| match e.change {
+        Change::Signal(dbm) => Some(Signal {
+            at: e.at,
+            interface: interface(scenario.paths.get_index_of(&e.path)?),
+            dbm,
+        }),
+        _ => None,
+    });
+    SignalTrace(signals.collect())
 }
 
 impl Aware {
@@ -71,31 +59,32 @@ impl Aware {
         })
     }
 
-    async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_daemon::Error> {
-        let (judge, awareness) = match self.policy {
-            Policy::Loss => (Judge::Awareness, awareness::Config::loss_aware()),
-            Policy::Signal => (Judge::Awareness, awareness::Config::signal_aware()),
-            Policy::MptcpLa(config) => (Judge::MptcpLa(config), awareness::Config::loss_aware()),
-            Policy::SuperArm => (Judge::MsUcb, awareness::Config::loss_aware()),
+    async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_host::Error> {
+        let (policy, awareness) = match self.policy {
+            Policy::Loss => (PathPolicy::Awareness, awareness::Config::loss_aware()),
+            Policy::Signal => (PathPolicy::Awareness, awareness::Config::signal_aware()),
+            Policy::MptcpLa(config) => {
+                (PathPolicy::MptcpLa(config), awareness::Config::loss_aware())
+            }
+            Policy::SuperArm => (PathPolicy::MsUcb, awareness::Config::loss_aware()),
         };
-        let config = Config {
+        let settings = Settings {
+            policy,
+            awareness,
             ignore: Vec::new(),
             rules: std::mem::take(&mut self.rules),
-            judge,
-            awareness,
-            ..Config::default()
         };
         let (mut endpoints, mut diag) = (Endpoints::open()?, Diag::new()?);
         let mut prober = Prober::default();
-        let mut pilot = Pilot::new(&config);
-        pilot.links(0, Links::new()?.list().await?, &config);
+        let mut adapter = Adapter::new(&settings);
+        adapter.set_interfaces(0, Links::new()?.list().await?, &settings);
         for endpoint in endpoints.list()? {
-            pilot.take_over(endpoint.address, endpoint.flags.backup);
+            adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
-        pilot.start(0);
-        pilot.again();
+        adapter.start(0);
+        adapter.again();
         let mut tick = tokio::time::interval(Duration::from_micros(awareness.interval_us));
-        // Missed looks are not made up for: the next one sees all.
+        // Missed polls are not made up for: the next one sees all.
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -104,9 +93,9 @@ impl Aware {
             }
             let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
             let subflows = diag.subflows()?;
-            pilot.look(now_us, subflows.clone(), Some(&mut self.signals));
-            prober.serve(&mut pilot);
-            let (wanted, again) = (pilot.wanted(), pilot.again());
+            adapter.poll(now_us, subflows.clone(), Some(&mut self.signals));
+            prober.serve(&mut adapter);
+            let (wanted, again) = (adapter.wanted(), adapter.again());
             if !again.is_empty() || endpoints.differ(&wanted) {
                 endpoints.apply(&wanted, &again, &subflows)?;
                 for &path in &self.group.paths {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp_host::{Glob, InterfaceRule};
 use mp_kernel::agent::{Agent, Pilots};
 use mp_kernel::controller::{self, Controller};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
@@ -13,7 +14,7 @@ use mp_relay::flow::Observer;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
-use crate::aware::{Aware, Signals};
+use crate::aware::{self, Aware};
 use crate::emulator::{Emulator, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network, SERVER};
@@ -187,12 +188,15 @@ fn run_in(
                 number,
                 group: group.clone(),
                 policy,
-                signals: Signals::of(scenario, |path| interface(scenario, path)),
+                signals: aware::signals(scenario, |path| interface(scenario, path)),
                 rules: scenario
                     .paths
                     .values()
                     .enumerate()
-                    .map(|(path, said)| (interface(scenario, path), said.rule))
+                    .map(|(path, said)| InterfaceRule {
+                        interface: Glob::new(interface(scenario, path)),
+                        rule: said.rule,
+                    })
                     .collect(),
                 recorder: recorder.clone(),
             };

@@ -215,7 +215,8 @@ fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(of_daemon)
 }
 
-pub fn of_daemon(error: Error) -> Failure {
+pub fn of_daemon(error: impl Into<Error>) -> Failure {
+    let error = error.into();
     let line = error.to_string();
     match error.exit_code() {
         2 => Failure::Usage(line),

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::Request;
-use mp_daemon::status::Status as Report;
+use mp_daemon::status::{Priority, Status as Report};
 use rustix::termios::tcgetwinsize;
 
 use super::{ask, status, Socket};
@@ -116,12 +116,12 @@ fn page(report: &Report, history: &History) -> String {
         let priority = row
             .checked_sub(paths)
             .and_then(|i| report.paths.get(i))
-            .map(|p| p.priority.as_str());
+            .map(|p| p.priority);
         let style = match priority {
             None => BOLD,
-            Some("backup") => YELLOW,
-            Some("off") => DIM,
-            Some(_) => "",
+            Some(Priority::Backup) => YELLOW,
+            Some(Priority::Off) => DIM,
+            Some(Priority::Normal) => "",
         };
         let _ = writeln!(out, "{style}{line}{PLAIN}");
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mp_daemon::starts::{Host, Learner};
+use mp_host::initial_path::{Host, Learner};
 use mp_kernel::interfaces::{self, Interface};
 use mp_policy::bandit::context::Readings;
 

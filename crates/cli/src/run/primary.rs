@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::mpsc::{channel, Receiver};
 
-use mp_daemon::starts::exempt_near;
+use mp_host::initial_path::exempt_near;
 use mp_kernel::cgroup::Group;
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::preload;

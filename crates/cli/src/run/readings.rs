@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use mp_daemon::radio::Radios;
+use mp_host::radio::Radios;
 use mp_policy::bandit::context::Readings;
 use tokio::runtime::Runtime;
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mp_policy::path_manager::PathPolicy;
 use mp_scenario::document::Section;
 use mp_scenario::Error;
-
-use super::Judge;
 
 pub const KEYS: &[&str] = &["folder", "links"];
 
@@ -20,9 +19,9 @@ pub struct Federation {
 }
 
 impl Federation {
-    pub(super) fn read(section: &Section<'_>, judge: Judge) -> Result<Federation, Error> {
+    pub(super) fn read(section: &Section<'_>, policy: PathPolicy) -> Result<Federation, Error> {
         let field = section.require("folder", "a folder for what is shared")?;
-        if judge != Judge::MsUcbFederated {
+        if policy != PathPolicy::MsUcbFederated {
             return Err(field.error(
                 "shares what only one policy sees",
                 "awareness.policy = \"ms-ucb-federated\"",

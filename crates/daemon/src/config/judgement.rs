@@ -1,10 +1,11 @@
 //! `[awareness]`
 
 use mp_policy::awareness::{self, Backoff, Threshold};
+use mp_policy::path_manager::PathPolicy;
 use mp_scenario::document::{Field, Section};
 use mp_scenario::Error;
 
-use super::{Config, Judge, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
+use super::{Config, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
 
 const MS_UCB: &str = "ms-ucb";
 const FEDERATED: &str = "ms-ucb-federated";
@@ -16,7 +17,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
     );
     if let Some(policy) = section.get("policy") {
         let rules = awareness::Config::rules();
-        config.awareness = policy.choice(&[
+        config.paths.awareness = policy.choice(&[
             ("loss-aware", loss_aware),
             ("signal-aware", signal_aware),
             (
@@ -40,9 +41,9 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         }
     }
     if [MS_UCB, FEDERATED].contains(&config.policy.as_str()) {
-        config.judge = match config.policy == FEDERATED {
-            true => Judge::MsUcbFederated,
-            false => Judge::MsUcb,
+        config.paths.policy = match config.policy == FEDERATED {
+            true => PathPolicy::MsUcbFederated,
+            false => PathPolicy::MsUcb,
         };
         let parks = |key: &&&str| key.starts_with("parking") || key.starts_with("reopening");
         let foreign = AWARENESS_KEYS.iter().filter(|k| parks(k) || **k == "dwell");
@@ -50,7 +51,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
             return Err(field.error("this policy parks nothing", "none of it, or another policy"));
         }
     }
-    let aware = &mut config.awareness;
+    let aware = &mut config.paths.awareness;
     let duration = |key: &str, value: &mut u64| -> Result<(), Error> {
         if let Some(field) = section.get(key) {
             *value = micros(&field)?;

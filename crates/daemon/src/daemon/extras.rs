@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use mp_host::adapter::PathState;
+
 use super::Daemon;
 use crate::log::{self, Priority};
-use crate::pilot::PathState;
 use crate::starts::Starts;
 use crate::status;
 
@@ -37,19 +38,19 @@ impl Daemon {
         }
     }
 
-    /// With the userspace path manager: what each connection's own pilot wants.
+    /// With the userspace path manager: what each connection's own adapter wants.
     pub(super) fn each_connection(&mut self) {
         let now = self.now_us();
         let Some(connections) = &mut self.connections else {
             return;
         };
-        for change in connections.look(now, &self.pilot, &self.config) {
+        for change in connections.poll(now, &self.adapter, &self.config.paths) {
             let of = |p: &&PathState| p.interface.addresses.contains(&change.address);
-            let path = self.pilot.paths.iter().find(of).map(|p| &p.interface);
+            let path = self.adapter.paths.iter().find(of).map(|p| &p.interface);
             let why = path.and_then(|i| connections.reason(now, change.token, i.index));
             log::line(
                 Priority::Info,
-                change.what,
+                &change.what.to_string(),
                 &[
                     ("connection", &format!("{:x}", change.token)),
                     ("address", &change.address),

@@ -2,7 +2,8 @@
 
 use serde_json::{json, Value};
 
-use super::{load, Daemon};
+use super::settle::{choose_controller, load};
+use super::Daemon;
 use crate::config::Config;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
@@ -56,8 +57,8 @@ impl Daemon {
         };
         let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
         // What could not be loaded may be now.
-        if settled(&new) != settled(&self.config) || !self.endpoints.refused().is_empty() {
-            self.endpoints.choose(&new)?;
+        if settled(&new) != settled(&self.config) || !self.refused.is_empty() {
+            self.refused = choose_controller(&new, &mut self.endpoints)?;
         }
         self.endpoints
             .set_limits(new.subflows, new.add_addr_accepted)?;
@@ -77,9 +78,10 @@ impl Daemon {
             self.mptcpify = Mptcpify::start(&self.config.mptcpify);
         }
         self.keep_starting();
-        self.pilot.reconfigure(now, &old, &self.config);
+        self.adapter
+            .reconfigure(now, &old.paths, &self.config.paths);
         if let Some(connections) = &mut self.connections {
-            connections.reconfigure(now, &old, &self.config);
+            connections.reconfigure(now, &old.paths, &self.config.paths);
         }
         self.take_in(interfaces);
         Ok(())

@@ -1,61 +1,21 @@
-//! The initial path, learnt by a bandit, for one program (`multipilot run`) or for this host.
-
-mod learner;
-mod remote;
+//! The bandit of this host (`[bandit]`), on a thread of its own.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use mp_host::initial_path::{exempt_near, Host, Learner, Offer, Remote};
 use mp_kernel::interfaces::{self, Interface};
-use mp_kernel::primary::{Choices, Prefix, Primary};
+use mp_kernel::primary::Primary;
 use mp_policy::bandit::context::Readings;
+use mp_policy::initial_path;
 use mp_policy::path_manager::Rule;
-use serde::{Deserialize, Serialize};
-
-pub use learner::{Host, Learner};
-pub use remote::Remote;
 
 use crate::config::{self, Config};
 use crate::log::{self, Priority};
 use crate::Error;
-
-/// What the next connection will start on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Offer {
-    /// `None`: as the routing table has it.
-    pub interface: Option<String>,
-    /// `server`, `device` or `stock`.
-    pub by: String,
-    pub why: String,
-    pub decisions: u64,
-    /// Connections from whose end something was learnt.
-    pub outcomes: u64,
-}
-
-/// Destinations that the routing table alone decides about.
-const NEAR: [Prefix; 5] = [
-    prefix(IpAddr::V4(Ipv4Addr::LOCALHOST), 8),
-    prefix(IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
-    prefix(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
-    prefix(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
-    prefix(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
-];
-
-const fn prefix(address: IpAddr, bits: u8) -> Prefix {
-    Prefix { address, bits }
-}
-
-/// What these interfaces reach without a router stays the routing table's.
-pub fn exempt_near(choices: &Choices, interfaces: &[Interface]) -> Result<(), mp_kernel::Error> {
-    let near = interfaces.iter().flat_map(|i| &i.networks);
-    NEAR.iter()
-        .chain(near)
-        .try_for_each(|prefix| choices.exempt(*prefix))
-}
 
 /// Shared with the learner's thread.
 #[derive(Default)]
@@ -119,6 +79,7 @@ impl Starts {
                 server.paths.clone(),
                 &settings.memory,
             )
+            .map_err(Error::from)
         });
         let board = Ours::default();
         let host = Box::new(board.clone());
@@ -180,19 +141,11 @@ impl Drop for Starts {
     }
 }
 
-/// Interfaces that connections may start on: those that lead out, the metered ones if no other does.
+/// Interfaces that connections may start on, of those that lead out.
 fn arms(config: &Config, all: &[Interface]) -> Vec<Interface> {
-    let of = |rule: Rule| {
-        let fits = move |i: &&Interface| {
-            let has = config.rule(&i.name);
-            let free = !matches!(has, Rule::Metered | Rule::Untrusted);
-            i.leads_out() && !config.ignores(&i.name) && (has == rule || free && rule == Rule::None)
-        };
-        all.iter().filter(fits).cloned().collect::<Vec<_>>()
-    };
-    let free = of(Rule::None);
-    match free.is_empty() {
-        true => of(Rule::Metered),
-        false => free,
-    }
+    let out = |i: &&Interface| i.leads_out() && !config.paths.ignores(&i.name);
+    let out: Vec<&Interface> = all.iter().filter(out).collect();
+    let rules: Vec<Rule> = out.iter().map(|i| config.paths.rule(&i.name)).collect();
+    let candidates = initial_path::candidates(&rules).into_iter();
+    candidates.map(|at| out[at].clone()).collect()
 }

@@ -8,6 +8,25 @@ use super::{Bandit, Decision, Invalid, Settings};
 const GAIN: f64 = 0.3;
 /// What connections over one path differ by, by chance.
 const SLACK: f64 = 0.25;
+/// A signal that has changed by so much, dB, is reason to choose anew before the last choice has been used.
+const SIGNAL_STEP: f64 = 3.0;
+/// So many outcomes make a model of a device's own, where a server is to choose but cannot.
+const ENOUGH: u64 = 10;
+
+/// Whether a path's signal is no longer what it was when the choice on offer was made.
+pub fn signals_moved(then: &[Readings], now: &[Readings]) -> bool {
+    let signal = |r: &Readings| r.get(Reading::Signal);
+    let moved = |(then, now): (&Readings, &Readings)| match (signal(then), signal(now)) {
+        (Some(then), Some(now)) => (then - now).abs() >= SIGNAL_STEP,
+        (then, now) => then.is_some() != now.is_some(),
+    };
+    then.iter().zip(now).any(moved)
+}
+
+/// Whether a device whose server is away may choose by what it has learnt from so many outcomes.
+pub fn may_choose_alone(outcomes: u64) -> bool {
+    outcomes >= ENOUGH
+}
 
 /// A bandit, the judge of its outcomes, and what connections have seen of each path so far.
 #[derive(Debug, Clone)]
@@ -106,5 +125,16 @@ mod tests {
         assert!(late > 80, "the better path started {late} of the last 100");
         let (decision, _) = starter.decide(&[], &[true, false]);
         assert_eq!(decision.arm, 0, "the only one there is");
+    }
+
+    #[test]
+    fn a_signal_has_moved_by_three_decibels_or_where_it_came_or_went() {
+        let dbm = |dbm| Readings::default().with(Reading::Signal, dbm);
+        let none = Readings::default();
+        assert!(!signals_moved(&[dbm(-60.0), none], &[dbm(-62.9), none]));
+        assert!(signals_moved(&[none, dbm(-60.0)], &[none, dbm(-57.0)]));
+        assert!(signals_moved(&[none], &[dbm(-60.0)]) && signals_moved(&[dbm(-60.0)], &[none]));
+        let rtt = Readings::default().with(Reading::Rtt, 20.0);
+        assert!(!signals_moved(&[none], &[rtt]));
     }
 }

@@ -1,7 +1,7 @@
 //! Path awareness under its two names.
 
 use super::{Action, Event, Known, Manage, View};
-use crate::awareness::{Awareness, Config};
+use crate::awareness::{Awareness, Config, Reason};
 
 /// MPTCP-LA: loss, and what a path contributes.
 #[derive(Debug, Clone)]
@@ -35,6 +35,10 @@ impl Manage for LossAware {
     fn hear(&mut self, known: &[Known], now_us: u64) {
         self.0.hear(known, now_us);
     }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        self.0.reasons(view)
+    }
 }
 
 impl Manage for SignalAware {
@@ -48,5 +52,9 @@ impl Manage for SignalAware {
 
     fn hear(&mut self, known: &[Known], now_us: u64) {
         self.0.hear(known, now_us);
+    }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        self.0.reasons(view)
     }
 }

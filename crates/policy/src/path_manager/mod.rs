@@ -11,7 +11,11 @@ mod known;
 pub mod mptcp_la;
 mod ms_ucb;
 mod ndiffports;
+mod policy;
+pub mod presence;
 mod probes;
+pub mod removal;
+pub mod retry;
 mod single;
 #[cfg(test)]
 mod tests;
@@ -23,9 +27,11 @@ pub use known::Known;
 pub use mptcp_la::MptcpLa;
 pub use ms_ucb::{Alone, Federated};
 pub use ndiffports::Ndiffports;
+pub use policy::PathPolicy;
 pub use probes::Probing;
 pub use single::Single;
 
+use crate::awareness::Reason;
 use crate::registry::{self, Parameter, World};
 pub use crate::view::{
     Counters, Moved, Path, Probes, Received, Role, Rule, Sent, State, Subflow, View,
@@ -97,6 +103,11 @@ pub trait Manage {
 
     /// Takes over what others know of its paths, before it begins.
     fn hear(&mut self, _known: &[Known], _now_us: u64) {}
+
+    /// Why each path of the view is in backup; `None` where it is not, or nothing is said.
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        vec![None; view.paths.len()]
+    }
 }
 
 macro_rules! path_managers {
@@ -129,6 +140,12 @@ macro_rules! path_managers {
             fn hear(&mut self, known: &[Known], now_us: u64) {
                 match self {
                     $(Self::$variant(m) => m.hear(known, now_us),)*
+                }
+            }
+
+            fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+                match self {
+                    $(Self::$variant(m) => m.reasons(view),)*
                 }
             }
         }

@@ -17,6 +17,8 @@
 //!   packets. Where nobody answers them, the path is tried again after [`Config::hold_us`], twice as long each time.
 
 use super::fullmesh::{cover, open};
+use crate::awareness::Reason;
+
 use super::{Action, Counters, Event, Manage, Parameter, Path, Probes, State, Subflow, View};
 
 /// Between two evaluations, µs.
@@ -185,7 +187,7 @@ impl MptcpLa {
     }
 
     /// Whether the rule has set a path to backup.
-    pub fn is_backup(&self, path: usize) -> bool {
+    fn is_backup(&self, path: usize) -> bool {
         self.paths.get(path).is_some_and(|p| p.backup.is_some())
     }
 
@@ -316,6 +318,11 @@ impl Manage for MptcpLa {
             });
         }
         self.apply(view, actions);
+    }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        let loss = |path: usize| self.is_backup(path).then_some(Reason::Loss);
+        (0..view.paths.len()).map(loss).collect()
     }
 }
 

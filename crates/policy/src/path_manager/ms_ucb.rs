@@ -8,6 +8,7 @@
 //! A world that wakes it more often than a round lasts does no harm: it waits for the round's end.
 
 use super::{Action, Event, Known, Manage, Path, Rule, State, View};
+use crate::awareness::Reason;
 use crate::super_arm::{reward, Arm, MsUcb, Past, SuperArm};
 
 /// Long enough for several round trips of any link.
@@ -59,6 +60,14 @@ fn delivered(view: &View<'_>, path: usize) -> u64 {
 }
 
 impl Chooser {
+    /// Whatever it has not chosen is in backup.
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        let chosen = |path: usize| self.chosen >> path & 1 == 1;
+        (0..view.paths.len())
+            .map(|path| (!chosen(path)).then_some(Reason::Unchosen))
+            .collect()
+    }
+
     fn grow(&mut self, paths: &[Path]) {
         let links = paths.len();
         self.bandit
@@ -159,16 +168,13 @@ pub struct Alone(Chooser);
 #[derive(Debug, Clone, Default)]
 pub struct Federated(Chooser);
 
-impl Federated {
-    /// Whether a path is one of those that are to carry data.
-    pub fn chose(&self, path: usize) -> bool {
-        self.0.chosen >> path & 1 == 1
-    }
-}
-
 impl Manage for Alone {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
         self.0.observe(event, view, actions);
+    }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        self.0.reasons(view)
     }
 }
 
@@ -187,6 +193,10 @@ impl Manage for Federated {
             .bandit
             .grow(arms.len(), SIZE.min(arms.len().saturating_sub(1)).max(1));
         self.0.bandit.take_over(&arms);
+    }
+
+    fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
+        self.0.reasons(view)
     }
 }
 

@@ -28,7 +28,7 @@ impl History {
                 rates.pop_front();
             }
             let is = match path.why.is_empty() {
-                true => path.priority.clone(),
+                true => path.priority.to_string(),
                 false => format!("{}: {}", path.priority, path.why),
             };
             let before = self.last.insert(path.interface.clone(), is.clone());

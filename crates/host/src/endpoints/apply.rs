@@ -1,0 +1,194 @@
+//! Making the kernel's endpoints what they should be.
+
+use std::net::IpAddr;
+
+use mp_kernel::diag::Subflow;
+use mp_kernel::pm::{Endpoint, Flags};
+
+use super::{indispensable, EndpointChange, Endpoints, What};
+use crate::adapter::{Again, Wanted};
+use crate::Error;
+
+impl Endpoints {
+    /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
+    /// if a subflow is there, which has died but does not know it yet. What was deleted is added no sooner than the peer
+    /// knows: [`Endpoints::differ`] says when to call again. Returns what it did.
+    /// Endpoints of others are changed in nothing but their backup flag, and deleted for good only by
+    /// [`Endpoints::keep_off`].
+    /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
+    pub fn apply(
+        &mut self,
+        wanted: &[Wanted],
+        again: &Again,
+        subflows: &[Subflow],
+    ) -> Result<Vec<EndpointChange>, Error> {
+        let there = self.list()?;
+        let mut done = self.close_unwanted(&there, wanted, subflows)?;
+        let rested = self.removed.rested();
+        self.note_whose(&there, wanted, &rested);
+        let anew = anew(again, subflows);
+        let to_go = there.iter().filter(|e| anew.contains(&e.address));
+        self.owe(to_go.chain(&rested));
+        // First the way back, then the changes.
+        self.save()?;
+        done.extend(self.open_wanted(&there, wanted, &anew, &rested, subflows)?);
+        self.pay_rested(&rested)?;
+        done.extend(self.set_backup(&there, wanted, &anew)?);
+        done.extend(self.retry_backup(&there, wanted, again, &anew)?);
+        self.applied = wanted.to_vec();
+        Ok(done)
+    }
+
+    /// Deletes those of ours that are not wanted any more.
+    fn close_unwanted(
+        &mut self,
+        there: &[Endpoint],
+        wanted: &[Wanted],
+        subflows: &[Subflow],
+    ) -> Result<Vec<EndpointChange>, Error> {
+        let (mut gone, mut done) = (Vec::new(), Vec::new());
+        for endpoint in there {
+            let address = endpoint.address;
+            let ours = self.before.added.contains(&address);
+            let unwanted = ours && !wanted.iter().any(|w| w.address == address);
+            if unwanted && !indispensable(address, &gone, subflows) {
+                self.manager.delete_endpoint(endpoint)?;
+                self.removed.note(endpoint.clone(), false, subflows);
+                gone.push(address);
+                self.before.added.retain(|a| *a != address);
+                done.push(EndpointChange::new(address, What::Removed));
+            }
+        }
+        Ok(done)
+    }
+
+    /// Of those that are wanted: which will be ours, and how those of others were before we changed them.
+    fn note_whose(&mut self, there: &[Endpoint], wanted: &[Wanted], rested: &[Endpoint]) {
+        for Wanted { address, .. } in wanted {
+            let before = &mut self.before;
+            if before.added.contains(address) {
+                continue;
+            }
+            let adopted = before.adopted.iter().any(|(a, _)| a == address);
+            let comes_back = || {
+                let mut deleted = self.removed.again().chain(rested);
+                deleted.any(|e| e.address == *address)
+            };
+            match at(there, *address) {
+                Some(e) if !adopted => before.adopted.push((*address, e.flags.backup)),
+                None if !comes_back() => before.added.push(*address),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds what is missing, and deletes what is to be added anew once it has rested.
+    fn open_wanted(
+        &mut self,
+        there: &[Endpoint],
+        wanted: &[Wanted],
+        anew: &[IpAddr],
+        rested: &[Endpoint],
+        subflows: &[Subflow],
+    ) -> Result<Vec<EndpointChange>, Error> {
+        let mut done = Vec::new();
+        for w in wanted {
+            match at(there, w.address) {
+                Some(old) if anew.contains(&w.address) => {
+                    self.manager.delete_endpoint(old)?;
+                    self.removed.note(old.clone(), true, subflows);
+                }
+                Some(_) => {}
+                None if self.removed.rests(w.address) => {}
+                None => {
+                    let back = at(rested, w.address);
+                    let mut endpoint = back.cloned().unwrap_or_else(|| Endpoint {
+                        interface: Some(w.interface),
+                        ..Endpoint::new(w.address, Flags::SUBFLOW)
+                    });
+                    endpoint.flags.backup = w.backup;
+                    self.manager.add_endpoint(&endpoint)?;
+                    let what = back.map_or(What::Added, |_| What::AddedAgain);
+                    done.push(EndpointChange::new(w.address, what));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Others get theirs that have rested back, wanted or not.
+    fn pay_rested(&mut self, rested: &[Endpoint]) -> Result<(), Error> {
+        if rested.is_empty() || self.before.owed.is_empty() {
+            return Ok(());
+        }
+        self.before.owed.retain(|e| rested.contains(e));
+        self.pay()?;
+        self.owe([].iter());
+        self.save()
+    }
+
+    /// First the promotions: never a moment without a normal endpoint.
+    fn set_backup(
+        &self,
+        there: &[Endpoint],
+        wanted: &[Wanted],
+        anew: &[IpAddr],
+    ) -> Result<Vec<EndpointChange>, Error> {
+        let mut done = Vec::new();
+        let stays = |w: &&Wanted| !anew.contains(&w.address);
+        for backup in [false, true] {
+            for w in wanted.iter().filter(|w| w.backup == backup).filter(stays) {
+                let Some(old) = at(there, w.address).filter(|e| e.flags.backup != backup) else {
+                    continue;
+                };
+                let mut changed = old.clone();
+                changed.flags.backup = backup;
+                self.manager.set_endpoint_flags(&changed)?;
+                let what = match backup {
+                    true => What::SetToBackup,
+                    false => What::SetToNormal,
+                };
+                done.push(EndpointChange::new(w.address, what));
+            }
+        }
+        Ok(done)
+    }
+
+    /// The kernel tells peers of changes alone, so that there has to be one.
+    fn retry_backup(
+        &self,
+        there: &[Endpoint],
+        wanted: &[Wanted],
+        again: &Again,
+        anew: &[IpAddr],
+    ) -> Result<Vec<EndpointChange>, Error> {
+        let mut done = Vec::new();
+        let retry = |w: &&Wanted| again.retry.contains(&w.address);
+        for w in wanted.iter().filter(|w| w.backup).filter(retry) {
+            let spared = at(there, w.address).filter(|e| e.flags.backup);
+            let Some(old) = spared.filter(|_| !anew.contains(&w.address)) else {
+                continue;
+            };
+            let mut normal = old.clone();
+            normal.flags.backup = false;
+            self.manager.set_endpoint_flags(&normal)?;
+            self.manager.set_endpoint_flags(old)?;
+            done.push(EndpointChange::new(w.address, What::BackupRepeated));
+        }
+        Ok(done)
+    }
+}
+
+fn at(endpoints: &[Endpoint], address: IpAddr) -> Option<&Endpoint> {
+    endpoints.iter().find(|e| e.address == address)
+}
+
+/// Addresses whose endpoints are to be made anew.
+fn anew(again: &Again, subflows: &[Subflow]) -> Vec<IpAddr> {
+    // Those in use need no second opening.
+    let used = |a: &IpAddr| subflows.iter().any(|s| s.local.ip() == *a);
+    let dispensable = |a: &IpAddr| !indispensable(*a, &[], subflows);
+    let missing = again.missing.iter().filter(|a| !used(a));
+    let stuck = again.stuck.iter().filter(|a| dispensable(a));
+    missing.chain(stuck).copied().collect()
+}

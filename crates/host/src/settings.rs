@@ -1,0 +1,109 @@
+//! How a host's paths are managed: filled in by a configuration file (the daemon) or by a scenario (the testbed).
+
+use mp_policy::awareness;
+use mp_policy::path_manager::{PathPolicy, Rule};
+
+/// The paths of a host, and who judges them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub policy: PathPolicy,
+    /// Settings of [`PathPolicy::Awareness`]; every policy is asked at its interval.
+    pub awareness: awareness::Config,
+    /// Interfaces that are left alone.
+    pub ignore: Vec<Glob>,
+    /// The first whose name fits counts.
+    pub rules: Vec<InterfaceRule>,
+}
+
+impl Default for Settings {
+    /// Loss awareness on every interface.
+    fn default() -> Self {
+        Settings {
+            policy: PathPolicy::Awareness,
+            awareness: awareness::Config::loss_aware(),
+            ignore: Vec::new(),
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Whether both have the same policy, with the same settings.
+    pub fn judge_as(&self, other: &Settings) -> bool {
+        (self.policy, self.awareness) == (other.policy, other.awareness)
+    }
+
+    /// What the user says of an interface, by its name.
+    pub fn rule(&self, interface: &str) -> Rule {
+        let found = self.rules.iter().find(|r| r.interface.fits(interface));
+        found.map_or(Rule::None, |r| r.rule)
+    }
+
+    /// Whether an interface is left alone.
+    pub fn ignores(&self, interface: &str) -> bool {
+        self.ignore.iter().any(|glob| glob.fits(interface))
+    }
+}
+
+/// What the user says of the interfaces whose names fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceRule {
+    pub interface: Glob,
+    pub rule: Rule,
+}
+
+/// A name in which `*` stands for any characters, none included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    pub fn new(pattern: impl Into<String>) -> Glob {
+        Glob(pattern.into())
+    }
+
+    /// Whether a whole name fits.
+    pub fn fits(&self, name: &str) -> bool {
+        fits(&self.0, name)
+    }
+}
+
+fn fits(glob: &str, name: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == name,
+        Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|&at| rest.is_char_boundary(at))
+                .any(|at| fits(tail, &rest[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_and_a_name_fits_as_a_whole() {
+        let fits = |pattern: &str, name: &str| Glob::new(pattern).fits(name);
+        assert!(fits("wwan*", "wwan0") && fits("wwan*", "wwan") && fits("*", "é"));
+        assert!(fits("w*n*0", "wlan10") && !fits("w*n*0", "wlan1"));
+        assert!(fits("eth0", "eth0") && !fits("eth", "eth0") && !fits("th0", "eth0"));
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_counts() {
+        let rule = |pattern: &str, rule| InterfaceRule {
+            interface: Glob::new(pattern),
+            rule,
+        };
+        let settings = Settings {
+            rules: vec![rule("wwan0", Rule::Preferred), rule("wwan*", Rule::Metered)],
+            ignore: vec![Glob::new("veth*")],
+            ..Settings::default()
+        };
+        assert_eq!(settings.rule("wwan0"), Rule::Preferred);
+        assert_eq!(settings.rule("wwan1"), Rule::Metered);
+        assert_eq!(settings.rule("wlan0"), Rule::None);
+        assert!(settings.ignores("veth12ab") && !settings.ignores("eth0"));
+    }
+}

@@ -1,0 +1,30 @@
+//! The path managers that run on a host, by what its user can choose.
+
+use super::ms_ucb::Alone;
+use super::{mptcp_la, Federated, LossAware, MptcpLa, PathManager};
+use crate::awareness::{self, Awareness};
+
+/// Who decides which paths carry data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathPolicy {
+    /// Path awareness with settings of the user's.
+    Awareness,
+    /// The rule of paper loss-aware, section 4.
+    MptcpLa(mptcp_la::Config),
+    /// A bandit over super-arms of at most three paths.
+    MsUcb,
+    /// One for each connection, which begins with the outcomes of those before it.
+    MsUcbFederated,
+}
+
+impl PathPolicy {
+    /// A fresh instance; `awareness`: the settings of [`PathPolicy::Awareness`].
+    pub fn build(self, awareness: awareness::Config) -> PathManager {
+        match self {
+            PathPolicy::Awareness => PathManager::LossAware(LossAware(Awareness::new(awareness))),
+            PathPolicy::MptcpLa(config) => PathManager::MptcpLa(MptcpLa::new(config)),
+            PathPolicy::MsUcb => PathManager::MsUcb(Alone::default()),
+            PathPolicy::MsUcbFederated => PathManager::MsUcbFederated(Federated::default()),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Retry of MP_PRIO, for peers that do not know that a subflow is in backup. The kernel sends it (RFC 8684, section 3.3.8) as
+//! one packet, on that very subflow, that nobody acknowledges and the kernel never repeats. A path in backup may lose packets,
+//! and that one among them; then a download goes on over it for as long as it lasts.
+
+use std::collections::HashMap;
+
+/// Data in flight, or waiting to be sent once more, arrives after all: for so long, or for so many round trips, µs.
+const LEAST_US: u64 = 1_000_000;
+const ROUND_TRIPS: u64 = 4;
+/// After that so many packets are too many, if so many come on the connection's normal subflows meanwhile: a peer that has given
+/// those up has the others carry data.
+const PACKETS: u32 = 32;
+const BESIDE: u32 = 8;
+/// The wait doubles so often, where telling has no effect.
+const DOUBLINGS: u32 = 5;
+
+/// A subflow, as a host finds it in a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observed {
+    pub connection: u32,
+    /// The host's own name for the subflow.
+    pub id: u64,
+    /// `None`: on no path of the host's.
+    pub path: Option<usize>,
+    /// This end has it in backup.
+    pub backup: bool,
+    /// Packets with data that have arrived; wraps.
+    pub packets: u32,
+    /// Round-trip time, µs; 0: unknown.
+    pub rtt_us: u32,
+}
+
+/// The subflows that are in backup, and what each peer has been told.
+#[derive(Debug, Default)]
+pub struct Retry {
+    /// By name.
+    told: HashMap<u64, Told>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    at_us: u64,
+    times: u32,
+    /// Packets on it, and on the connection's normal ones, when the wait was over.
+    counted: Option<(u32, u32)>,
+}
+
+impl Retry {
+    /// Takes in a poll. Returns the paths, of those that are to be `in_backup`, whose peers are to be told again.
+    pub fn poll(
+        &mut self,
+        now_us: u64,
+        subflows: &[Observed],
+        in_backup: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let (mut tell, mut still) = (Vec::new(), HashMap::new());
+        let is_backup = |s: &Observed| s.path.is_some_and(&in_backup);
+        // Most of the time there is none.
+        if subflows.iter().any(is_backup) {
+            let mut beside: HashMap<u32, u32> = HashMap::new();
+            for s in subflows.iter().filter(|s| !is_backup(s)) {
+                let packets = beside.entry(s.connection).or_default();
+                *packets = packets.wrapping_add(s.packets);
+            }
+            for s in subflows.iter().filter(|s| is_backup(s)) {
+                let Some(&beside) = beside.get(&s.connection) else {
+                    continue;
+                };
+                let mut told = self.told.get(&s.id).copied();
+                let told = told.get_or_insert(Told::new(now_us));
+                if told.in_vain(now_us, s, beside) {
+                    tell.extend(s.path);
+                }
+                still.insert(s.id, *told);
+            }
+        }
+        self.told = still;
+        tell.sort_unstable();
+        tell.dedup();
+        // All who have a subflow there are told.
+        for s in subflows
+            .iter()
+            .filter(|s| s.path.is_some_and(|p| tell.contains(&p)))
+        {
+            if let Some(told) = self.told.get_mut(&s.id) {
+                (told.at_us, told.counted) = (now_us, None);
+            }
+        }
+        tell
+    }
+}
+
+impl Told {
+    fn new(now_us: u64) -> Told {
+        Told {
+            at_us: now_us,
+            times: 0,
+            counted: None,
+        }
+    }
+
+    /// Data go on coming.
+    fn in_vain(&mut self, now_us: u64, s: &Observed, beside: u32) -> bool {
+        let wait = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us)) << self.times;
+        // Our own end has to know it.
+        if now_us < self.at_us + wait || !s.backup {
+            return false;
+        }
+        let now = (s.packets, beside);
+        let (packets, others) = *self.counted.get_or_insert(now);
+        if now.0.wrapping_sub(packets) < PACKETS {
+            return false;
+        }
+        if now.1.wrapping_sub(others) < BESIDE {
+            self.counted = Some(now);
+            return false;
+        }
+        self.times = (self.times + 1).min(DOUBLINGS);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A connection's subflow on each of two paths, of which the first is in backup, when so many packets have come.
+    fn both(connection: u32, packets: [u32; 2]) -> [Observed; 2] {
+        [0, 1].map(|path: usize| Observed {
+            connection,
+            id: u64::from(connection) << 8 | path as u64,
+            path: Some(path),
+            backup: path == 0,
+            packets: packets[path],
+            rtt_us: 20_000,
+        })
+    }
+
+    /// Polls every 50 ms for so many seconds, in each of which so many packets come on either path; when the peer was told.
+    fn told(seconds: u64, packets: [u32; 2], change: impl Fn(u64, &mut [Observed; 2])) -> Vec<u64> {
+        let mut retry = Retry::default();
+        let mut at = |n: &u64| {
+            let mut both = both(7, packets.map(|p| *n as u32 * p / 20));
+            change(*n * 50, &mut both);
+            !retry.poll(n * 50_000, &both, |p| p == 0).is_empty()
+        };
+        (0..seconds * 20)
+            .filter(|n| at(n))
+            .map(|n| n * 50)
+            .collect()
+    }
+
+    #[test]
+    fn a_peer_that_goes_on_sending_is_told_again_and_ever_more_rarely() {
+        let nothing = |_, _: &mut _| ();
+        assert_eq!(told(9, [640, 640], nothing), [1_050, 3_100, 7_150]);
+        // One that knows sends what it had begun, and no more.
+        let knows = |ms: u64, both: &mut [Observed; 2]| {
+            if ms > 900 {
+                both[0].packets = 5_000 + (ms / 100) as u32;
+            }
+        };
+        assert_eq!(told(3, [5_000, 640], knows), [0; 0]);
+    }
+
+    #[test]
+    fn one_that_has_no_other_subflow_to_send_on_is_right_to_send() {
+        let nothing = |_, _: &mut _| ();
+        assert_eq!(told(9, [640, 0], nothing), [0; 0], "the others are dead");
+        let alone = |_, both: &mut [Observed; 2]| both[1].connection = 8;
+        assert_eq!(told(9, [640, 640], alone), [0; 0], "of another connection");
+        let unset = |_, both: &mut [Observed; 2]| both[0].backup = false;
+        assert_eq!(told(9, [640, 640], unset), [0; 0], "not in backup for us");
+    }
+
+    #[test]
+    fn all_connections_there_are_told_and_none_twice() {
+        let mut retry = Retry::default();
+        let mut poll = |ms: u64, first: u32, second: u32| {
+            let of = |connection, packets| both(connection, [packets, packets]);
+            let all = [of(7, first), of(8, second)].concat();
+            retry.poll(ms * 1_000, &all, |p| p == 0)
+        };
+        poll(0, 0, 0);
+        poll(1_000, 0, 0);
+        assert_eq!(poll(1_100, 99, 0), [0]);
+        assert_eq!(poll(1_150, 99, 99), [] as [usize; 0], "told just now");
+        poll(2_100, 99, 99);
+        assert_eq!(poll(2_150, 99, 199), [0]);
+    }
+
+    proptest! {
+        /// However packets come, counters that wrap included: no retry within the first wait, and each wait at least as long as
+        /// the one before it, up to the longest.
+        #[test]
+        fn retries_back_off(start in any::<[u32; 2]>(), steps in prop::collection::vec([0..200u32, 0..200], 1..2_000)) {
+            let (mut retry, mut packets, mut told) = (Retry::default(), start, vec![0]);
+            for (n, step) in steps.iter().enumerate() {
+                packets = [0, 1].map(|path| packets[path].wrapping_add(step[path]));
+                let now = n as u64 * 50_000;
+                if !retry.poll(now, &both(7, packets), |p| p == 0).is_empty() {
+                    told.push(now);
+                }
+            }
+            for (times, pair) in told.windows(2).enumerate() {
+                let wait = LEAST_US << (times as u32).min(DOUBLINGS);
+                prop_assert!(pair[1] - pair[0] >= wait, "{told:?}");
+            }
+        }
+    }
+}
