@@ -112,13 +112,7 @@ impl Starts {
         };
         let remote = settings.server.as_ref().map(|server| {
             let token = token(&server.token_file)?;
-            Remote::start(
-                server.address,
-                token.trim(),
-                &server.location,
-                server.paths.clone(),
-                &settings.memory,
-            )
+            Remote::start(server, token.trim(), &settings.memory)
         });
         let board = Ours::default();
         let host = Box::new(board.clone());

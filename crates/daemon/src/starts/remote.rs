@@ -1,7 +1,6 @@
 //! The edge server, and what it calls this host's interfaces.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mp_kernel::interfaces::Interface;
@@ -10,6 +9,8 @@ use mp_policy::bandit::context::{Reading, READINGS};
 use mp_server::client::{Choice, Client, Settings};
 use mp_server::wire::Context;
 
+use crate::config::Server;
+use crate::log::{self, Priority};
 use crate::Error;
 
 pub struct Remote {
@@ -22,22 +23,25 @@ pub struct Remote {
 }
 
 impl Remote {
-    pub fn start(
-        server: SocketAddr,
-        token: &str,
-        location: &str,
-        paths: BTreeMap<String, String>,
-        memory: &std::path::Path,
-    ) -> Result<Remote, Error> {
+    pub fn start(server: &Server, token: &str, memory: &std::path::Path) -> Result<Remote, Error> {
+        if server.address.is_exposed() {
+            let what = format!(
+                "INSECURE: the token crosses the network to {} in clear text",
+                server.address
+            );
+            log::line(Priority::Warning, &what, &[]);
+        }
         let settings = Settings {
+            ca: server.ca.clone(),
             file: Some(memory.join("server-models.json")),
-            ..Settings::new(server, token)
+            says: |what| log::line(Priority::Warning, what, &[]),
+            ..Settings::new(server.address.clone(), token)
         };
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Remote {
             client: Client::start(settings).map_err(|e| Error::Failed(e.to_string()))?,
-            location: location.to_owned(),
-            paths,
+            location: server.location.clone(),
+            paths: server.paths.clone(),
             stamp: since.map_or(0, |d| d.as_nanos()),
         })
     }
@@ -56,7 +60,8 @@ impl Remote {
         let mut context = Context::new();
         for (arm, values) in arms.iter().zip(values.chunks(READINGS)) {
             for (reading, value) in Reading::ALL.iter().zip(values) {
-                if value.is_finite() {
+                // The server takes no report with a reading that cannot be.
+                if reading.range().contains(value) {
                     let name = format!("{}.{reading}", self.path(&arm.name));
                     context.insert(name, Some(*value));
                 }
