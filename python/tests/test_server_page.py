@@ -100,8 +100,19 @@ def test_page_shows_what_was_learnt(browser: Any, fed: Server, scheme: str, widt
     assert page.locator("#chosen polygon").count() == 2
     assert page.locator("#calibration circle").count() >= 3
     assert page.locator("#drift").is_hidden()
+    # As many samples of lines, areas and dots as there are drawn, and as they are drawn.
+    assert page.locator("#reward-legend i").count() == 2
+    assert page.locator("#calibration-legend i.dot").count() == 1
+    for figure in ("reward", "calibration"):
+        dashed = page.locator(f"#{figure} polyline[stroke-dasharray='4 4']").count()
+        styles = page.eval_on_selector_all(f"#{figure}-legend i", "all => all.map(i => i.style.borderTopStyle)")
+        assert styles.count("dashed") == dashed == 1
+    assert page.inner_text("#chosen-legend").endswith("all by this server")
     page.click("#locations tr:has-text('cafe')")
     page.wait_for_selector("#drift svg rect")
+    legend = page.inner_text("#drift-legend")
+    assert "wifi, worse (below 0)" in legend
+    assert "alarm" in legend.splitlines()[-1]
     assert page.inner_text("#where").startswith("cafe: good from 20.0 Mbit/s on")
     seen.is_whole()
     assert all(url.startswith(fed.address) or url.startswith("data:") for url in seen.asked)

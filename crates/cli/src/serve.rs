@@ -3,29 +3,67 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use mp_server::config::TlsFiles;
 use mp_server::{api, config, tokens, Config, Error};
 
 use crate::outcome::{self, Failure, Outcome};
 
+const AFTER: &str = "\
+Tokens and certificates are read again when their files change: a token that is revoked is good for one second more. Other hosts
+reach the server over HTTPS alone, unless --insecure allows plain HTTP.";
+
 #[derive(clap::Args)]
+#[command(after_help = AFTER)]
+#[command(group = clap::ArgGroup::new("instead").args(["new_token", "tokens", "revoke", "backup", "restore", "openapi", "check"]))]
 pub struct Serve {
     /// Configuration (default: /etc/multipilot/server.toml, where there is one)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where to listen, in place of the configured address
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "instead")]
     listen: Option<SocketAddr>,
+    /// Serve HTTPS with this certificate, and those between it and its CA's (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        conflicts_with = "instead"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        conflicts_with = "instead"
+    )]
+    tls_key: Option<PathBuf>,
+    /// Serve plain HTTP to other hosts: whoever is on the way can read and use the tokens
+    #[arg(long, conflicts_with_all = ["tls_cert", "instead"])]
+    insecure: bool,
     /// Folder of the experience and the tokens, in place of the configured one
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only make a token for a device, and show it this once (a server that runs takes it up on SIGHUP)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["listen", "check", "openapi"])]
+    /// Only make a token for a device, and show it this once
+    #[arg(long, value_name = "NAME")]
     new_token: Option<String>,
     /// The token is an operator's, who also sees the figures
     #[arg(long, requires = "new_token")]
     operator: bool,
-    /// Only see whether a configuration is right
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "data"])]
+    /// Only list the names and roles of the tokens
+    #[arg(long)]
+    tokens: bool,
+    /// Only take a name's token away
+    #[arg(long, value_name = "NAME")]
+    revoke: Option<String>,
+    /// Only copy the database to a file, also while a server runs
+    #[arg(long, value_name = "FILE")]
+    backup: Option<PathBuf>,
+    /// Only put a backup in the database's place
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
+    /// Only validate a configuration
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "data"])]
     check: Option<PathBuf>,
     /// Only print the API's description (OpenAPI, JSON)
     #[arg(long)]
@@ -51,21 +89,60 @@ pub fn main(args: &Serve) -> Outcome {
     };
     config.data = args.data.clone().unwrap_or(config.data);
     config.listen = args.listen.unwrap_or(config.listen);
+    config.insecure |= args.insecure;
+    if let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        config.tls = Some(TlsFiles {
+            cert: cert.clone(),
+            key: key.clone(),
+        });
+    }
+    match only(args, &config)? {
+        Some(said) => {
+            outcome::print(&said);
+            Ok(())
+        }
+        None => mp_server::run(config, |scheme, address| {
+            let url = format!("{scheme}://{address}");
+            outcome::say(&format!("multipilot: serving on {url} (Ctrl-C ends it)"));
+        })
+        .map_err(of_server),
+    }
+}
+
+/// Does what was asked for in place of serving, and says what came of it.
+fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
+    let file = config.token_file();
     if let Some(name) = &args.new_token {
         let role = match args.operator {
             true => tokens::Role::Operator,
             false => tokens::Role::Device,
         };
-        let token = tokens::create(&config.token_file(), name, role).map_err(of_server)?;
-        outcome::print(&format!("{token}\n"));
-        return Ok(());
+        let token = tokens::create(&file, name, role).map_err(of_server)?;
+        return Ok(Some(format!("{token}\n")));
     }
-    mp_server::run(config, |address| {
-        outcome::say(&format!(
-            "multipilot: serving on http://{address} (Ctrl-C ends it)"
+    if args.tokens {
+        let tokens = tokens::Tokens::load(&file).map_err(of_server)?;
+        let lines = tokens.list().into_iter();
+        return Ok(Some(
+            lines
+                .map(|(name, role)| format!("{name} {role}\n"))
+                .collect(),
         ));
-    })
-    .map_err(of_server)
+    }
+    if let Some(name) = &args.revoke {
+        tokens::revoke(&file, name).map_err(of_server)?;
+        return Ok(Some(String::new()));
+    }
+    if let Some(to) = &args.backup {
+        let outcomes = mp_server::backup(config, to).map_err(of_server)?;
+        return Ok(Some(format!("{}: {outcomes} outcomes\n", to.display())));
+    }
+    if let Some(from) = &args.restore {
+        let outcomes = mp_server::restore(config, from).map_err(of_server)?;
+        let folder = config.data.display();
+        return Ok(Some(format!("{folder}: {outcomes} outcomes\n")));
+    }
+    Ok(None)
 }
 
 fn of_server(error: Error) -> Failure {

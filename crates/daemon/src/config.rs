@@ -284,9 +284,17 @@ mod tests {
         );
         assert!(error("awareness.policy = \"ms-ucb-federated\"").contains("userspace"));
         assert!(error("[federation]\nfolder = \"/tmp/x\"").contains("ms-ucb-federated"));
-        assert!(error("[bandit]\nserver = \"edge.example\"").contains("is no address"));
-        assert!(error("[bandit]\nserver = \"127.0.0.1:1\"").contains("token-file"));
-        assert!(error("[bandit]\nlocation = \"x\"").contains("without a server"));
+        let server = |url: &str| error(&format!("[bandit]\nserver = \"{url}\""));
+        assert!(server("edge.example").contains("is no server"));
+        assert!(server("http://10.0.0.9:1").contains("bandit.insecure = true"));
+        for fine in [
+            "https://edge.example",
+            "http://127.0.0.1:1",
+            "http://10.0.0.9:1\"\ninsecure = true #\"",
+        ] {
+            assert!(server(fine).contains("token-file"), "{}", server(fine));
+        }
+        assert!(error("[bandit]\nca = \"x\"").contains("without a server"));
         let line = error("controller = \"system\"\nparameters.target_us = 1");
         assert!(line.contains("belong to no controller"), "{line}");
         let line = error("parameters.target = 1");

@@ -4,7 +4,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -22,6 +22,30 @@ pub fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     rename(fresh, path)?;
     // The rename itself lasts once the folder is on the disk.
     File::open(folder(path))?.sync_all()
+}
+
+/// As [`replace_durably`], for a file that nobody but its owner reads. `fill` writes it under the name that it is given;
+/// where it fails, nothing is replaced. As root the file belongs to the folder's owner: a service of its own user reads it.
+pub fn replace_private<E: From<io::Error>>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    let fresh = tempfile::Builder::new().tempfile_in(folder(path))?;
+    fill(fresh.path())?;
+    belong_to_folder(fresh.as_file(), path)?;
+    fresh.as_file().sync_all()?;
+    rename(fresh, path)?;
+    File::open(folder(path))?.sync_all()?;
+    Ok(())
+}
+
+/// Root's files for a service belong to whom the folder belongs to.
+pub fn belong_to_folder(file: &File, path: &Path) -> io::Result<()> {
+    let (own, folder) = (file.metadata()?, std::fs::metadata(folder(path))?);
+    if own.uid() == 0 && folder.uid() != 0 {
+        fchown(file, Some(folder.uid()), Some(folder.gid()))?;
+    }
+    Ok(())
 }
 
 fn folder(path: &Path) -> &Path {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use mp_files::{replace, replace_durably};
+use mp_files::{replace, replace_durably, replace_private};
 
 /// Where the child process below writes, again and again.
 const WRITER: &str = "MP_FILES_TEST_WRITER";
@@ -50,6 +50,24 @@ fn what_cannot_be_replaced_stays_and_nothing_is_left_beside_it() {
     assert!(replace_durably(&path, b"new").is_err());
     assert_eq!(names(folder.path()), ["taken"]);
     assert!(replace(&folder.path().join("not there").join("file"), b"new").is_err());
+}
+
+#[test]
+fn a_private_file_is_its_owners_alone_and_stays_as_it_was_where_filling_it_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    fs::write(&path, "old").unwrap();
+    let failed = replace_private(&path, |fresh| {
+        fs::write(fresh, "half")?;
+        Err(std::io::Error::other("no more"))
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "no more");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    replace_private(&path, |fresh| fs::write(fresh, "new")).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(names(folder.path()), ["keys"]);
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 /// Not a test of its own: the process that the next one kills.

@@ -47,7 +47,7 @@ fn measure(rate: u64, seconds: u64) -> Value {
     let token = tokens::create(&config.token_file(), "bench", Role::Device).expect("a token");
     let (tell, told) = std::sync::mpsc::channel();
     // It ends with the process: its end in good order is what the tests are for.
-    std::thread::spawn(move || mp_server::run(config, |address| tell.send(address).unwrap()));
+    std::thread::spawn(move || mp_server::run(config, |_, address| tell.send(address).unwrap()));
     let address = told.recv().expect("the server starts").to_string();
 
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -16,8 +16,10 @@ use utoipa::{OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access;
 use crate::config::Config;
 use crate::guard::{self, Guard};
+use crate::metrics::{self, Metrics};
 use crate::minds::Minds;
 use crate::refusal::{Refusal, ToBodies, ToHolders};
 use crate::state::{PlaceState, State as Everything};
@@ -31,6 +33,7 @@ const PAGE: &str = include_str!("page.html");
 pub struct Desk {
     pub config: Config,
     pub guard: Arc<Guard>,
+    pub metrics: Arc<Metrics>,
     pub store: Arc<Store>,
     pub minds: Arc<Minds>,
     /// Has a model fitted anew; false where too many wait for that.
@@ -57,7 +60,8 @@ fn routes() -> (OpenApiRouter<Arc<Desk>>, OpenApiRouter<Arc<Desk>>) {
     let operators = OpenApiRouter::new()
         .routes(routes!(state))
         .routes(routes!(place))
-        .routes(routes!(refit));
+        .routes(routes!(refit))
+        .routes(routes!(figures));
     (devices, operators)
 }
 
@@ -89,6 +93,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(desk.config.body))
         .layer(middleware::from_fn_with_state(desk.clone(), in_time))
+        .layer(middleware::from_fn_with_state(desk.clone(), access::note))
         .with_state(desk)
 }
 
@@ -198,11 +203,11 @@ async fn choose(
             "paths: expected at least one, or leave it out for all",
         ));
     }
-    Ok(Json(desk.minds.choose(
-        &question.location,
-        &question.context,
-        &open,
-    )))
+    let answer = desk
+        .minds
+        .choose(&question.location, &question.context, &open);
+    desk.metrics.chosen(&answer.path);
+    Ok(Json(answer))
 }
 
 /// What came of connections; when this answers, it is on disk
@@ -237,6 +242,8 @@ async fn report(
     }
     let receipt = desk.store.append(&holder.name, outcomes).await?;
     desk.minds.wait_for(receipt.stored as i64);
+    desk.metrics.outcomes.inc_by(receipt.stored as u64);
+    desk.metrics.duplicates.inc_by(receipt.duplicates as u64);
     Ok(Json(receipt))
 }
 
@@ -292,6 +299,18 @@ async fn place(
             "location: nothing was reported from there yet",
         )
     })
+}
+
+/// Requests, outcomes and the state of the server, for Prometheus
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String), ToHolders,
+    (status = 403, description = "Not an operator's token", body = Problem)), security(("token" = [])))]
+async fn figures(State(desk): Shared) -> Response {
+    let metrics = &desk.metrics;
+    metrics.behind.set(desk.minds.behind());
+    metrics.locations.set(desk.minds.names().len() as i64);
+    metrics.uptime.set(desk.started.elapsed().as_secs_f64());
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text()).into_response()
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

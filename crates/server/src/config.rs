@@ -13,7 +13,18 @@ use crate::wire;
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/server.toml";
 
-const TOP_KEYS: &[&str] = &["listen", "data", "paths", "policy", "reward", "limits"];
+const TOP_KEYS: &[&str] = &[
+    "listen",
+    "tls",
+    "insecure",
+    "access-log",
+    "data",
+    "paths",
+    "policy",
+    "reward",
+    "limits",
+];
+const TLS_KEYS: &[&str] = &["cert", "key"];
 const POLICY_KEYS: &[&str] = &["name", "refit", "memory", "seed"];
 const REWARD_KEYS: &[&str] = &["throughput", "latency"];
 const LIMIT_KEYS: &[&str] = &[
@@ -23,15 +34,44 @@ const LIMIT_KEYS: &[&str] = &[
     "connections",
     "locations",
     "database",
+    "days",
     "patience",
 ];
 
 /// Paths of one server at most: each is an arm of every model.
 const MOST_PATHS: usize = 8;
 
+/// PEM files; both are read again when they change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TlsFiles {
+    /// The server's certificate and those between it and the CA's.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Which requests the access log names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLog {
+    Off,
+    /// Those that were not answered with success.
+    Refused,
+    All,
+}
+
+pub const ACCESS_LOGS: &[(&str, AccessLog)] = &[
+    ("off", AccessLog::Off),
+    ("refused", AccessLog::Refused),
+    ("all", AccessLog::All),
+];
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub listen: SocketAddr,
+    /// `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Plain HTTP where others can listen, too.
+    pub insecure: bool,
+    pub access_log: AccessLog,
     /// Folder of the database and the tokens.
     pub data: PathBuf,
     /// The arms of every model.
@@ -53,8 +93,10 @@ pub struct Config {
     pub body: usize,
     pub connections: usize,
     pub locations: usize,
-    /// Bytes of the database at most.
+    /// Bytes of the database at most: beyond, the oldest outcomes are deleted.
     pub database: u64,
+    /// Days that an outcome is kept; `None`: as long as there is room.
+    pub days: Option<u64>,
     /// For a request's head, and again for its body.
     pub patience: Duration,
 }
@@ -63,6 +105,9 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             listen: ([127, 0, 0, 1], 9463).into(),
+            tls: None,
+            insecure: false,
+            access_log: AccessLog::Refused,
             data: "/var/lib/multipilot".into(),
             paths: vec!["wifi".into(), "cellular".into()],
             policy: Policy::NAMED[0].0.into(),
@@ -79,6 +124,7 @@ impl Default for Config {
             connections: 1024,
             locations: 1000,
             database: 4 << 30,
+            days: None,
             patience: Duration::from_secs(10),
         }
     }
@@ -99,6 +145,20 @@ impl Config {
             let expected = "an address with a port, e.g. \"127.0.0.1:9463\"";
             let parsed = field.string()?.parse();
             config.listen = parsed.map_err(|_| field.error("is no address", expected))?;
+        }
+        if let Some(tls) = section(&root, "tls", TLS_KEYS)? {
+            let file = |key: &str| -> Result<PathBuf, Error> {
+                let field = tls.require(key, "a PEM file")?;
+                Ok(field.string()?.into())
+            };
+            config.tls = Some(TlsFiles {
+                cert: file("cert")?,
+                key: file("key")?,
+            });
+        }
+        config.insecure = root.boolean_or("insecure", false)?;
+        if let Some(field) = root.get("access-log") {
+            config.access_log = field.choice(ACCESS_LOGS)?;
         }
         if let Some(field) = root.get("data") {
             config.data = field.string()?.into();
@@ -155,10 +215,25 @@ impl Config {
         };
         self.body = size("body", 1024, self.body as u64)?.min(16 << 20) as usize;
         self.database = size("database", 1 << 20, self.database)?;
+        if let Some(field) = limits.get("days") {
+            self.days = Some(field.integer(1, 36_500)?);
+        }
         if let Some(field) = limits.get("patience") {
             self.patience = field.positive_duration()?;
         }
         Ok(())
+    }
+
+    /// Tokens and outcomes in clear text where others can listen are somebody's explicit choice.
+    pub fn check_exposure(&self) -> Result<(), crate::Error> {
+        if is_private(&self.listen) || self.tls.is_some() || self.insecure {
+            return Ok(());
+        }
+        Err(crate::Error::Usage(format!(
+            "{}: tokens would cross the network in clear text: give a certificate (--tls-cert FILE --tls-key FILE), listen on \
+             127.0.0.1 behind a proxy, or allow it (--insecure)",
+            self.listen
+        )))
     }
 
     pub fn database_file(&self) -> PathBuf {
@@ -170,10 +245,16 @@ impl Config {
     }
 }
 
+/// Whether nobody outside this host hears what is said there.
+pub fn is_private(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// Every key, by the section it stands in: what `docs/reference/server.md` has to cover.
 pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
     vec![
         ("", TOP_KEYS),
+        ("tls.", TLS_KEYS),
         ("policy.", POLICY_KEYS),
         ("reward.", REWARD_KEYS),
         ("limits.", LIMIT_KEYS),
@@ -228,13 +309,17 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "listen = \"[::1]:80\"\ndata = \"d\"\npaths = [\"a\", \"b\", \"c\"]\n\
+        let text =
+            "listen = \"[::1]:80\"\ntls = { cert = \"c.pem\", key = \"k.pem\" }\ninsecure = true\n\
+                    access-log = \"all\"\ndata = \"d\"\npaths = [\"a\", \"b\", \"c\"]\n\
                     policy = { name = \"thompson\", refit = 20, memory = 99, seed = 7 }\n\
                     reward = { throughput = \"5Mbit\", latency = \"80ms\" }\n\
                     [limits]\nrequests = 5\nbody = \"2kB\"\nconnections = 6\nlocations = 7\n\
-                    database = \"8MB\"\npatience = \"1s\"\n";
+                    database = \"8MB\"\ndays = 90\npatience = \"1s\"\n";
         let config = Config::parse("server.toml", text).unwrap();
-        assert_eq!(config.paths.len(), 3);
+        assert_eq!(config.tls.as_ref().unwrap().key, Path::new("k.pem"));
+        assert_eq!((config.insecure, config.access_log), (true, AccessLog::All));
+        assert_eq!((config.paths.len(), config.days), (3, Some(90)));
         assert_eq!((config.policy.as_str(), config.refit), ("thompson", 20));
         assert_eq!((config.memory, config.seed), (99, 7));
         assert_eq!(config.throughput_mbps, Some(5.0));
@@ -243,6 +328,31 @@ mod tests {
         assert_eq!((config.body, config.database), (2000, 8_000_000));
         assert_eq!((config.connections, config.locations), (6, 7));
         assert_eq!(config.patience, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn clear_text_leaves_the_host_only_where_somebody_says_so() {
+        let exposed = |text: &str| {
+            let config = Config::parse("server.toml", text).unwrap();
+            config.check_exposure().map_err(|e| e.to_string())
+        };
+        for fine in [
+            "",
+            "listen = \"127.0.0.2:1\"",
+            "listen = \"[::1]:1\"",
+            "listen = \"[::ffff:127.0.0.1]:1\"",
+            "listen = \"0.0.0.0:1\"\ninsecure = true",
+            "listen = \"0.0.0.0:1\"\ntls = { cert = \"c\", key = \"k\" }",
+        ] {
+            assert_eq!(exposed(fine), Ok(()), "{fine}");
+        }
+        for wrong in ["0.0.0.0:1", "[::]:1", "10.0.0.9:1", "[::ffff:10.0.0.9]:1"] {
+            let error = exposed(&format!("listen = \"{wrong}\"")).unwrap_err();
+            for way in [wrong, "--tls-cert", "--insecure"] {
+                assert!(error.contains(way), "{error}");
+            }
+            assert!(!error.contains('\n'), "{error}");
+        }
     }
 
     #[test]
@@ -259,6 +369,8 @@ mod tests {
         assert!(error("paths = [\"wifi\", \"wifi\"]").contains("stands there twice"));
         assert!(error("paths = [\"wi fi\", \"lte\"]").contains("is no name"));
         assert!(error("listen = \"here\"").contains("is no address"));
+        assert!(error("tls.cert = \"c\"").contains("tls.key"));
+        assert!(error("access-log = \"some\"").contains("is unknown"));
         assert!(error("limits.database = \"1kB\"").contains("is too small"));
     }
 }

@@ -9,6 +9,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::follow::Followed;
 use crate::limit::{Limiter, Rate};
 use crate::refusal::Refusal;
 use crate::tokens::{Holder, Role, Tokens};
@@ -20,22 +21,37 @@ const STRANGERS: Rate = Rate {
     burst: 100.0,
 };
 
+/// Lines of the access log that requests without a token of ours fill: no stranger is to flood the disk.
+const STRANGE_LINES: Rate = Rate {
+    per_second: 10.0,
+    burst: 50.0,
+};
+
 pub struct Guard {
     file: PathBuf,
+    followed: Followed,
     tokens: RwLock<Arc<Tokens>>,
     holders: Limiter,
     strangers: Limiter,
+    strange_lines: Limiter,
 }
 
 impl Guard {
     pub fn new(file: PathBuf, rate: Rate) -> Result<Guard, Error> {
+        let followed = Followed::new(&[&file]);
         let tokens = Tokens::load(&file)?;
         Ok(Guard {
             file,
+            followed,
             tokens: RwLock::new(Arc::new(tokens)),
             holders: Limiter::new(rate),
             strangers: Limiter::new(STRANGERS),
+            strange_lines: Limiter::new(STRANGE_LINES),
         })
+    }
+
+    pub fn changed(&self) -> bool {
+        self.followed.changed()
     }
 
     /// Reads the file again; with an error in it, the old tokens stay.
@@ -50,7 +66,12 @@ impl Guard {
         self.tokens.read().unwrap_or_else(|e| e.into_inner()).len()
     }
 
-    fn admit(&self, request: &Request, needs: Role) -> Result<Holder, Refusal> {
+    /// Whether a request without a token of ours may be logged now.
+    pub fn logs_stranger(&self) -> bool {
+        self.strange_lines.take("", Instant::now()).is_ok()
+    }
+
+    fn identify(&self, request: &Request) -> Result<Holder, Refusal> {
         let said = request.headers().get(AUTHORIZATION);
         let token = said
             .and_then(|value| value.to_str().ok())
@@ -62,16 +83,22 @@ impl Guard {
             .read()
             .unwrap_or_else(|e| e.into_inner())
             .clone();
-        let now = Instant::now();
-        let Some(holder) = token.and_then(|t| tokens.holder(t)) else {
-            self.strangers.take("", now).map_err(Refusal::too_many)?;
-            return Err(Refusal::stranger());
-        };
+        match token.and_then(|t| tokens.holder(t)) {
+            Some(holder) => Ok(holder.clone()),
+            None => {
+                let now = Instant::now();
+                self.strangers.take("", now).map_err(Refusal::too_many)?;
+                Err(Refusal::stranger())
+            }
+        }
+    }
+
+    fn admit(&self, holder: &Holder, needs: Role) -> Result<(), Refusal> {
         self.holders
-            .take(&holder.name, now)
+            .take(&holder.name, Instant::now())
             .map_err(Refusal::too_many)?;
         match holder.role >= needs {
-            true => Ok(holder.clone()),
+            true => Ok(()),
             false => Err(Refusal::forbidden(&holder.name)),
         }
     }
@@ -88,11 +115,18 @@ pub async fn operator(State(guard): State<Arc<Guard>>, request: Request, next: N
 
 async fn pass(guard: &Guard, mut request: Request, next: Next, needs: Role) -> Response {
     use axum::response::IntoResponse;
-    match guard.admit(&request, needs) {
-        Ok(holder) => {
-            request.extensions_mut().insert(holder);
+    let holder = match guard.identify(&request) {
+        Ok(holder) => holder,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let mut response = match guard.admit(&holder, needs) {
+        Ok(()) => {
+            request.extensions_mut().insert(holder.clone());
             next.run(request).await
         }
         Err(refusal) => refusal.into_response(),
-    }
+    };
+    // For the access log.
+    response.extensions_mut().insert(holder);
+    response
 }

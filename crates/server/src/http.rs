@@ -7,11 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::service::{service_fn, Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::access::Peer;
+use crate::metrics::Metrics;
+use crate::tls::Tls;
 
 /// Requests under way have so long when the server ends.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -29,15 +37,22 @@ pub async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Str
     })
 }
 
+/// What all connections share.
+#[derive(Clone)]
+pub struct Terms {
+    pub router: Router,
+    /// `None`: plain HTTP.
+    pub tls: Option<Arc<Tls>>,
+    /// At a time.
+    pub connections: usize,
+    /// For a TLS handshake, and again for a request's head.
+    pub patience: Duration,
+    pub metrics: Arc<Metrics>,
+}
+
 /// Serves until `stop` is done and the requests under way are answered.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    connections: usize,
-    patience: Duration,
-    stop: impl Future<Output = ()>,
-) {
-    let permits = Arc::new(Semaphore::new(connections));
+pub async fn serve(listener: TcpListener, terms: Terms, stop: impl Future<Output = ()>) {
+    let permits = Arc::new(Semaphore::new(terms.connections));
     let (ending, ended) = watch::channel(false);
     let mut open = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
@@ -53,11 +68,12 @@ pub async fn serve(
         };
         while open.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, _)) => {
-                let (router, ended) = (router.clone(), ended.clone());
+            Ok((stream, peer)) => {
+                let (terms, ended) = (terms.clone(), ended.clone());
                 open.spawn(async move {
                     let _permit = permit;
-                    converse(stream, router, patience, ended).await;
+                    let _counted = Counted::new(terms.metrics.connections.clone());
+                    admit(stream, peer, &terms, ended).await;
                 });
             }
             // Out of file descriptors, most likely: others must close first.
@@ -67,22 +83,55 @@ pub async fn serve(
     drop(listener);
     let _ = ending.send(true);
     let all = async { while open.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(FAREWELL, all).await;
+    let _ = timeout(FAREWELL, all).await;
     open.shutdown().await;
 }
 
+/// One more while it lives, whatever ends it.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+async fn admit(stream: TcpStream, peer: SocketAddr, terms: &Terms, ended: watch::Receiver<bool>) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &terms.tls else {
+        return converse(stream, peer, terms, ended).await;
+    };
+    match timeout(terms.patience, tls.acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => converse(stream, peer, terms, ended).await,
+        _ => {
+            terms.metrics.handshakes_failed.inc();
+        }
+    }
+}
+
 async fn converse(
-    stream: TcpStream,
-    router: Router,
-    patience: Duration,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    terms: &Terms,
     mut ended: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(terms.router.clone());
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        router.call(request)
+    });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(terms.patience)
         .max_buf_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = &mut connection => return,

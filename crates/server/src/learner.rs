@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::minds::{Minds, SHARED};
 use crate::store::{Checkpoint, Log, Refused, Store};
-use crate::{say, Error};
+use crate::Error;
 
 /// Outcomes read at once.
 const AT_ONCE: usize = 1000;
@@ -116,7 +116,7 @@ impl Learner {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(e) => {
-                        say(&format!("cannot read the experience: {e}"));
+                        tracing::error!("cannot read the experience: {e}");
                         std::thread::sleep(REST);
                         break;
                     }
@@ -127,8 +127,10 @@ impl Learner {
                 let _ = self.log.tidy();
                 tidied = Instant::now();
             }
-            if self.kept.elapsed() >= CHECKPOINT {
+            // What the saved models contain may be deleted.
+            if self.kept.elapsed() >= CHECKPOINT || self.store.room().is_short() {
                 self.keep();
+                self.store.expire();
             }
         }
         let _ = self.look(false);
@@ -156,7 +158,7 @@ impl Learner {
                 self.anew = false;
             }
             Err(Refused::Busy) => {}
-            Err(e) => say(&format!("the models are not saved now: {e}")),
+            Err(e) => tracing::error!("the models are not saved now: {e}"),
         }
     }
 }

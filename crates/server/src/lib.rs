@@ -12,22 +12,28 @@ pub mod config;
 pub mod tokens;
 pub mod wire;
 
+mod access;
 mod drift;
+mod follow;
 mod guard;
 mod http;
 mod learner;
 mod limit;
+mod log;
+mod metrics;
 mod minds;
 mod place;
+mod private;
 mod refusal;
 mod server;
 mod state;
 mod store;
 mod tally;
+mod tls;
 
 pub use config::Config;
 pub use http::bind;
-pub use server::{run, Service};
+pub use server::{backup, restore, run, Service};
 
 /// Each one line: what, where, how to mend it.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +52,4 @@ impl From<mp_scenario::Error> for Error {
     fn from(error: mp_scenario::Error) -> Error {
         Error::Usage(error.to_string())
     }
-}
-
-/// A line on stderr.
-fn say(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "multipilot: {line}");
 }

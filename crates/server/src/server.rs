@@ -1,24 +1,30 @@
 //! From start to end: lock, database, learner, listener.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::signal::unix::{signal, SignalKind};
+use tokio::time::MissedTickBehavior;
 
 use crate::api::{self, Desk};
-use crate::config::Config;
+use crate::config::{is_private, Config};
 use crate::guard::Guard;
 use crate::learner::{self, Call, Learner};
+use crate::metrics::Metrics;
 use crate::minds::Minds;
-use crate::store::Store;
-use crate::{http, say, Error};
+use crate::store::{self, Kept, Store};
+use crate::tls::Tls;
+use crate::{http, log, private, Error};
+
+/// Between two looks at the files of tokens and certificates: a token that is revoked is good for no longer.
+const FOLLOW: Duration = Duration::from_secs(1);
 
 /// Everything but the socket. Dropped, it has written what it was sent and what it learnt.
 pub struct Service {
@@ -32,18 +38,19 @@ impl Service {
     /// Opens the folder, and learns what its log has that its models have not.
     pub fn open(config: Config) -> Result<Service, Error> {
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Failed(format!("{what}: {e}"));
-        let folder = config.data.display().to_string();
-        std::fs::create_dir_all(&config.data).map_err(|e| failed(&folder, &e))?;
         let lock = claim(&config.data)?;
         let guard = Arc::new(Guard::new(config.token_file(), config.requests)?);
         let minds = Minds::new(&config).map_err(|e| Error::Usage(format!("policy: {e}")))?;
         let minds = Arc::new(minds);
         let (calls, called) = sync_channel(learner::WAITING);
         let news = calls.clone();
-        let store = Store::open(&config.database_file(), config.database, move || {
-            learner::ring(&news);
-        })?;
+        let kept = Kept {
+            bytes: config.database,
+            days: config.days,
+        };
+        let store = Store::open(&config.database_file(), kept, move || learner::ring(&news))?;
         let store = Arc::new(store);
+        store.expire();
         let learner = Learner::start(minds.clone(), store.clone(), settings(&config))?;
         let learner = std::thread::Builder::new()
             .name("learner".into())
@@ -51,12 +58,13 @@ impl Service {
             .map_err(|e| failed("cannot start a thread", &e))?;
         let asked = calls.clone();
         let desk = Desk {
-            config,
             guard,
+            metrics: Arc::new(Metrics::new(config.database, store.room())),
             store,
             minds,
             refit: Box::new(move |location| asked.try_send(Call::Refit(location)).is_ok()),
             started: Instant::now(),
+            config,
         };
         Ok(Service {
             desk: Some(Arc::new(desk)),
@@ -87,33 +95,64 @@ impl Drop for Service {
     }
 }
 
-/// Serves until SIGINT or SIGTERM. `listening` is told the address once requests are answered.
-pub fn run(config: Config, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
+/// Copies the database to a file, also while a server runs. Returns the number of outcomes.
+pub fn backup(config: &Config, to: &Path) -> Result<i64, Error> {
+    store::backup(&config.database_file(), to)
+}
+
+/// Puts a backup in the database's place.
+pub fn restore(config: &Config, from: &Path) -> Result<i64, Error> {
+    let _lock = claim(&config.data)?;
+    store::restore(from, &config.database_file())
+}
+
+/// Serves until SIGINT or SIGTERM. `listening` is told the scheme and the address once requests are answered.
+pub fn run(config: Config, listening: impl FnOnce(&str, SocketAddr)) -> Result<(), Error> {
+    config.check_exposure()?;
+    log::start();
+    let tls = config.tls.clone().map(Tls::load).transpose()?;
     let service = Service::open(config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::Failed(format!("cannot start: {e}")))?;
-    let served = runtime.block_on(listen(&service, listening));
+    let served = runtime.block_on(listen(&service, tls.map(Arc::new), listening));
     // Requests that still wait for the disk end here, and with them their hold of the store.
     drop(runtime);
     served
 }
 
-async fn listen(service: &Service, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
+async fn listen(
+    service: &Service,
+    tls: Option<Arc<Tls>>,
+    listening: impl FnOnce(&str, SocketAddr),
+) -> Result<(), Error> {
     let desk = service.desk();
     let wanted = desk.config.listen;
     let failed = |e: String| Error::Failed(format!("cannot listen on {e}"));
     let listener = http::bind(wanted, "--listen").await.map_err(failed)?;
     let address = listener.local_addr();
     let address = address.map_err(|e| failed(format!("{wanted}: {e}")))?;
-    let stop = stopped(desk.guard.clone())?;
+    let stop = stopped(desk.guard.clone(), tls.clone())?;
     if desk.guard.holders() == 0 {
-        say("nobody has a token yet: multipilot serve --new-token NAME makes one");
+        tracing::warn!("nobody has a token yet: multipilot serve --new-token NAME makes one");
     }
-    listening(address);
-    let (connections, patience) = (desk.config.connections, desk.config.patience);
-    http::serve(listener, service.router(), connections, patience, stop).await;
+    let scheme = match &tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    if tls.is_none() && !is_private(&address) {
+        tracing::warn!("INSECURE: {address} takes tokens and outcomes in clear text, which anybody on the way can read");
+    }
+    listening(scheme, address);
+    let terms = http::Terms {
+        router: service.router(),
+        tls,
+        connections: desk.config.connections,
+        patience: desk.config.patience,
+        metrics: desk.metrics.clone(),
+    };
+    http::serve(listener, terms, stop).await;
     Ok(())
 }
 
@@ -137,13 +176,8 @@ fn settings(config: &Config) -> String {
 
 /// One server to a folder: two learners would not know of each other.
 fn claim(folder: &Path) -> Result<Flock<File>, Error> {
-    let file = folder.join("lock");
-    let open = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&file);
-    let open = open.map_err(|e| Error::Failed(format!("{}: {e}", file.display())))?;
+    private::folder(folder)?;
+    let open = private::file(&folder.join("lock"), OpenOptions::new().write(true))?;
     Flock::lock(open, FlockArg::LockExclusiveNonblock).map_err(|(_, _)| {
         Error::Busy(format!(
             "another multipilot serve works in {}: end it, or give this one another folder (--data)",
@@ -152,8 +186,11 @@ fn claim(folder: &Path) -> Result<Flock<File>, Error> {
     })
 }
 
-/// Done on SIGINT or SIGTERM; SIGHUP reads the tokens again meanwhile.
-fn stopped(guard: Arc<Guard>) -> Result<impl std::future::Future<Output = ()>, Error> {
+/// Done on SIGINT or SIGTERM. Meanwhile tokens and certificate are read again when their files change, and on SIGHUP.
+fn stopped(
+    guard: Arc<Guard>,
+    tls: Option<Arc<Tls>>,
+) -> Result<impl std::future::Future<Output = ()>, Error> {
     let catch =
         |kind| signal(kind).map_err(|e| Error::Failed(format!("cannot catch signals: {e}")));
     let (mut interrupt, mut terminate, mut hangup) = (
@@ -162,14 +199,26 @@ fn stopped(guard: Arc<Guard>) -> Result<impl std::future::Future<Output = ()>, E
         catch(SignalKind::hangup())?,
     );
     Ok(async move {
+        let mut look = tokio::time::interval(FOLLOW);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
+            let asked = tokio::select! {
                 _ = interrupt.recv() => return,
                 _ = terminate.recv() => return,
-                _ = hangup.recv() => match guard.reload() {
-                    Ok(count) => say(&format!("{count} tokens read again")),
-                    Err(e) => say(&format!("the tokens stay as they were: {e}")),
-                },
+                _ = hangup.recv() => true,
+                _ = look.tick() => false,
+            };
+            if guard.changed() || asked {
+                match guard.reload() {
+                    Ok(count) => tracing::info!("{count} tokens read again"),
+                    Err(e) => tracing::error!("the tokens stay as they were: {e}"),
+                }
+            }
+            if let Some(tls) = tls.as_ref().filter(|tls| tls.changed() || asked) {
+                match tls.reload() {
+                    Ok(()) => tracing::info!("certificate read again"),
+                    Err(e) => tracing::error!("the certificate stays as it was: {e}"),
+                }
             }
         }
     })

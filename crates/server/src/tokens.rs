@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{fchown, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
 
-use crate::{wire, Error};
+use crate::{private, wire, Error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -63,6 +63,17 @@ impl Tokens {
         self.0.get(&hash(token))
     }
 
+    /// Names and roles, in the order of the names.
+    pub fn list(&self) -> Vec<(&str, &'static str)> {
+        let mut all: Vec<_> = self
+            .0
+            .values()
+            .map(|h| (h.name.as_str(), word(h.role)))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -74,6 +85,11 @@ impl Tokens {
     pub fn has(&self, name: &str) -> bool {
         self.0.values().any(|h| h.name == name)
     }
+}
+
+fn word(role: Role) -> &'static str {
+    let found = ROLES.iter().find(|(_, r)| *r == role);
+    found.expect("each has a word").0
 }
 
 fn hash(token: &str) -> Hash {
@@ -104,9 +120,10 @@ fn entry(line: &str) -> Option<(Hash, Holder)> {
 /// Makes a token, keeps its hash, and returns it.
 pub fn create(file: &Path, name: &str, role: Role) -> Result<String, Error> {
     wire::check_name("--new-token", name).map_err(Error::Usage)?;
+    let _alone = alone(file)?;
     if Tokens::load(file)?.has(name) {
         return Err(Error::Usage(format!(
-            "{}: {name} has a token already: take its line out first",
+            "{}: {name} has a token already: revoke that first (--revoke {name})",
             file.display()
         )));
     }
@@ -116,33 +133,38 @@ pub fn create(file: &Path, name: &str, role: Role) -> Result<String, Error> {
         .and_then(|mut f| f.read_exact(&mut random))
         .map_err(|e| Error::Failed(format!("/dev/urandom: {e}")))?;
     let token = hex(&random);
-    let (word, _) = ROLES.iter().find(|(_, r)| *r == role).expect("a role");
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(file)
-        .and_then(|mut f| {
-            belong_to_folder(&f, file)?;
-            writeln!(f, "{name} {word} {}", hex(&hash(&token)))
-        })
-        .map_err(failed)?;
+    let mut kept = private::file(file, OpenOptions::new().append(true))?;
+    // Root makes tokens for a service that runs as the owner of the folder, and has to be able to read them.
+    mp_files::belong_to_folder(&kept, file).map_err(failed)?;
+    writeln!(kept, "{name} {} {}", word(role), hex(&hash(&token))).map_err(failed)?;
     Ok(token)
 }
 
-/// Root makes tokens for a service that runs as the owner of the folder, and has to be able to read them.
-fn belong_to_folder(tokens: &File, path: &Path) -> std::io::Result<()> {
-    let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    let (own, folder) = (tokens.metadata()?, std::fs::metadata(folder)?);
-    if own.uid() == 0 && folder.uid() != 0 {
-        fchown(tokens, Some(folder.uid()), Some(folder.gid()))?;
+/// Takes a name's token out of the file. Comments and other lines stay as they are.
+pub fn revoke(file: &Path, name: &str) -> Result<(), Error> {
+    let _alone = alone(file)?;
+    if !Tokens::load(file)?.has(name) {
+        return Err(Error::Usage(format!(
+            "{}: {name} has no token: --tokens lists those that there are",
+            file.display()
+        )));
     }
-    Ok(())
+    let failed = |e: std::io::Error| Error::Failed(format!("{}: {e}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let others = text
+        .lines()
+        .filter(|line| line.split_whitespace().next() != Some(name));
+    let kept: String = others.map(|line| format!("{line}\n")).collect();
+    mp_files::replace_private(file, |fresh| std::fs::write(fresh, kept)).map_err(failed)
+}
+
+/// One change of the file at a time: held until dropped.
+fn alone(file: &Path) -> Result<Flock<File>, Error> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    private::folder(folder)?;
+    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{}: {e}", folder.display()));
+    let open = File::open(folder).map_err(|e| failed(&e))?;
+    Flock::lock(open, FlockArg::LockExclusive).map_err(|(_, e)| failed(&e))
 }
 
 #[cfg(test)]
@@ -175,6 +197,53 @@ mod tests {
         let error = create(&file, "a", Role::Device).unwrap_err().to_string();
         assert!(error.contains("has a token already"), "{error}");
         assert!(create(&file, "two words", Role::Device).is_err());
+    }
+
+    #[test]
+    fn a_revoked_token_is_gone_and_the_other_lines_are_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens");
+        let [one, two] = ["a", "b"].map(|name| create(&file, name, Role::Device).unwrap());
+        let mut text = std::fs::read_to_string(&file).unwrap();
+        text += "# a is my phone\n";
+        std::fs::write(&file, &text).unwrap();
+        revoke(&file, "a").unwrap();
+        let tokens = Tokens::load(&file).unwrap();
+        assert_eq!(tokens.holder(&one), None);
+        assert_eq!(tokens.holder(&two).unwrap().name, "b");
+        assert_eq!(tokens.list(), [("b", "device")]);
+        let kept: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            std::fs::read_to_string(&file)
+                .unwrap()
+                .lines()
+                .collect::<Vec<_>>(),
+            kept
+        );
+        let error = revoke(&file, "a").unwrap_err().to_string();
+        assert!(error.contains("a has no token"), "{error}");
+        create(&file, "a", Role::Operator).unwrap();
+    }
+
+    #[test]
+    fn tokens_made_and_revoked_at_once_are_all_there_or_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens");
+        let name = |lane: usize, i: usize| format!("t{lane}-{i}");
+        std::thread::scope(|scope| {
+            for lane in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    for i in 0..10 {
+                        create(file, &name(lane, i), Role::Device).unwrap();
+                        if i % 2 == 0 {
+                            revoke(file, &name(lane, i)).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(Tokens::load(&file).unwrap().len(), 20);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mp_policy::bandit::context::Reading;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -131,9 +132,12 @@ pub fn check_context(context: &Context, known: &[String]) -> Result<(), String> 
             let hint = mp_scenario::did_you_mean(&shown, known.iter().map(String::as_str));
             return Err(format!("context: {shown:?} is no feature{hint}"));
         }
-        if value.is_some_and(|v| v.is_nan() || v.abs() > LARGEST) {
+        let range = Reading::of_feature(name).map_or(-LARGEST..=LARGEST, Reading::range);
+        if value.is_some_and(|v| !range.contains(&v)) {
             return Err(format!(
-                "context.{name}: expected a number within ±1e9, or null"
+                "context.{name}: expected a number from {} to {}, or null",
+                range.start(),
+                range.end()
             ));
         }
     }

@@ -37,6 +37,7 @@ fn every_route_is_described() {
         .collect();
     let expected = [
         "GET /health",
+        "GET /metrics",
         "GET /v1/about",
         "GET /v1/model/{location}",
         "GET /v1/state",
@@ -66,7 +67,7 @@ fn the_reference_keeps_up() {
     for (section, keys) in mp_server::config::known_keys() {
         for key in keys {
             let named = REFERENCE.contains(&format!("`{section}{key}"));
-            let table = ["policy", "reward", "limits"].contains(key);
+            let table = ["policy", "reward", "limits", "tls"].contains(key);
             assert!(
                 named || table,
                 "docs/reference/server.md does not mention {section}{key}"

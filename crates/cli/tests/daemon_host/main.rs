@@ -2,6 +2,8 @@
 //! MPTCP; with CI=true they fail where there is neither.
 
 mod bad_days;
+#[path = "../common/ca.rs"]
+mod ca;
 mod controller;
 mod fallback;
 #[path = "../common/foreign.rs"]

@@ -8,6 +8,7 @@ use std::sync::mpsc::{channel, Receiver};
 use mp_kernel::cgroup::Group;
 use serde_json::Value;
 
+use crate::ca::{Ca, Signed};
 use crate::hosts::{until, Hosts, BINARY};
 use crate::transfers::Service;
 
@@ -51,10 +52,12 @@ impl Edge {
         std::fs::write(hosts.path("token"), token).unwrap();
     }
 
-    fn begin(hosts: &Hosts) -> Edge {
+    fn begin(hosts: &Hosts, signed: &Signed) -> Edge {
         let mut command = hosts.enter(BINARY);
         let call = command.args(["serve", "--listen", "127.0.0.1:9463", "--data"]);
         let call = call.arg(hosts.path("edge")).stderr(Stdio::piped());
+        let call = call.arg("--tls-cert").arg(&signed.cert);
+        let call = call.arg("--tls-key").arg(&signed.key);
         let mut child = call.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
@@ -79,9 +82,12 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
     let group = Group::new().unwrap();
     let (_service, from) = answer(&hosts);
     Edge::new_token(&hosts);
+    let ca = Ca::new("ours");
+    ca.file(hosts.path("ca.pem"));
+    let signed = ca.sign(&hosts.path(""), "localhost");
     let config = format!(
-        "[bandit]\nmemory = \"{0}/memory\"\ncgroup = \"{1}\"\nserver = \"http://127.0.0.1:9463\"\n\
-         token-file = \"{0}/token\"\nlocation = \"desk\"\npaths = {{ lte = \"cellular\" }}\n",
+        "[bandit]\nmemory = \"{0}/memory\"\ncgroup = \"{1}\"\nserver = \"https://localhost:9463\"\n\
+         ca = \"{0}/ca.pem\"\ntoken-file = \"{0}/token\"\nlocation = \"desk\"\npaths = {{ lte = \"cellular\" }}\n",
         hosts.path("").display(),
         group.path().display()
     );
@@ -99,7 +105,7 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
         start(&hosts)["by"] == "device"
     });
 
-    let edge = Edge::begin(&hosts);
+    let edge = Edge::begin(&hosts, &signed);
     until("the server is asked", || {
         downloads(&hosts, &group, 1);
         start(&hosts)["by"] == "server"

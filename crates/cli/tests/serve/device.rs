@@ -16,7 +16,7 @@ fn context() -> Context {
 
 /// Tries until it holds; what is waited for happens in the background.
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(30);
     while !holds() {
         assert!(Instant::now() < until, "never: {what}");

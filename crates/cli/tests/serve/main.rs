@@ -1,10 +1,15 @@
 //! The edge server as its users have it: a process that is killed, stopped, cut off and full.
 
+mod backup;
+#[path = "../common/ca.rs"]
+mod ca;
 #[path = "../common/mod.rs"]
 mod common;
 mod device;
 mod full;
+mod observed;
 mod server;
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +19,7 @@ use std::time::{Duration, Instant};
 use common::{call, refused};
 use rustix::process::Signal;
 use serde_json::json;
-use server::{post, token, Server};
+use server::{token, Server};
 
 #[test]
 fn kill_9_loses_no_acknowledged_outcome() {
@@ -96,6 +101,8 @@ fn one_folder_has_one_server() {
 #[test]
 fn a_wrong_call_is_one_line() {
     let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("edge");
+    let folder = folder.to_str().unwrap();
     let file = data.path().join("server.toml");
     std::fs::write(&file, "limits.bodi = \"1MB\"\n").unwrap();
     let shown = file.to_str().unwrap();
@@ -113,13 +120,7 @@ fn a_wrong_call_is_one_line() {
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let reply = call(&[
-        "serve",
-        "--data",
-        data.path().to_str().unwrap(),
-        "--listen",
-        &address,
-    ]);
+    let reply = call(&["serve", "--data", folder, "--listen", &address]);
     let in_use = "Address already in use (os error 98): another program has this port, choose another (--listen)\n";
     assert_eq!(
         (reply.code, reply.err),
@@ -129,14 +130,8 @@ fn a_wrong_call_is_one_line() {
         )
     );
     refused(&["serve", "--operator"], "the following required arguments were not provided: --new-token <NAME>; see multipilot --help");
-    token(data.path(), "phone");
-    let again = call(&[
-        "serve",
-        "--data",
-        data.path().to_str().unwrap(),
-        "--new-token",
-        "phone",
-    ]);
+    token(folder.as_ref(), "phone");
+    let again = call(&["serve", "--data", folder, "--new-token", "phone"]);
     assert_eq!(again.code, 2, "{}", again.err);
 }
 
@@ -145,31 +140,6 @@ fn the_api_describes_itself_without_a_server() {
     let reply = call(&["serve", "--openapi"]);
     assert_eq!((reply.code, reply.err.as_str()), (0, ""));
     assert_eq!(reply.json()["info"]["title"], "multipilot edge server");
-}
-
-#[test]
-fn a_new_token_is_taken_up_on_sighup() {
-    let data = tempfile::tempdir().unwrap();
-    let first = token(data.path(), "phone-1");
-    let server = Server::start(data.path(), &first, "");
-    let second = token(data.path(), "phone-2");
-    let ask = || {
-        post(
-            server.address,
-            &second,
-            "/v1/choose",
-            &json!({"location": "x"}),
-        )
-        .unwrap()
-        .0
-    };
-    assert_eq!(ask(), 401);
-    server.signal(Signal::HUP);
-    let until = Instant::now() + Duration::from_secs(20);
-    while ask() != 200 {
-        assert!(Instant::now() < until, "the token is not taken up");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

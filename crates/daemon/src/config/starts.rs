@@ -1,16 +1,18 @@
 //! `[bandit]`
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use mp_scenario::document::Section;
 use mp_scenario::Error;
+use mp_server::client::Origin;
 
 pub const KEYS: &[&str] = &[
     "memory",
     "cgroup",
     "server",
+    "ca",
+    "insecure",
     "token-file",
     "location",
     "paths",
@@ -29,7 +31,9 @@ pub struct Starts {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    pub address: SocketAddr,
+    pub address: Origin,
+    /// Certificates of a private CA, PEM; `None`: those that the system trusts.
+    pub ca: Option<PathBuf>,
     pub token_file: PathBuf,
     /// What the device is near.
     pub location: String,
@@ -49,17 +53,25 @@ impl Starts {
             server: None,
         };
         let Some(field) = section.get("server") else {
-            for key in ["token-file", "location", "paths"] {
+            for key in ["ca", "insecure", "token-file", "location", "paths"] {
                 if let Some(field) = section.get(key) {
                     return Err(field.error("has no meaning without a server", "bandit.server"));
                 }
             }
             return Ok(starts);
         };
-        const EXPECTED: &str = "an IP address with a port, e.g. \"http://10.0.0.9:9463\"";
-        let text = field.string()?;
-        let plain = text.strip_prefix("http://").unwrap_or(text);
-        let address = plain.trim_end_matches('/').parse();
+        let address: Origin = field.string()?.parse().map_err(|e: String| {
+            field.error(
+                format!("is no server: {e}"),
+                "e.g. \"https://edge.example:9463\"",
+            )
+        })?;
+        if address.is_exposed() && !section.boolean_or("insecure", false)? {
+            return Err(field.error(
+                "would send the token across the network in clear text",
+                "https://, a tunnel's end on 127.0.0.1, or bandit.insecure = true",
+            ));
+        }
         let mut paths = BTreeMap::new();
         if let Some(names) = section.get("paths") {
             for (interface, path) in names.entries()? {
@@ -68,7 +80,8 @@ impl Starts {
         }
         let location = section.get("location").map(|f| f.name()).transpose()?;
         starts.server = Some(Server {
-            address: address.map_err(|_| field.error("is no address", EXPECTED))?,
+            address,
+            ca: path("ca")?,
             token_file: PathBuf::from(
                 section
                     .require("token-file", "what multipilot serve --new-token printed")?

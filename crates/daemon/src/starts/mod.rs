@@ -12,6 +12,7 @@ use mp_kernel::primary::Primary;
 use mp_policy::bandit::context::Readings;
 use mp_policy::initial_path;
 use mp_policy::path_manager::Rule;
+use mp_server::client;
 
 use crate::config::{self, Config};
 use crate::log::{self, Priority};
@@ -72,14 +73,20 @@ impl Starts {
         };
         let remote = settings.server.as_ref().map(|server| {
             let token = token(&server.token_file)?;
-            Remote::start(
-                server.address,
-                token.trim(),
-                &server.location,
-                server.paths.clone(),
-                &settings.memory,
-            )
-            .map_err(Error::from)
+            if server.address.is_exposed() {
+                let what = format!(
+                    "INSECURE: the token crosses the network to {} in clear text",
+                    server.address
+                );
+                log::line(Priority::Warning, &what, &[]);
+            }
+            let client = client::Settings {
+                ca: server.ca.clone(),
+                file: Some(settings.memory.join("server-models.json")),
+                says: |what| log::line(Priority::Warning, what, &[]),
+                ..client::Settings::new(server.address.clone(), token.trim())
+            };
+            Remote::start(client, &server.location, server.paths.clone()).map_err(Error::from)
         });
         let board = Ours::default();
         let host = Box::new(board.clone());

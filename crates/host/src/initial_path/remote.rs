@@ -1,7 +1,6 @@
 //! The edge server, and what it calls this host's interfaces.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mp_kernel::interfaces::Interface;
@@ -22,17 +21,12 @@ pub struct Remote {
 }
 
 impl Remote {
+    /// `settings`: where the server is and how it is reached.
     pub fn start(
-        server: SocketAddr,
-        token: &str,
+        settings: Settings,
         location: &str,
         paths: BTreeMap<String, String>,
-        memory: &std::path::Path,
     ) -> Result<Remote, Error> {
-        let settings = Settings {
-            file: Some(memory.join("server-models.json")),
-            ..Settings::new(server, token)
-        };
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(Remote {
             client: Client::start(settings).map_err(|e| Error::Failed(e.to_string()))?,
@@ -56,7 +50,8 @@ impl Remote {
         let mut context = Context::new();
         for (arm, values) in arms.iter().zip(values.chunks(READINGS)) {
             for (reading, value) in Reading::ALL.iter().zip(values) {
-                if value.is_finite() {
+                // The server takes no report with a reading that cannot be.
+                if reading.range().contains(value) {
                     let name = format!("{}.{reading}", self.path(&arm.name));
                     context.insert(name, Some(*value));
                 }

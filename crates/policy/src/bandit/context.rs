@@ -4,9 +4,13 @@
 //! features. For a Wi-Fi and a cellular path they hold the thirteen of Alzadjali et al., table I.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+
+/// No answer takes longer than ten minutes: TCP gives a connection up by then.
+const LONGEST_MS: f64 = 600_000.0;
 
 macro_rules! readings {
-    ($($variant:ident, $name:literal, $about:literal;)*) => {
+    ($($variant:ident, $name:literal, $range:expr, $about:literal;)*) => {
         /// One reading of one path.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reading {
@@ -28,21 +32,36 @@ macro_rules! readings {
                     $(Reading::$variant => $about,)*
                 }
             }
+
+            /// Values that a link can have, in its unit: beyond it a driver or a device is wrong.
+            pub fn range(self) -> RangeInclusive<f64> {
+                match self {
+                    $(Reading::$variant => $range,)*
+                }
+            }
         }
     };
 }
 
 readings! {
-    Rtt, "rtt_ms", "Round-trip time, ms";
-    Loss, "loss", "Share of packets lost, 0 to 1";
-    Dns, "dns_ms", "Time of a DNS lookup, ms";
-    UdpDelta, "udp_delta_ms", "Variation of one-way delay, ms";
-    Signal, "signal_dbm", "Received signal strength, dBm: RSSI of Wi-Fi, RSRP of LTE";
-    LinkSpeed, "link_speed_mbps", "Rate that the link negotiated, Mbit/s";
-    Level, "signal_level", "Signal strength of a cell in the modem's own scale (ASU)";
-    Rsrq, "rsrq_db", "Reference signal received quality, dB";
-    Cqi, "cqi", "Channel quality indicator, 0 to 15";
-    Snr, "snr_db", "Signal-to-noise ratio of the reference signal (RSSNR), dB";
+    Rtt, "rtt_ms", 0.0..=LONGEST_MS, "Round-trip time, ms";
+    Loss, "loss", 0.0..=1.0, "Share of packets lost, 0 to 1";
+    Dns, "dns_ms", 0.0..=LONGEST_MS, "Time of a DNS lookup, ms";
+    UdpDelta, "udp_delta_ms", -LONGEST_MS..=LONGEST_MS, "Variation of one-way delay, ms";
+    Signal, "signal_dbm", -200.0..=50.0, "Received signal strength, dBm: RSSI of Wi-Fi, RSRP of LTE";
+    LinkSpeed, "link_speed_mbps", 0.0..=1e6, "Rate that the link negotiated, Mbit/s";
+    Level, "signal_level", 0.0..=255.0, "Signal strength of a cell in the modem's own scale (ASU)";
+    Rsrq, "rsrq_db", -100.0..=100.0, "Reference signal received quality, dB";
+    Cqi, "cqi", 0.0..=15.0, "Channel quality indicator, 0 to 15";
+    Snr, "snr_db", -100.0..=100.0, "Signal-to-noise ratio of the reference signal (RSSNR), dB";
+}
+
+impl Reading {
+    /// The reading of a feature's name as [`names`] has it: `wifi.rtt_ms`.
+    pub fn of_feature(name: &str) -> Option<Reading> {
+        let (_, reading) = name.rsplit_once('.')?;
+        Reading::ALL.iter().copied().find(|r| r.name() == reading)
+    }
 }
 
 impl fmt::Display for Reading {
@@ -110,5 +129,8 @@ mod tests {
         assert_eq!(of("cell.cqi"), 9.0);
         assert!(of("cell.rtt_ms").is_nan());
         assert_eq!(wifi.get(Reading::Loss), None);
+        // A path's name may have a dot of its own.
+        assert_eq!(Reading::of_feature("wlan0.7.loss"), Some(Reading::Loss));
+        assert_eq!(Reading::of_feature("wifi"), None);
     }
 }

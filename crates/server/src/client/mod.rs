@@ -1,9 +1,9 @@
 //! The device's side: ask the server with a deadline, else one's own model, else leave it to the system.
 //!
 //! ```no_run
-//! # use mp_server::client::{Client, Settings};
+//! # use mp_server::client::{Client, Origin, Settings};
 //! # use mp_server::wire::Context;
-//! let client = Client::start(Settings::new("127.0.0.1:9463".parse()?, "TOKEN"))?;
+//! let client = Client::start(Settings::new("https://edge.example:9463".parse::<Origin>()?, "TOKEN"))?;
 //! let context = Context::from([("wifi.rtt_ms".into(), Some(12.0))]);
 //! let choice = client.choose("cafe", &context, None); // within 5 ms, whatever the server does
 //! // … the connection starts on choice.path, and when it has ended:
@@ -11,10 +11,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod http;
 mod link;
+mod origin;
 mod own;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,9 @@ use tokio::sync::mpsc;
 
 use crate::wire::{Chooser, Context, Outcome, Question};
 use crate::Error;
+use http::{Link, No};
 use link::Call;
+pub use origin::Origin;
 use own::Own;
 
 /// After a question without an answer, so long the server is not waited for.
@@ -35,8 +38,9 @@ const MOST_WAITING: usize = 10_000;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Plain HTTP: across networks that others can read, through a tunnel.
-    pub server: SocketAddr,
+    pub server: Origin,
+    /// The certificates that the server's has to be signed by, PEM; `None`: those that this system trusts.
+    pub ca: Option<PathBuf>,
     pub token: String,
     /// A choice takes no longer, but for the time of a decision of one's own (µs).
     pub deadline: Duration,
@@ -44,16 +48,20 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// Between two looks for newer models.
     pub refresh: Duration,
+    /// Told in one line why the server cannot be used, and when it can be again.
+    pub says: fn(&str),
 }
 
 impl Settings {
-    pub fn new(server: SocketAddr, token: impl Into<String>) -> Settings {
+    pub fn new(server: impl Into<Origin>, token: impl Into<String>) -> Settings {
         Settings {
-            server,
+            server: server.into(),
+            ca: None,
             token: token.into(),
             deadline: Duration::from_millis(5),
             file: None,
             refresh: Duration::from_secs(60),
+            says: |_| {},
         }
     }
 }
@@ -102,14 +110,15 @@ impl Client {
     pub fn start(settings: Settings) -> Result<Client, Error> {
         let own = Arc::new(Mutex::new(Own::load(settings.file.clone())));
         let (calls, called) = mpsc::unbounded_channel();
-        let (deadline, shared) = (settings.deadline, own.clone());
+        let (deadline, refresh, shared) = (settings.deadline, settings.refresh, own.clone());
+        let link = Link::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| Error::Failed(format!("cannot start the server's client: {e}")))?;
         let thread = std::thread::Builder::new()
             .name("server-client".into())
-            .spawn(move || runtime.block_on(link::run(settings, called, shared)))
+            .spawn(move || runtime.block_on(link::run(link, refresh, called, shared)))
             .map_err(|e| Error::Failed(format!("cannot start the server's client: {e}")))?;
         Ok(Client {
             deadline,
@@ -140,7 +149,7 @@ impl Client {
             match answered.recv_timeout(self.deadline) {
                 Ok(Ok(path)) if asked => return choice(Some(path), Chooser::Server),
                 // It is there, and says no: to this question, not to all.
-                Ok(Err(link::No::Refused)) => {}
+                Ok(Err(No::Refused)) => {}
                 _ => *lock(&self.away) = Some(Instant::now()),
             }
         }

@@ -3,15 +3,25 @@
 //! Outcomes that wait together are committed together, and acknowledged after the commit has reached the disk
 //! (`synchronous=FULL`): neither kill −9 nor a power cut loses an acknowledged one.
 
+mod backup;
+mod log;
+mod retention;
+
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{params, Connection, ErrorCode, OptionalExtension};
+use rusqlite::{params, Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::wire::{Outcome, Receipt};
-use crate::Error;
+use crate::{private, Error};
+
+pub use backup::{backup, restore};
+pub use log::{Log, Row};
+pub use retention::{Kept, Room};
 
 /// Reports that wait at most; beyond, devices are told to come again.
 const WAITING: usize = 4096;
@@ -52,56 +62,47 @@ enum Job {
         checkpoint: Checkpoint,
         answer: oneshot::Sender<Result<Receipt, Refused>>,
     },
+    /// Delete what is too old.
+    Expire,
 }
 
 pub struct Store {
     jobs: mpsc::Sender<Job>,
     thread: Option<JoinHandle<()>>,
     file: PathBuf,
+    room: Arc<Room>,
 }
 
 impl Store {
-    /// `most` bytes at most; `news` is called after each commit of outcomes.
-    pub fn open(file: &Path, most: u64, news: impl Fn() + Send + 'static) -> Result<Store, Error> {
+    /// `news` is called after each commit of outcomes.
+    pub fn open(file: &Path, kept: Kept, news: impl Fn() + Send + 'static) -> Result<Store, Error> {
         let failed = |e: rusqlite::Error| Error::Failed(format!("{}: {e}", file.display()));
         if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder)
-                .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
+            private::folder(folder)?;
+        }
+        // SQLite gives the files beside it the database's mode.
+        private::file(file, OpenOptions::new().write(true))?;
+        for beside in beside(file) {
+            private::close(&beside)?;
         }
         let connection = connect(file).map_err(failed)?;
-        let format: i32 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(failed)?;
-        if format > FORMAT {
-            return Err(Error::Usage(format!(
-                "{}: written by a newer multipilot (format {format}, this one knows {FORMAT}): update multipilot",
-                file.display()
-            )));
-        }
+        check_format(&connection, file)?;
         connection.execute_batch(SCHEMA).map_err(failed)?;
-        let page: u64 = connection
-            .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
-            .map_err(failed)? as u64;
         connection
             .pragma_update(None, "user_version", FORMAT)
-            .and_then(|()| {
-                connection.pragma_update_and_check(
-                    None,
-                    "max_page_count",
-                    (most / page) as i64,
-                    |_| Ok(()),
-                )
-            })
             .map_err(failed)?;
+        let room = Arc::new(Room::default());
+        let keeper = retention::Keeper::new(&connection, kept, room.clone()).map_err(failed)?;
         let (jobs, waiting) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("store".into())
-            .spawn(move || write(connection, waiting, &news))
+            .spawn(move || write(connection, &keeper, waiting, &news))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
         Ok(Store {
             jobs,
             thread: Some(thread),
             file: file.to_owned(),
+            room,
         })
     }
 
@@ -127,7 +128,15 @@ impl Store {
         answered.blocking_recv().map_err(gone)?.map(|_| ())
     }
 
-    /// A reader of its own, which waits for no writer.
+    /// Has old outcomes deleted; where too much waits already, the next call does it.
+    pub fn expire(&self) {
+        let _ = self.jobs.try_send(Job::Expire);
+    }
+
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
     pub fn log(&self) -> Result<Log, Error> {
         Log::open(&self.file)
     }
@@ -144,6 +153,28 @@ impl Drop for Store {
     }
 }
 
+/// The files that SQLite keeps beside a database in WAL mode.
+fn beside(file: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|end| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    })
+}
+
+fn check_format(connection: &Connection, file: &Path) -> Result<i32, Error> {
+    let format: i32 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|e| Error::Failed(format!("{}: {e}", file.display())))?;
+    match format > FORMAT {
+        true => Err(Error::Usage(format!(
+            "{}: written by a newer multipilot (format {format}, this one knows {FORMAT}): update multipilot",
+            file.display()
+        ))),
+        false => Ok(format),
+    }
+}
+
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(Duration::from_secs(5))?;
@@ -154,7 +185,12 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Job>, news: &dyn Fn()) {
+fn write(
+    mut connection: Connection,
+    keeper: &retention::Keeper,
+    mut jobs: mpsc::Receiver<Job>,
+    news: &dyn Fn(),
+) {
     let mut reports = Vec::with_capacity(TOGETHER);
     while let Some(first) = jobs.blocking_recv() {
         let mut next = Some(first);
@@ -167,8 +203,12 @@ fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Job>, news: &dyn F
                 } => reports.push((device, outcomes, answer)),
                 // By itself: one that finds no room takes no report along.
                 Job::Checkpoint { checkpoint, answer } => {
-                    let kept = commit(&mut connection, |t| keep(t, &checkpoint));
+                    let kept = keeper.commit(&mut connection, |t| keep(t, &checkpoint));
                     let _ = answer.send(kept.map(|()| NOTHING));
+                }
+                Job::Expire => {
+                    keeper.expire(&mut connection, now_ms());
+                    keeper.make_room(&mut connection);
                 }
             }
             if reports.len() < TOGETHER {
@@ -178,9 +218,8 @@ fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Job>, news: &dyn F
         if reports.is_empty() {
             continue;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = now.map_or(0, |d| d.as_millis() as i64);
-        let results = commit(&mut connection, |transaction| {
+        let now_ms = now_ms();
+        let results = keeper.commit(&mut connection, |transaction| {
             let each = reports.iter();
             each.map(|(device, outcomes, _)| append(transaction, now_ms, device, outcomes))
                 .collect::<rusqlite::Result<Vec<Receipt>>>()
@@ -192,16 +231,23 @@ fn write(mut connection: Connection, mut jobs: mpsc::Receiver<Job>, news: &dyn F
                 Err(refused) => Err(refused.clone()),
             });
         }
+        // Before the learner looks whether there is room.
+        keeper.make_room(&mut connection);
         if results.is_ok() {
             news();
         }
     }
 }
 
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |d| d.as_millis() as i64)
+}
+
 /// All or nothing: a transaction that fails is rolled back when it is dropped.
 fn commit<T>(
     connection: &mut Connection,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    work: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> Result<T, Refused> {
     let done = connection.transaction().and_then(|transaction| {
         let value = work(&transaction)?;
@@ -262,94 +308,4 @@ fn keep(connection: &Connection, checkpoint: &Checkpoint) -> rusqlite::Result<()
         .prepare_cached("INSERT OR REPLACE INTO progress (one, seq, settings) VALUES (1, ?, ?)")?
         .execute(params![checkpoint.seq, checkpoint.settings])?;
     Ok(())
-}
-
-/// An outcome as the learner reads it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    pub seq: i64,
-    pub location: String,
-    pub path: String,
-    pub chosen_by: String,
-    pub context: crate::wire::Context,
-    pub throughput_mbps: f64,
-    pub latency_ms: Option<f64>,
-}
-
-/// The log of outcomes, read.
-pub struct Log(Connection);
-
-const COLUMNS: &str =
-    "SELECT seq, location, path, chosen_by, context, throughput, latency FROM outcomes";
-
-impl Log {
-    fn open(file: &Path) -> Result<Log, Error> {
-        let connection =
-            connect(file).map_err(|e| Error::Failed(format!("{}: {e}", file.display())))?;
-        Ok(Log(connection))
-    }
-
-    /// What came after an outcome, oldest first.
-    pub fn after(&self, seq: i64, most: usize) -> rusqlite::Result<Vec<Row>> {
-        self.rows(
-            &format!("{COLUMNS} WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
-            params![seq, most as i64],
-        )
-    }
-
-    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Row>> {
-        let mut statement = self.0.prepare_cached(sql)?;
-        let rows = statement.query_map(values, |row| {
-            let context: String = row.get(4)?;
-            Ok(Row {
-                seq: row.get(0)?,
-                location: row.get(1)?,
-                path: row.get(2)?,
-                chosen_by: row.get(3)?,
-                // Written by ourselves; one that somebody spoilt by hand tells nothing.
-                context: serde_json::from_str(&context).unwrap_or_default(),
-                throughput_mbps: row.get(5)?,
-                latency_ms: row.get(6)?,
-            })
-        })?;
-        rows.collect()
-    }
-
-    /// What a checkpoint kept, if the settings are those it was made with.
-    pub fn learnt(&self, settings: &str) -> rusqlite::Result<Option<Checkpoint>> {
-        let progress: Option<(i64, String)> = self
-            .0
-            .query_row("SELECT seq, settings FROM progress", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
-        let Some((seq, _)) = progress.filter(|(_, kept)| kept == settings) else {
-            return Ok(None);
-        };
-        let mut statement = self.0.prepare("SELECT location, state FROM learnt")?;
-        let learnt = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Some(Checkpoint {
-            seq,
-            settings: settings.to_owned(),
-            learnt: learnt.collect::<rusqlite::Result<_>>()?,
-            anew: false,
-        }))
-    }
-
-    pub fn count_after(&self, seq: i64) -> rusqlite::Result<i64> {
-        let sql = "SELECT count(*) FROM outcomes WHERE seq > ?";
-        self.0.query_row(sql, [seq], |row| row.get(0))
-    }
-
-    pub fn locations(&self) -> rusqlite::Result<Vec<String>> {
-        let mut statement = self.0.prepare("SELECT DISTINCT location FROM outcomes")?;
-        let names = statement.query_map([], |row| row.get(0))?;
-        names.collect()
-    }
-
-    /// Moves what is committed from the write-ahead log into the database, as far as that disturbs nobody.
-    pub fn tidy(&self) -> rusqlite::Result<()> {
-        self.0
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-    }
 }

@@ -1,0 +1,64 @@
+//! Every request counted, and named in the log as far as it is to be: who, what and how it ended. Neither tokens nor what a
+//! request or an answer says.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::api::Desk;
+use crate::config::AccessLog;
+use crate::tokens::Holder;
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// Anybody may invent a method: a label is one of few.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        _ => "other",
+    }
+}
+
+pub async fn note(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let method = method(request.method());
+    let parts = request.extensions();
+    let route = parts
+        .get::<MatchedPath>()
+        .map_or("none", MatchedPath::as_str)
+        .to_owned();
+    let peer = parts.get::<Peer>().copied();
+    let response = next.run(request).await;
+    let (status, took) = (response.status(), started.elapsed());
+    let wanted = match desk.config.access_log {
+        AccessLog::Off => false,
+        AccessLog::Refused => !status.is_success(),
+        AccessLog::All => true,
+    };
+    let token = response.extensions().get::<Holder>();
+    let token = token.map(|h| h.name.as_str());
+    if wanted && (token.is_some() || desk.guard.logs_stranger()) {
+        tracing::info!(
+            peer = peer.map(|p| tracing::field::display(p.0)),
+            token,
+            method,
+            route,
+            status = status.as_u16(),
+            ms = took.as_millis() as u64,
+            // A journal shows no fields unless it is asked to.
+            "{method} {route} of {}: {status}",
+            token.unwrap_or("nobody")
+        );
+    }
+    desk.metrics.answered(route, method, status.as_u16(), took);
+    response
+}

@@ -1,0 +1,37 @@
+//! Log lines: to the journal with their fields under systemd, else to stderr as text.
+
+use std::os::fd::AsFd;
+
+use nix::sys::stat::fstat;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// For the process; one that has a log already keeps it.
+pub fn start() {
+    let journal = is_journal().then(tracing_journald::layer);
+    let _ = match journal {
+        Some(Ok(journal)) => tracing_subscriber::registry()
+            .with(LevelFilter::INFO)
+            .with(journal)
+            .try_init(),
+        _ => tracing_subscriber::registry()
+            .with(LevelFilter::INFO)
+            .with(
+                tracing_subscriber::fmt::layer()
+                    .with_writer(std::io::stderr)
+                    .with_ansi(false)
+                    .with_target(false),
+            )
+            .try_init(),
+    };
+}
+
+/// Whether stderr is the journal's, as `systemd.exec(5)` says of `$JOURNAL_STREAM`: shells below a service inherit the
+/// variable and have another stderr.
+fn is_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
+        return false;
+    };
+    fstat(std::io::stderr().as_fd()).is_ok_and(|s| stream == format!("{}:{}", s.st_dev, s.st_ino))
+}

@@ -1,0 +1,208 @@
+//! Old outcomes make room for new ones.
+//!
+//! Deleted is only what the saved models contain, so that a kill −9 loses no model anything, and never the newest outcome,
+//! from whose number the log goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use rusqlite::{params, Connection};
+
+use super::{commit, Refused};
+
+/// Outcomes deleted in one transaction: reports wait for milliseconds.
+const AT_ONCE: i64 = 2000;
+/// Transactions in a row; the next report or call goes on.
+const ROUNDS: usize = 50;
+/// Above this share of its limit the database makes room. The rest is for what comes until the models are saved.
+const FULL: f64 = 0.9;
+const DAY_MS: i64 = 86_400_000;
+
+/// How long outcomes are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept {
+    /// Size of the database at most.
+    pub bytes: u64,
+    pub days: Option<u64>,
+}
+
+/// What others see of the database's room.
+#[derive(Default)]
+pub struct Room {
+    /// There is none, and what could be deleted is not in the saved models yet.
+    short: AtomicBool,
+    /// Bytes.
+    pub used: Gauge,
+    /// Outcomes since the start.
+    pub deleted: Counter,
+}
+
+impl Room {
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+}
+
+pub struct Keeper {
+    page: u64,
+    kept: Kept,
+    room: Arc<Room>,
+}
+
+impl Keeper {
+    pub fn new(connection: &Connection, kept: Kept, room: Arc<Room>) -> rusqlite::Result<Keeper> {
+        let page = pragma(connection, "page_size")?;
+        let most = (kept.bytes / page) as i64;
+        connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
+        let keeper = Keeper { page, kept, room };
+        keeper.used(connection)?;
+        Ok(keeper)
+    }
+
+    /// Bytes that hold something: the file does not shrink, and free pages in it are used again.
+    fn used(&self, connection: &Connection) -> rusqlite::Result<u64> {
+        let pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+        self.room.used.set((pages * self.page) as i64);
+        Ok(pages * self.page)
+    }
+
+    /// Commits; where there is no room, once more after some was made.
+    pub fn commit<T>(
+        &self,
+        connection: &mut Connection,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Refused> {
+        match commit(connection, &work) {
+            Err(Refused::Full(_)) if self.delete(connection, i64::MAX) => commit(connection, &work),
+            done => done,
+        }
+    }
+
+    /// Deletes the oldest outcomes until the database is below its share.
+    pub fn make_room(&self, connection: &mut Connection) {
+        let most = (self.kept.bytes as f64 * FULL) as u64;
+        for _ in 0..ROUNDS {
+            // A database that cannot be read says so where it is written.
+            let full = self.used(connection).is_ok_and(|used| used > most);
+            if !full {
+                self.room.short.store(false, Ordering::Relaxed);
+                return;
+            }
+            if !self.delete(connection, i64::MAX) {
+                self.room.short.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// Deletes what is older than its days.
+    pub fn expire(&self, connection: &mut Connection, now_ms: i64) {
+        let Some(days) = self.kept.days else { return };
+        for _ in 0..ROUNDS {
+            if !self.delete(connection, now_ms - days as i64 * DAY_MS) {
+                break;
+            }
+        }
+        let _ = self.used(connection);
+    }
+
+    /// Some of the oldest outcomes that were received before a time; whether there were any.
+    fn delete(&self, connection: &mut Connection, before_ms: i64) -> bool {
+        let deleted = commit(connection, |t| {
+            let mut delete = t.prepare_cached(
+                "DELETE FROM outcomes WHERE seq IN (
+                   SELECT seq FROM (
+                     SELECT seq, received_ms FROM outcomes
+                     WHERE seq <= (SELECT seq FROM progress) AND seq < (SELECT max(seq) FROM outcomes)
+                     ORDER BY seq LIMIT ?1
+                   ) WHERE received_ms < ?2
+                 )",
+            )?;
+            delete.execute(params![AT_ONCE, before_ms])
+        });
+        let deleted = deleted.unwrap_or(0);
+        self.room.deleted.inc_by(deleted as u64);
+        deleted > 0
+    }
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
+    connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0).map(|v| v as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{connect, SCHEMA};
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000_000;
+
+    /// An outcome a day until today, of which the models contain so many.
+    fn log(outcomes: i64, learnt: i64) -> (tempfile::TempDir, Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = connect(&folder.path().join("experience.db")).unwrap();
+        connection.execute_batch(SCHEMA).unwrap();
+        let insert = "INSERT INTO outcomes VALUES (?1, ?2, 'phone', 'c' || ?1, 'x', 'wifi', 'stock', '{}', 1.0, NULL)";
+        for seq in 1..=outcomes {
+            let received = NOW - (outcomes - seq) * DAY_MS;
+            connection.execute(insert, [seq, received]).unwrap();
+        }
+        let progress = "INSERT INTO progress VALUES (1, ?, '')";
+        connection.execute(progress, [learnt]).unwrap();
+        (folder, connection)
+    }
+
+    fn keeper(connection: &Connection, days: u64) -> Keeper {
+        let kept = Kept {
+            bytes: 1 << 30,
+            days: Some(days),
+        };
+        Keeper::new(connection, kept, Arc::default()).unwrap()
+    }
+
+    /// The first and the last outcome, and how many there are.
+    fn held(connection: &Connection) -> (i64, i64, i64) {
+        let sql = "SELECT min(seq), max(seq), count(*) FROM outcomes";
+        let row = |r: &rusqlite::Row<'_>| Ok((r.get(0)?, r.get(1)?, r.get(2)?));
+        connection.query_row(sql, [], row).unwrap()
+    }
+
+    #[test]
+    fn what_is_older_than_its_days_is_deleted() {
+        let (_folder, mut connection) = log(5000, 5000);
+        let keeper = keeper(&connection, 30);
+        keeper.expire(&mut connection, NOW);
+        assert_eq!(held(&connection), (4970, 5000, 31), "those of day 0 to 30");
+        assert_eq!(keeper.room.deleted.get(), 4969);
+        // Nothing is reported for years: the log goes on from its newest all the same.
+        keeper.expire(&mut connection, NOW + 9999 * DAY_MS);
+        assert_eq!(held(&connection), (5000, 5000, 1));
+    }
+
+    #[test]
+    fn what_the_saved_models_do_not_contain_stays() {
+        let (_folder, mut connection) = log(100, 40);
+        keeper(&connection, 1).expire(&mut connection, NOW);
+        assert_eq!(held(&connection), (41, 100, 60));
+        connection.execute("DELETE FROM progress", []).unwrap();
+        keeper(&connection, 1).expire(&mut connection, NOW);
+        assert_eq!(held(&connection).2, 60, "no model is saved");
+    }
+
+    #[test]
+    fn a_full_database_says_when_it_has_nothing_to_delete() {
+        let (_folder, mut connection) = log(3000, 0);
+        let mut keeper = keeper(&connection, 9999);
+        keeper.kept.bytes = keeper.room.used.get() as u64;
+        keeper.make_room(&mut connection);
+        assert!(keeper.room.is_short());
+        let learnt = "UPDATE progress SET seq = 3000";
+        connection.execute(learnt, []).unwrap();
+        keeper.make_room(&mut connection);
+        assert!(!keeper.room.is_short());
+        assert!(held(&connection).0 > 1000, "{:?}", held(&connection));
+        assert!(keeper.room.used.get() < keeper.kept.bytes as i64);
+    }
+}
