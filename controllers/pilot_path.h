@@ -44,6 +44,12 @@ enum {
 	PILOT_LOSSY, /* rounds that a loss is remembered for */
 	PILOT_RATE,  /* of the last round; in start-up the best */
 
+	/* the receive window of the connection: data sequence numbers, bytes */
+	PILOT_UNA, /* acknowledged when it was noted last, the time of that, and when it was noted before */
+	PILOT_UNA_SINCE_US,
+	PILOT_OLD_UNA,
+	PILOT_EDGE, /* end of the window that ACKs of this subflow have announced; 0: unknown */
+
 	/* start-up */
 	PILOT_PLATEAU, /* rounds without growth */
 	PILOT_FLOODED, /* rounds with heavy loss */
