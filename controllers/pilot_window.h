@@ -34,18 +34,19 @@ MP_INLINE mp_u64 pilot_lag_us(const struct mp_connection *c, const struct mp_sub
 /* The end of the window that the latest ACK announces. All sums are modulo 2^64. */
 MP_INLINE void pilot_note_edge(const struct mp_connection *c, struct mp_subflow *self, mp_u64 now_us)
 {
-	mp_u64 lag_us = pilot_lag_us(c, self), una = self->data_una, edge;
+	mp_u64 lag_us = pilot_lag_us(c, self), edge;
 
-	if (lag_us) {
-		if (now_us - self->state[PILOT_UNA_SINCE_US] >= lag_us) {
-			self->state[PILOT_OLD_UNA] = self->state[PILOT_UNA];
-			self->state[PILOT_UNA] = una;
-			self->state[PILOT_UNA_SINCE_US] = now_us;
-		}
-		una = self->state[PILOT_OLD_UNA];
+	if (!self->data_window)
+		return;
+	if (!self->state[PILOT_UNA_SINCE_US])
+		self->state[PILOT_UNA] = self->data_una;
+	if (now_us - self->state[PILOT_UNA_SINCE_US] >= lag_us) {
+		self->state[PILOT_OLD_UNA] = self->state[PILOT_UNA];
+		self->state[PILOT_UNA] = self->data_una;
+		self->state[PILOT_UNA_SINCE_US] = now_us;
 	}
-	edge = una + self->data_window;
-	if (self->data_window && (!self->state[PILOT_EDGE] || (mp_s64)(edge - self->state[PILOT_EDGE]) > 0))
+	edge = (lag_us ? self->state[PILOT_OLD_UNA] : self->data_una) + self->data_window;
+	if (!self->state[PILOT_EDGE] || (mp_s64)(edge - self->state[PILOT_EDGE]) > 0)
 		self->state[PILOT_EDGE] = edge;
 }
 
@@ -54,17 +55,21 @@ MP_INLINE mp_u64 pilot_admitted(const struct mp_connection *c, const struct mp_s
 {
 	mp_u64 edge = self->state[PILOT_EDGE], left;
 	mp_s64 room;
-	mp_u32 k;
+	mp_u32 k, subflows = 0;
 
 	if (!edge)
 		return cwnd;
 	for (k = 0; k < MP_MAX_SUBFLOWS; k++) {
 		mp_u64 other = MP_READ(c->subflows[k].state[PILOT_EDGE]);
 
-		if (MP_READ(c->subflows[k].owner) && other && (mp_s64)(other - edge) > 0)
+		if (!MP_READ(c->subflows[k].owner) || !other)
+			continue;
+		subflows++;
+		if ((mp_s64)(other - edge) > 0)
 			edge = other;
 	}
-	if ((mp_s64)(self->data_end - edge) <= 0)
+	/* The stack has the same end, and stops there. With more than two subflows it moves too soon too often. */
+	if ((mp_s64)(self->data_end - edge) <= 0 && subflows <= 2)
 		return cwnd;
 	left = edge - self->data_next;
 	room = (mp_s64)(left - (edge - self->data_una) / PILOT_MARGIN);

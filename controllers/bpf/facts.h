@@ -118,6 +118,8 @@ static __always_inline void glue_data_facts(struct sock *sk, struct mp_subflow *
 		return;
 	context = glue_context(sk);
 	msk = GLUE_READ(mptcp_subflow_context, context, conn);
+	if (!msk)
+		return;
 	subflow->data_una = GLUE_READ(mptcp_sock, msk, snd_una);
 	subflow->data_end = GLUE_READ(mptcp_sock, msk, wnd_end);
 	subflow->data_next = glue_data_next(tp, context, msk);
