@@ -24,6 +24,8 @@
  *  - the window at which the queue overflows. Alone it is the same each time; beside others they grow into what we
  *    left. Losses count as overflow where they are more than chance brings while there is no queue.
  *
+ * Data that the receiver has no room for: pilot_window.h keeps a subflow from sending them.
+ *
  * ECN: a mark takes a fifth of the window (RFC 8511) while alone, half of it while shared.
  * RTO: while the stack recovers from a timeout a subflow has at most 2 packets more in flight than it got acknowledged.
  *
