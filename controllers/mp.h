@@ -58,6 +58,13 @@ struct mp_subflow {
 	mp_u64 ce;           /* packets acknowledged so far whose ACK carried ECN-Echo (tp->delivered_ce) */
 	mp_u64 phase;        /* MP_OPEN ... MP_TIMEOUT: what loss recovery is doing */
 	mp_u64 app_limited;  /* 1: the window has room and nothing is queued to fill it (tcp_rate_check_app_limited) */
+	mp_u64 unsacked;     /* packets sent, neither acknowledged nor selectively acknowledged */
+
+	/* facts of an MPTCP connection, with MP_DATA_LEVEL. Data sequence numbers are in bytes and wrap. */
+	mp_u64 data_una;    /* first one not acknowledged, as before the latest ACK */
+	mp_u64 data_next;   /* of the next new segment here; where none is queued, of the connection's next one */
+	mp_u64 data_end;    /* what the stack takes for the end of the receive window */
+	mp_u64 data_window; /* that the latest ACK announces, bytes; 0: it is not taken, or none is known */
 
 	/* decisions */
 	mp_u64 cwnd;          /* packets */
@@ -98,6 +105,7 @@ struct mp_ack {
  * What a header defines, so that the kernel takes no trouble for the others:
  *   MP_NO_RTT_SAMPLES         it needs neither on_rtt nor, of its facts, any but srtt_us
  *   MP_ONE_WAY_DELAY          it needs queue_owd_us
+ *   MP_DATA_LEVEL             it needs data_una, data_next, data_end and data_window
  *   MP_SEND_BUFFER_WINDOWS N  the send buffer should hold at least N congestion windows, so that the next packets are
  *                             there when the window opens
  */

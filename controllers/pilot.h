@@ -24,6 +24,8 @@
  *  - the window at which the queue overflows. Alone it is the same each time; beside others they grow into what we
  *    left. Losses count as overflow where they are more than chance brings while there is no queue.
  *
+ * Data that the receiver has no room for: pilot_window.h keeps a subflow from sending them.
+ *
  * ECN: a mark takes a fifth of the window (RFC 8511) while alone, half of it while shared.
  * RTO: while the stack recovers from a timeout a subflow has at most 2 packets more in flight than it got acknowledged.
  *
@@ -38,6 +40,9 @@
 
 #include "pilot_alone.h"
 #include "pilot_shared.h"
+#include "pilot_window.h"
+
+#define MP_DATA_LEVEL
 
 /* as BBR's: a window that never collapses needs data for the time of a recovery */
 #define MP_SEND_BUFFER_WINDOWS 3
@@ -85,13 +90,13 @@ MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	pilot_new_round(self, now_us);
 }
 
-MP_INLINE void pilot_apply(struct mp_subflow *self)
+MP_INLINE void pilot_apply(const struct mp_connection *c, struct mp_subflow *self)
 {
 	mp_u64 window = self->state[PILOT_WINDOW];
 	mp_u64 gain = self->state[PILOT_MODE] == PILOT_STARTUP ? PILOT_STARTUP_GAIN : PILOT_GAIN;
 
 	self->pacing_rate = window * self->mss / PILOT_PACKET * (gain * 10000) / self->srtt_us;
-	self->cwnd = window / PILOT_PACKET;
+	self->cwnd = pilot_admitted(c, self, window / PILOT_PACKET);
 	if (self->phase == MP_TIMEOUT)
 		self->cwnd = pilot_min(self->cwnd, self->in_flight + MP_MIN_CWND);
 }
@@ -102,11 +107,12 @@ MP_INLINE void pilot_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_u
 
 	if (!self->srtt_us || self->state[PILOT_BASE_US] == MP_UNKNOWN)
 		return;
+	pilot_note_edge(c, self, now_us);
 	if (self->state[PILOT_MODE] == PILOT_STARTUP && !self->app_limited)
 		pilot_slow_start(self);
 	if (pilot_round_is_over(self, now_us))
 		pilot_end_round(c, i, now_us);
-	pilot_apply(self);
+	pilot_apply(c, self);
 }
 
 /* A loss or a mark. Alone it has no say here: pilot_alone() weighs the losses and marks of a round. */

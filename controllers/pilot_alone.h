@@ -27,6 +27,8 @@ MP_INLINE void pilot_go_alone(struct mp_subflow *self)
 	self->state[PILOT_STREAK] = 0;
 	self->state[PILOT_STEP] = PILOT_PACKET;
 	self->state[PILOT_QUEUED] = 0;
+	self->state[PILOT_HALVED] = 0;
+	self->state[PILOT_TEST] = 0;
 }
 
 MP_INLINE void pilot_go_shared(const struct mp_connection *c, struct mp_subflow *self, mp_u64 window)
@@ -146,6 +148,18 @@ MP_INLINE mp_u64 pilot_grown(struct mp_subflow *self, mp_u64 next)
 	return pilot_min(next + PILOT_PACKET, window + pilot_max(step, PILOT_PACKET));
 }
 
+/*
+ * What the largest rate fills, and an eighth more, which tells whether there is more by now: as much loss does not stop
+ * growth. A larger window delivers no more: its queue is too short for delay to show, and overflows, or the subflow has
+ * too little to send. It would lose packets, or make the scheduler believe that the path is faster than it is.
+ */
+MP_INLINE mp_u64 pilot_most(const struct mp_subflow *self, mp_u64 rtt_us)
+{
+	mp_u64 most = pilot_window_of(self->state[PILOT_PEAK], rtt_us);
+
+	return most + most / 8 + 2 * PILOT_PACKET;
+}
+
 MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot_round *round)
 {
 	struct mp_subflow *self = mp_self(c, i);
@@ -187,6 +201,7 @@ MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot
 		if (round->filled)
 			window = pilot_grown(self, next);
 	}
+	window = pilot_min(window, pilot_most(self, base_us + target_us));
 	self->state[PILOT_WINDOW] = pilot_max(window, PILOT_LEAST);
 }
 

@@ -38,11 +38,17 @@ enum {
 	PILOT_NOISE_US,      /* how far RTTs within a round lie apart when they do least */
 	PILOT_LAST_US,       /* least RTTs of the two rounds before */
 	PILOT_LAST_BUT_ONE_US,
-	PILOT_PEAK,      /* largest rate, fading by 1/64 a round */
+	PILOT_PEAK,      /* largest rate, fading by 1/256 a round that used its window */
 	PILOT_CALM_LOST, /* of rounds without a queue, fading by 1/32: lost, and all packets */
 	PILOT_CALM_PACKETS,
 	PILOT_LOSSY, /* rounds that a loss is remembered for */
 	PILOT_RATE,  /* of the last round; in start-up the best */
+
+	/* the receive window of the connection: data sequence numbers, bytes */
+	PILOT_UNA, /* acknowledged when it was noted last, the time of that, and when it was noted before */
+	PILOT_UNA_SINCE_US,
+	PILOT_OLD_UNA,
+	PILOT_EDGE, /* end of the window that ACKs of this subflow have announced; 0: unknown */
 
 	/* start-up */
 	PILOT_PLATEAU, /* rounds without growth */
@@ -83,6 +89,7 @@ _Static_assert(PILOT_WORDS <= MP_STATE_WORDS, "pilot needs more words");
 #define PILOT_LEAST (4 * PILOT_PACKET) /* a window: two for the delayed ACK, two in flight (BBR's minimum, too) */
 #define PILOT_ROUND_PACKETS 16         /* fewer do not tell a queue from jitter */
 #define PILOT_EPOCH_US 10000000        /* as BBR's min_rtt filter */
+#define PILOT_PEAK_FADE 256            /* slower, and windows stay full at 10 % of loss */
 #define PILOT_CLOCK_US 1000            /* delay that says nothing: timers and interrupt coalescing of hosts */
 
 MP_INLINE mp_u64 pilot_max(mp_u64 a, mp_u64 b)
@@ -233,7 +240,9 @@ MP_INLINE struct pilot_round pilot_measure(const struct mp_connection *c, struct
 	round.packets = pilot_max(round.delivered + round.lost, 1);
 	round.rate = (round.delivered << 20) / elapsed_us;
 	round.window = pilot_max(self->state[PILOT_ROUND_WINDOW], 1);
-	round.filled = round.packets * PILOT_PACKET * 4 >= round.window * 3;
+	/* a round may last four round trips */
+	round.filled = round.packets * PILOT_PACKET * 4 * pilot_min(self->srtt_us, elapsed_us) / elapsed_us >=
+		       round.window * 3;
 	round.rtt_us = MP_UNKNOWN;
 	least_us = self->state[PILOT_LEAST_US];
 	if (least_us == MP_UNKNOWN)
@@ -251,7 +260,9 @@ MP_INLINE struct pilot_round pilot_measure(const struct mp_connection *c, struct
 		self->state[PILOT_LOSSY] = 8;
 	else if (self->state[PILOT_LOSSY])
 		self->state[PILOT_LOSSY]--;
-	self->state[PILOT_PEAK] = pilot_max(round.rate, self->state[PILOT_PEAK] - self->state[PILOT_PEAK] / 64);
+	if (round.filled)
+		self->state[PILOT_PEAK] -= self->state[PILOT_PEAK] / PILOT_PEAK_FADE;
+	self->state[PILOT_PEAK] = pilot_max(self->state[PILOT_PEAK], round.rate);
 	round.rtt_us = pilot_round_rtt_us(self);
 	return round;
 }

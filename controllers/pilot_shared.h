@@ -41,16 +41,23 @@ MP_INLINE mp_u64 pilot_growth(struct mp_connection *c, mp_u32 i)
 	return pilot_min(PILOT_PACKET, own * PILOT_PACKET / pilot_max(total, 1) * 5 / 4 + 1);
 }
 
-/* A queue of others rises and falls. An RTT that stands still for so long is that of the path. */
-MP_INLINE void pilot_settle_base(struct mp_subflow *self)
+/*
+ * A queue of others rises and falls. An RTT that stands still for so long is that of the path. 1: the path is longer by
+ * half, which has passed for a queue of others.
+ */
+MP_INLINE int pilot_settle_base(struct mp_subflow *self)
 {
-	mp_u64 least_us = self->state[PILOT_NEXT_BASE_US];
+	mp_u64 least_us = self->state[PILOT_NEXT_BASE_US], base_us = self->state[PILOT_BASE_US];
+	int is_longer = 0;
 
 	if (++self->state[PILOT_BASE_SINCE_US] < PILOT_STABLE_ROUNDS)
-		return;
-	if (self->state[PILOT_EPOCH_MOST_US] <= least_us + PILOT_CLOCK_US + least_us / 64)
+		return 0;
+	if (self->state[PILOT_EPOCH_MOST_US] <= least_us + PILOT_CLOCK_US + least_us / 64) {
 		self->state[PILOT_BASE_US] = least_us;
+		is_longer = least_us > base_us + base_us / 2;
+	}
 	pilot_new_epoch(self, 0);
+	return is_longer;
 }
 
 /* Ends shared mode. The epoch of the base begins anew. */
@@ -99,7 +106,10 @@ MP_INLINE void pilot_shared(struct mp_connection *c, mp_u32 i, const struct pilo
 	int queue = round->rtt_us > self->state[PILOT_BASE_US] + pilot_target_us(self);
 
 	pilot_watch_losses(self, round);
-	pilot_settle_base(self);
+	if (pilot_settle_base(self)) {
+		pilot_leave_shared(self);
+		return;
+	}
 	if (queue)
 		self->state[PILOT_QUIET] = 0;
 	if (self->state[PILOT_HALVED]) {

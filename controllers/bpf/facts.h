@@ -24,6 +24,7 @@ static __always_inline void glue_facts(struct tcp_sock *tp, struct mp_subflow *s
 	subflow->in_flight = in_flight;
 	subflow->ce = glue_extend(subflow->ce, tp->delivered_ce);
 	subflow->phase = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	subflow->unsacked = tp->packets_out - tp->sacked_out;
 	subflow->app_limited = tp->write_seq - tp->snd_nxt < tp->mss_cache && in_flight < tp->snd_cwnd;
 	subflow->cwnd = tp->snd_cwnd;
 	subflow->ssthresh = tp->snd_ssthresh;
@@ -79,6 +80,54 @@ static __always_inline __u64 glue_latest_rtt_us(struct tcp_sock *tp)
 {
 	return tp->rack.rtt_us ?: tp->srtt_us >> 3;
 }
+
+#ifdef MP_DATA_LEVEL
+/*
+ * Data sequence number of the next new segment. The first buffer in the queue tells that of its own first byte; where a
+ * part of it has been sent, what is left still carries the mapping of the whole.
+ */
+static __always_inline __u64 glue_data_next(struct tcp_sock *tp, struct mptcp_subflow_context *context, void *msk)
+{
+	struct sk_buff *head = ((struct sock *)tp)->sk_write_queue.next;
+	__u32 unsent = tp->write_seq - tp->snd_nxt, id = bpf_core_enum_value(enum skb_ext_id, SKB_EXT_MPTCP);
+	struct skb_ext *extensions = 0;
+	void *mapping;
+	__u8 offset = 0;
+
+	if (!unsent || !(head->active_extensions & 1 << (id & 7)))
+		return GLUE_READ(mptcp_sock, msk, snd_nxt);
+	bpf_core_read(&extensions, sizeof(extensions), &head->extensions);
+	bpf_probe_read_kernel(&offset, sizeof(offset),
+			      (void *)extensions + bpf_core_field_offset(struct skb_ext, offset) + id);
+	mapping = (void *)extensions + 8 * offset;
+	return GLUE_READ(mptcp_ext, mapping, data_seq) +
+	       (__u32)(GLUE_READ(mptcp_subflow_context, context, rel_write_seq) - unsent -
+		       GLUE_READ(mptcp_ext, mapping, subflow_seq));
+}
+
+/* TCP takes the window of an ACK that acknowledges new data (tcp_may_update_window). MPTCP hears of an ACK after us. */
+static __always_inline void glue_data_facts(struct sock *sk, struct mp_subflow *subflow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct mp_socket *self = glue_socket(sk);
+	struct mptcp_subflow_context *context;
+	void *msk;
+
+	subflow->data_window = 0;
+	if (!tp->is_mptcp || self->awaits_token)
+		return;
+	context = glue_context(sk);
+	msk = GLUE_READ(mptcp_subflow_context, context, conn);
+	if (!msk)
+		return;
+	subflow->data_una = GLUE_READ(mptcp_sock, msk, snd_una);
+	subflow->data_end = GLUE_READ(mptcp_sock, msk, wnd_end);
+	subflow->data_next = glue_data_next(tp, context, msk);
+	if (self->acked != tp->snd_una)
+		subflow->data_window = tp->snd_wnd;
+	self->acked = tp->snd_una;
+}
+#endif
 
 static __always_inline void glue_rtt_facts(struct sock *sk, struct mp_subflow *subflow, __u64 rtt_us)
 {

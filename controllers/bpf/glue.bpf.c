@@ -145,6 +145,9 @@ static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	glue_backup_fact(sk, &c->subflows[slot]);
+#ifdef MP_DATA_LEVEL
+	glue_data_facts(sk, &c->subflows[slot]);
+#endif
 #ifndef MP_NO_RTT_SAMPLES
 	if (rtt_us) {
 		glue_rtt_facts(sk, &c->subflows[slot], rtt_us);
@@ -163,6 +166,7 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->placed = 0;
 	self->owd_known = 0;
 	self->backup_read_us = 0;
+	self->acked = 0;
 	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);
 #ifdef MP_RATE_BASED

@@ -67,8 +67,31 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 } RELOCATED;
 
+struct skb_ext {
+	__u8 offset[1]; /* of each extension there is, in units of 8 bytes */
+} RELOCATED;
+
+struct sk_buff {
+	__u8 active_extensions; /* bits */
+	struct skb_ext *extensions;
+} RELOCATED;
+
+struct sk_buff_head {
+	struct sk_buff *next;
+} RELOCATED;
+
+enum skb_ext_id {
+	SKB_EXT_MPTCP, /* its value depends on the kernel's configuration */
+};
+
+struct mptcp_ext {
+	__u64 data_seq;
+	__u32 subflow_seq;
+} RELOCATED;
+
 struct sock {
 	struct sock_common __sk_common;
+	struct sk_buff_head sk_write_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 } RELOCATED;
@@ -106,7 +129,9 @@ struct tcp_sock {
 	__u32 srtt_us;    /* 8 times the smoothed RTT */
 	__u32 mss_cache;
 	__u32 write_seq;
+	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 snd_wnd;
 	__u32 packets_out;
 	__u32 sacked_out;
 	__u32 lost_out;
@@ -126,8 +151,16 @@ struct tcp_sock {
 	_Bool is_mptcp;
 } RELOCATED;
 
+struct mptcp_sock {
+	__u64 snd_nxt;
+	__u64 snd_una;
+	__u64 wnd_end;
+} RELOCATED;
+
 struct mptcp_subflow_context {
+	struct sock *conn; /* struct mptcp_sock */
 	__u32 token;
+	__u32 rel_write_seq; /* of tcp_sock.write_seq, counted from the subflow's first byte */
 	__u32 backup : 1;
 	__u32 request_bkup : 1;
 	__u32 request_join : 1; /* we opened it by MP_JOIN */

@@ -15,6 +15,7 @@ struct mp_socket {
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
 	__u32 backup_read_us; /* when its backup flag was read last */
+	__u32 acked;          /* tcp_sock.snd_una as the last ACK left it */
 };
 
 static __always_inline struct mp_socket *glue_socket(struct sock *sk)
@@ -26,6 +27,12 @@ static __always_inline struct mptcp_subflow_context *glue_context(struct sock *s
 {
 	return ((struct inet_connection_sock *)sk)->icsk_ulp_data;
 }
+
+/* A field behind a pointer without a type. On Linux 6.1 it is a probed read of some 50 ns. */
+#define GLUE_READ(type, pointer, field)                                                                                \
+	(bpf_ksym_exists(bpf_rdonly_cast)                                                                              \
+		 ? ((struct type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(struct type)))->field              \
+		 : BPF_CORE_READ((struct type *)(pointer), field))
 
 /* Either end may have asked (mptcp_subflow_get_send, net/mptcp/protocol.c). */
 static __always_inline __u64 glue_backup(struct sock *sk)

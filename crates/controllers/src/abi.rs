@@ -41,6 +41,16 @@ pub struct Subflow {
     pub phase: u64,
     /// 1: the window has room and nothing is queued to fill it.
     pub app_limited: u64,
+    /// Packets sent, neither acknowledged nor selectively acknowledged.
+    pub unsacked: u64,
+    /// Data sequence number, bytes: the first one not acknowledged, as before the latest ACK.
+    pub data_una: u64,
+    /// That of the next new segment here; where none is queued, of the connection's next one.
+    pub data_next: u64,
+    /// What the stack takes for the end of the receive window.
+    pub data_end: u64,
+    /// Receive window that the latest ACK announces, bytes; 0: it is not taken, or none is known.
+    pub data_window: u64,
     /// Packets.
     pub cwnd: u64,
     /// Packets.
@@ -72,6 +82,11 @@ impl Default for Subflow {
             ce: 0,
             phase: 0,
             app_limited: 0,
+            unsacked: 0,
+            data_una: 0,
+            data_next: 0,
+            data_end: 0,
+            data_window: 0,
             cwnd: 0,
             ssthresh: INFINITE_SSTHRESH,
             cwnd_fraction: 0,

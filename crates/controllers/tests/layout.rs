@@ -7,7 +7,7 @@ use mp_controllers::{Ack, Connection, Subflow};
 #[test]
 fn structs_match_the_c_layout() {
     extern "C" {
-        static mp_layout: [usize; 27];
+        static mp_layout: [usize; 32];
     }
     let expected = [
         size_of::<Connection>(),
@@ -27,6 +27,11 @@ fn structs_match_the_c_layout() {
         offset_of!(Subflow, ce),
         offset_of!(Subflow, phase),
         offset_of!(Subflow, app_limited),
+        offset_of!(Subflow, unsacked),
+        offset_of!(Subflow, data_una),
+        offset_of!(Subflow, data_next),
+        offset_of!(Subflow, data_end),
+        offset_of!(Subflow, data_window),
         offset_of!(Subflow, cwnd),
         offset_of!(Subflow, ssthresh),
         offset_of!(Subflow, cwnd_fraction),

@@ -18,7 +18,8 @@ const TARGET_US: u64 = 2_500;
 /// A connection whose rounds the test makes up.
 struct Path {
     connection: Connection,
-    now_us: u64,
+    /// Of each subflow: their rounds run side by side.
+    now_us: Vec<u64>,
 }
 
 impl Path {
@@ -26,7 +27,7 @@ impl Path {
         let fresh = subflow(10, BASE_US);
         let mut path = Path {
             connection: connection(controller("pilot"), &vec![fresh; subflows]),
-            now_us: 0,
+            now_us: vec![0; subflows],
         };
         (0..subflows).for_each(|slot| path.round(slot, BASE_US, 10, 0));
         path
@@ -43,16 +44,17 @@ impl Path {
     /// One round trip in which so many packets are delivered and lost, seen by one ACK at its end.
     fn round(&mut self, slot: usize, rtt_us: u64, delivered: u64, lost: u64) {
         let pilot = controller("pilot");
-        self.now_us += rtt_us;
+        self.now_us[slot] += rtt_us;
+        let now_us = self.now_us[slot];
         let s = &mut self.connection.subflows[slot];
         (s.rtt_us, s.srtt_us) = (rtt_us, rtt_us);
         s.delivered += delivered;
         s.lost += lost;
         if lost > 0 {
-            pilot.on_loss(&mut self.connection, slot, self.now_us);
+            pilot.on_loss(&mut self.connection, slot, now_us);
         }
-        pilot.on_rtt(&mut self.connection, slot, self.now_us);
-        pilot.on_interval(&mut self.connection, slot, self.now_us);
+        pilot.on_rtt(&mut self.connection, slot, now_us);
+        pilot.on_interval(&mut self.connection, slot, now_us);
     }
 
     /// Alone behind a link of so many packets a round trip of the base, with an endless queue.
@@ -160,4 +162,119 @@ fn it_is_alone_again_once_no_queue_stands_for_two_windows_of_rounds() {
         assert!(rounds < 1000);
     }
     assert!(rounds > 2 * 100, "{rounds} rounds");
+}
+
+#[test]
+fn a_window_that_delivers_no_more_stops_growing() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    for round in 0..300 {
+        // The queue is too short for delay to show: what is above 100 packets a round is lost.
+        let window = path.cwnd(0);
+        path.round(0, BASE_US, window.min(100), window.saturating_sub(100));
+        let most = 100 * (BASE_US + TARGET_US) / BASE_US * 9 / 8 + 3;
+        let now = path.cwnd(0);
+        assert!(round < 10 || (100..=most).contains(&now), "{now}");
+    }
+    assert_eq!(path.mode(0), ALONE);
+    // The link becomes four times as fast.
+    (0..60).for_each(|_| path.alone(0, 400));
+    assert!(path.cwnd(0) >= 400, "{}", path.cwnd(0));
+}
+
+#[test]
+fn a_window_that_is_seldom_used_does_not_grow() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    let before = path.cwnd(0);
+    // A sixth of the window a round trip, in rounds of four round trips.
+    for _ in 0..100 {
+        (0..3).for_each(|_| path.round(0, BASE_US, 5, 0));
+        path.round(0, BASE_US, 5 + before / 3, 0);
+    }
+    assert!(path.cwnd(0) <= before, "{} after {before}", path.cwnd(0));
+}
+
+/// A connection of two subflows with 1000-byte segments whose receive window is of 1000 packets, from just before the wrap
+/// of the data sequence numbers.
+#[test]
+fn near_the_end_of_the_receive_window_a_subflow_waits() {
+    const MSS: u64 = 1000;
+    const UNA: u64 = u64::MAX - 10;
+    let at = |packets: u64| UNA.wrapping_add(packets * MSS);
+    let mut path = Path::new(2);
+    for slot in 0..2 {
+        (0..40).for_each(|_| path.alone(slot, 100));
+    }
+    let full = path.cwnd(0);
+    let mut see = |next: u64, end: u64, unsacked: u64| {
+        let s = &mut path.connection.subflows[0];
+        (s.mss, s.unsacked) = (MSS, unsacked);
+        (s.data_una, s.data_window) = (UNA, 1000 * MSS);
+        (s.data_next, s.data_end) = (at(next), at(end));
+        path.now_us[0] += 1;
+        controller("pilot").on_interval(&mut path.connection, 0, path.now_us[0]);
+        path.cwnd(0)
+    };
+    assert_eq!(
+        see(999, 1000, 50),
+        full,
+        "Linux has the same end: it stops by itself"
+    );
+    assert_eq!(see(100, 1500, 50), full, "far from the end");
+    assert_eq!(
+        see(900, 1500, 50),
+        50 + 37,
+        "what is out, and 1000 - 900 - 1000/16"
+    );
+    assert_eq!(see(950, 1500, 50), 50, "what is out may come again");
+    assert_eq!(see(950, 1500, 0), 2);
+    assert_eq!(see(1000, 1500, 0), 1);
+}
+
+/// What a faster sibling's ACK has acknowledged does not go with the window of an ACK that left the receiver before.
+#[test]
+fn the_end_of_the_window_is_that_of_an_ack_that_knew_what_was_acknowledged() {
+    const MSS: u64 = 1000;
+    let mut path = Path::new(2);
+    for slot in 0..2 {
+        (0..40).for_each(|_| path.alone(slot, 100));
+    }
+    for (slot, rtt_us) in [(0, BASE_US), (1, BASE_US / 4)] {
+        path.connection.subflows[slot].mss = MSS;
+        path.connection.subflows[slot].min_rtt_us = rtt_us;
+    }
+    let full = path.cwnd(0);
+    let mut see = |slot: usize, una: u64, window: u64, next: u64| {
+        let s = &mut path.connection.subflows[slot];
+        (s.data_una, s.data_window) = (una * MSS, window * MSS);
+        (s.data_next, s.data_end) = (next * MSS, 5000 * MSS);
+        path.now_us[slot] += 1000;
+        controller("pilot").on_interval(&mut path.connection, slot, path.now_us[slot]);
+        path.cwnd(slot)
+    };
+    see(1, 0, 1000, 0);
+    see(0, 0, 1000, 0);
+    see(1, 600, 500, 0);
+    // An older ACK, which announced all 1000 packets from 0 on, comes after one that acknowledged 600 of them.
+    assert!(see(0, 600, 1000, 1090) < full / 2);
+    assert_eq!(see(0, 600, 1000, 900), full);
+}
+
+#[test]
+fn a_path_that_has_become_longer_is_soon_not_taken_for_a_shared_one() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    let until = |path: &mut Path, mode: u64| {
+        let rounds = (0..60).find(|_| {
+            path.beside(0, 3 * BASE_US);
+            path.mode(0) == mode
+        });
+        rounds.expect("a change of the mode")
+    };
+    until(&mut path, SHARED);
+    assert!(until(&mut path, ALONE) < 33);
+    let window = path.cwnd(0);
+    (0..40).for_each(|_| path.beside(0, 3 * BASE_US));
+    assert!(path.cwnd(0) > 2 * window, "{} after {window}", path.cwnd(0));
 }

@@ -80,7 +80,8 @@ proptest! {
                     queue_owd_us: words[5], delivered: words[6], lost: words[7], backup: words[8] & 1, in_flight: words[9],
                     ce: words[10], phase: words[11], app_limited: words[12] & 1, cwnd: words[13],
                     ssthresh: words[14], cwnd_fraction: words[15], prior_cwnd: words[16], pacing_rate: words[17],
-                    state: words[18..].try_into().unwrap(),
+                    unsacked: words[18], data_una: words[19], data_next: words[20], data_end: words[21],
+                    data_window: words[22], state: words[23..].try_into().unwrap(),
                 };
             }
             let ack = Ack { now_us: ack[0], acked: ack[1], is_cwnd_limited: ack[2] & 1, max_packets_out: ack[3] };

@@ -125,6 +125,13 @@ impl Sequence {
         subflow.in_flight = random.random_range(0..=2 * subflow.cwnd);
         subflow.phase = random.random_range(0..5);
         subflow.app_limited = random.random_range(0..=1);
+        subflow.unsacked = subflow.in_flight + random.random_range(0..10);
+        // Data sequence numbers wrap in the middle of a run.
+        let una = (self.now_us.wrapping_mul(64)).wrapping_sub(1 << 32);
+        subflow.data_una = una;
+        subflow.data_next = una.wrapping_add(random.random_range(0..1 << 22));
+        subflow.data_end = una.wrapping_add(random.random_range(0..1 << 22));
+        subflow.data_window = random.random_range(0..2) * random.random_range(0..1u64 << 22);
         match random.random_range(0..1000) {
             0..300 => {
                 let rtt = if wide {

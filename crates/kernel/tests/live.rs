@@ -271,6 +271,7 @@ fn facts_of_a_transfer_are_those_of_its_sockets() {
         assert_eq!(upload.received, 4 << 20);
         let (mut calls, mut limited) = (0, 0);
         let mut largest_window = HashMap::new();
+        let (mut windows, mut first_una, mut last_una, mut largest_next) = (0, u64::MAX, 0, 0);
         let dropped = loaded.call_log().unwrap().drain(|call, after| {
             let slot = call.slot as usize;
             let own = &call.connection.subflows[slot];
@@ -281,6 +282,16 @@ fn facts_of_a_transfer_are_those_of_its_sockets() {
             *window = after.connection.subflows[slot].cwnd.max(*window);
             assert!(own.phase <= 4 && own.app_limited <= 1, "{own:?}");
             assert_eq!(own.ce, 0, "no queue here marks");
+            assert!(own.unsacked >= own.in_flight.saturating_sub(2), "{own:?}");
+            if own.data_una != 0 {
+                assert!(protocol == Protocol::MPTCP, "{own:?}");
+                windows += usize::from(own.data_window > 0);
+                first_una = first_una.min(own.data_una);
+                last_una = last_una.max(own.data_una);
+                largest_next = largest_next.max(own.data_next);
+                let window = own.data_end.wrapping_sub(own.data_una);
+                assert!((1..8 << 20).contains(&window), "{own:?}");
+            }
             calls += 1;
             limited += own.app_limited;
         });
@@ -291,6 +302,14 @@ fn facts_of_a_transfer_are_those_of_its_sockets() {
             "{limited} of {calls}"
         );
         assert_eq!(largest_window.len(), subflows);
+        if protocol == Protocol::MPTCP {
+            // One window in two ACKs at least; and what was acknowledged is the upload, but for its ends.
+            assert!(2 * windows > calls, "{windows} of {calls}");
+            assert!(last_una - first_una > 3 << 20, "{first_una} {last_una}");
+            // Nothing lies beyond the end, which is close: the last segments wait for their window here.
+            let sent = largest_next - first_una;
+            assert!((3 << 20..=(4 << 20) + 2).contains(&sent), "{sent}");
+        }
     }
 }
 

@@ -7,8 +7,10 @@ use mp_policy::MAX_SUBFLOWS;
 
 use super::buffer::Buffer;
 use super::reassembly::Reassembly;
+use super::subflow::Subflow;
 use super::window::Window;
 use crate::agenda::NEVER;
+use crate::network::Packet;
 use crate::tcp::Kindred;
 
 /// What every connection of a `[[connections]]` entry has in common.
@@ -199,6 +201,24 @@ impl Connection {
         } else {
             (dseq..dseq + count).for_each(|dseq| self.receive(dseq));
         }
+    }
+
+    /// What a shared controller learns of the connection when an ACK comes. In Linux TCP hears of it before MPTCP does.
+    #[inline]
+    pub fn tell_data_level(&mut self, s: &Subflow, ack: &Packet) {
+        let mss = u64::from(self.mss);
+        let slot = &mut self.shared.subflows[s.slot % MAX_SUBFLOWS];
+        let unsent = s.sender.flow.snd_nxt;
+        slot.data_una = self.una * mss;
+        slot.data_end = self.edge * mss;
+        slot.data_next = mss
+            * if unsent < s.sender.end() {
+                s.sender.board.at(unsent).dseq()
+            } else {
+                self.next
+            };
+        let is_taken = ack.seq > s.sender.flow.snd_una;
+        slot.data_window = if is_taken { ack.window() * mss } else { 0 };
     }
 
     /// Number and payload of the last segment.

@@ -124,6 +124,7 @@ impl Shared {
         s.ce = flow.ce;
         s.phase = flow.state as u64;
         s.app_limited = u64::from(flow.idle && flow.in_flight() < flow.cwnd);
+        s.unsacked = u64::from(flow.packets_out() - flow.sacked_out);
         s.cwnd = u64::from(flow.cwnd);
         s.ssthresh = u64::from(flow.ssthresh);
     }

@@ -179,6 +179,9 @@ impl World<'_> {
         let s = &mut self.subflows[index as usize];
         let owner = s.connection;
         let connection = &mut self.connections[owner as usize];
+        if connection.multipath {
+            connection.tell_data_level(s, packet);
+        }
         if packet.dseq > connection.una {
             connection.una = packet.dseq;
             connection.progress = self.net.now;
