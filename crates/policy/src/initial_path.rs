@@ -16,18 +16,16 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
 }
 
-impl Policy {
-    pub fn named(name: &str) -> Option<Policy> {
-        let mut all = Self::NAMED.iter();
-        all.find(|(n, _)| *n == name).map(|(_, policy)| *policy)
-    }
-}
-
 macro_rules! learnt {
     ($($name:literal, $summary:literal, $source:literal, [$($world:ident),*], $policy:expr;)*) => {
         impl Policy {
             /// Every policy under its name. The first is the default one.
             pub const NAMED: &'static [(&'static str, Policy)] = &[$(($name, $policy)),*];
+
+            pub fn named(name: &str) -> Option<Policy> {
+                let mut all = Self::NAMED.iter();
+                all.find(|(n, _)| *n == name).map(|(_, policy)| *policy)
+            }
         }
 
         static ALL: &[Entry] = &[

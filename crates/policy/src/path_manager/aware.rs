@@ -1,7 +1,7 @@
 //! Path awareness under its two names.
 
-use super::awareness::{Awareness, Config};
 use super::{Action, Event, Known, Manage, View};
+use crate::awareness::{Awareness, Config};
 
 /// MPTCP-LA: loss, and what a path contributes.
 #[derive(Debug, Clone)]
