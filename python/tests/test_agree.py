@@ -1,6 +1,7 @@
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from multipilot.agree.worlds import Kernel, KernelRun, simulate
 from multipilot.stats import Mean
 
 FACTORS = ("controller", "loss", "round_trip_ms", "rate_mbit", "paths")
-ARRAY = [cell for cell in grid.cells() if not cell.shared]
+ARRAY = list(grid.array())
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(FACTORS, 2)))
@@ -33,6 +34,26 @@ def test_every_cell_is_a_scenario(cell: grid.Cell) -> None:
     assert f'controller = "{cell.controller}"' in text
     assert text.count("[paths.") == cell.paths
     assert text.count(f"down.loss = {cell.loss:g}" if cell.loss else "down.loss = 0.0") >= cell.paths
+
+
+def test_queues_are_met_in_every_kind_by_each_way_to_send() -> None:
+    chosen = [cell for cell in grid.cells() if cell.queue.label]
+    assert len(chosen) == 3 * len(grid.QUEUES) == 18
+    said: dict[str, set[str]] = {}
+    for cell in chosen:
+        text = expand(cell.scenario())
+        said.setdefault(cell.queue.label, set()).update(re.findall(r"^queue = (.*)$", text, re.MULTILINE))
+    # 20 Mbit/s and 40 ms are 66.7 packets of 1500 bytes.
+    codel = '{ limit = "267p", discipline = "codel", target = "5ms", interval = "100ms", ecn = %s }'
+    red = '{ limit = "267p", discipline = "red", min = 17.0, max = 51.0, probability = 0.1, ecn = %s }'
+    assert said == {
+        "CoDel": {codel % "false"},
+        "CoDel with ECN": {codel % "true"},
+        "RED": {red % "false"},
+        "RED with ECN": {red % "true"},
+        "queue of 4 BDP": {'"267p"'},
+        "queue of 0.3 BDP": {'"20p"'},
+    }
 
 
 def test_folders_tell_scenarios_apart() -> None:
@@ -102,8 +123,8 @@ def test_page_and_document(tmp_path: Path) -> None:
     again = json.loads(json.dumps(document, allow_nan=False))
     assert again["agrees"] is False
     assert again["verdicts"]["off"] == whole.count(Verdict.OFF) > 0
-    assert sum(again["verdicts"].values()) == 36
-    assert len(again["cells"]) == 36
+    assert sum(again["verdicts"].values()) == len(grid.cells())
+    assert len(again["cells"]) == len(grid.cells()) == 54
 
 
 def test_drawing_stands_alone() -> None:

@@ -278,10 +278,15 @@ impl Adapter {
         }
     }
 
+    /// What the policy sees at `now_us`.
+    pub fn with_view<T>(&self, now_us: u64, take: impl FnOnce(&View<'_>) -> T) -> T {
+        let (paths, slots) = (self.path_views(), self.slots());
+        take(&self.view(now_us, &paths, &slots))
+    }
+
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
-        let (paths, slots) = (self.path_views(), self.slots());
-        self.manager.reasons(&self.view(now_us, &paths, &slots))
+        self.with_view(now_us, |view| self.manager.reasons(view))
     }
 
     /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel

@@ -8,6 +8,39 @@ pub enum Verdict {
     Signal,
 }
 
+/// Which packets a queue drops or marks beside those that it has no room for.
+#[derive(Debug, Clone)]
+pub enum Aqm {
+    DropTail,
+    CoDel(CoDel),
+    Red(Red),
+}
+
+impl Aqm {
+    /// A packet arrives to `backlog` packets that wait; for `idle_packets` see [`Red::enqueue`].
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        backlog: u64,
+        idle_packets: u64,
+        draw: impl FnOnce() -> u64,
+    ) -> Verdict {
+        match self {
+            Aqm::Red(red) => red.enqueue(backlog, idle_packets, draw),
+            Aqm::DropTail | Aqm::CoDel(_) => Verdict::Pass,
+        }
+    }
+
+    /// The packet at the head is to be sent: see [`CoDel::dequeue`].
+    #[inline]
+    pub fn dequeue(&mut self, now: u64, sojourn: u64, backlog: u64) -> Verdict {
+        match self {
+            Aqm::CoDel(codel) => codel.dequeue(now, sojourn, backlog),
+            Aqm::DropTail | Aqm::Red(_) => Verdict::Pass,
+        }
+    }
+}
+
 /// CoDel's state machine (RFC 8289 section 5, as in Linux include/net/codel_impl.h).
 #[derive(Debug, Clone)]
 pub struct CoDel {
@@ -107,7 +140,7 @@ impl Red {
         }
     }
 
-    /// A packet arrives to `backlog` packets; `idle_packets` could have been sent since the queue ran empty. `draw` gives
+    /// A packet arrives to `backlog` packets that wait, without the one being sent; `idle_packets` could have been sent since the queue ran empty. `draw` gives
     /// uniform 64-bit numbers.
     pub fn enqueue(
         &mut self,

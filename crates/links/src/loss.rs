@@ -1,5 +1,7 @@
 //! Random loss on a link. Probabilities become 64-bit thresholds once, so that a draw is one comparison of integers.
 
+use crate::Schedule;
+
 /// A probability as a threshold for a uniform 64-bit draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold(u64);
@@ -72,9 +74,69 @@ impl Loss {
     }
 }
 
+/// Random loss whose process changes at known times, each in the state in which it was given.
+#[derive(Debug, Clone)]
+pub struct Losses {
+    process: Loss,
+    /// Number of the process in the schedule; without a schedule there is but one.
+    index: usize,
+    schedule: Option<Box<Schedule<Loss>>>,
+}
+
+impl Losses {
+    pub fn new(schedule: Schedule<Loss>) -> Self {
+        Losses {
+            process: schedule.value(0).clone(),
+            index: 0,
+            schedule: (!schedule.is_constant()).then(|| Box::new(schedule)),
+        }
+    }
+
+    /// Whether nothing is ever lost.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        matches!(self.process, Loss::None) && self.schedule.is_none()
+    }
+
+    /// The process in force at `now` (ns), which is not before that of an earlier call.
+    #[inline]
+    pub fn at(&mut self, now: u64) -> &mut Loss {
+        if let Some(schedule) = &self.schedule {
+            let index = schedule.index_from(self.index, now);
+            if index != self.index {
+                self.index = index;
+                self.process = schedule.value(index).clone();
+            }
+        }
+        &mut self.process
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_holds_until_the_next() {
+        let mut schedule = Schedule::new(Loss::None);
+        schedule.set(10, Loss::bernoulli(1.0));
+        schedule.set(20, Loss::bernoulli(0.0));
+        let mut losses = Losses::new(schedule);
+        assert!(!losses.is_none());
+        let lost = [0, 9, 10, 19, 20, 30].map(|now| losses.at(now).loses(|| 1));
+        assert_eq!(lost, [false, false, true, true, false, false]);
+        assert!(Losses::new(Schedule::new(Loss::None)).is_none());
+    }
+
+    /// A chain in its bad state stays there while no other process takes over.
+    #[test]
+    fn a_process_keeps_its_state_within_its_time() {
+        let mut schedule = Schedule::new(Loss::gilbert_elliott(1.0, 0.0, 0.0, 1.0));
+        schedule.set(10, Loss::gilbert_elliott(0.0, 0.0, 0.0, 1.0));
+        let mut losses = Losses::new(schedule);
+        let lost = [0, 5, 10, 15].map(|now| losses.at(now).loses(|| 1));
+        assert_eq!(lost, [true, true, false, false]);
+    }
 
     /// SplitMix64
     fn draws() -> impl FnMut() -> u64 {

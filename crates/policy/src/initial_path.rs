@@ -34,8 +34,15 @@ pub fn candidates(rules: &[Rule]) -> Vec<usize> {
 
 macro_rules! learnt {
     ($($name:literal, $summary:literal, $source:literal, [$($world:ident),*], $policy:expr;)*) => {
-        /// The bandits' policies by name.
-        pub(crate) const LEARNT: [(&str, Policy); [$($name),*].len()] = [$(($name, $policy)),*];
+        impl Policy {
+            /// Every policy under its name. The first is the default one.
+            pub const NAMED: &'static [(&'static str, Policy)] = &[$(($name, $policy)),*];
+
+            pub fn named(name: &str) -> Option<Policy> {
+                let mut all = Self::NAMED.iter();
+                all.find(|(n, _)| *n == name).map(|(_, policy)| *policy)
+            }
+        }
 
         static ALL: &[Entry] = &[
             Entry {

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
-pub mod awareness;
 pub mod balance;
 pub mod bandit;
 pub mod cloning;
@@ -18,6 +17,8 @@ pub mod registry;
 pub mod scheduler;
 pub mod super_arm;
 pub mod view;
+
+pub use path_manager::awareness;
 
 /// Subflows of one connection at most (`MPTCP_PM_ADDR_MAX` of Linux, `MP_MAX_SUBFLOWS` of the controllers).
 pub const MAX_SUBFLOWS: usize = 8;

@@ -10,6 +10,8 @@
 //! | packets, out of order, payload | `None` in the simulator; answers on the kernel | [`Received`] |
 //! | smoothed and minimum RTT | of the ACKs | of the handshake and of the data (`rcv_rtt`) |
 //!
+//! `crates/testbed/tests/views.rs` holds the worlds to it with recorded transfers.
+//!
 //! The unit is a connection. Where one policy judges a host, [`View::connections`] says how many are summed, path by path.
 
 /// Which end of the data the host is: the one that most payload came from, or went to, of late.

@@ -14,6 +14,7 @@ mod notes;
 mod parse;
 mod policer;
 mod print;
+mod process;
 mod radio;
 mod sources;
 mod traffic;

@@ -150,19 +150,6 @@ pub enum Loss {
     },
 }
 
-impl Loss {
-    /// As worlds run it.
-    pub fn process(&self) -> mp_links::Loss {
-        match *self {
-            Loss::None => mp_links::Loss::None,
-            Loss::Bernoulli(p) => mp_links::Loss::bernoulli(p),
-            Loss::GilbertElliott { p, r, good, bad } => {
-                mp_links::Loss::gilbert_elliott(p, r, good, bad)
-            }
-        }
-    }
-}
-
 /// A token bucket before the queue: a packet that finds too few tokens is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policer {

@@ -5,7 +5,7 @@
 //! Links have a tournament of their own: there are few of them, and nearly all events are theirs.
 
 /// No event.
-pub const NEVER: u64 = u64::MAX;
+pub use mp_links::NEVER;
 
 /// A time above the number of a source: at equal times the source with the lower number goes first, so that ties never
 /// depend on history.

@@ -14,6 +14,7 @@ pub mod pcapng;
 pub mod rivals;
 pub mod tcp;
 pub mod time;
+pub mod view;
 mod world;
 
 use std::io::Write;

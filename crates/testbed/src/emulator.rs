@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp_links::nanos;
 use mp_scenario::{Path, Scenario, TransferDirection};
 use nix::poll::{ppoll, PollFd, PollFlags};
 use nix::sys::time::TimeSpec;
 
 use crate::packet::{Frame, Mac, PacketSocket};
-use crate::path::{nanos, Counts, Nanos, Packet, Pipe};
+use crate::path::{Counts, Nanos, Packet, Pipe};
 use crate::run::Hardships;
 
 /// A packet that leaves this much later than it should has met a busy machine.

@@ -3,8 +3,11 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice};
 
 use crate::path::Packet;
 
@@ -16,7 +19,12 @@ const FRAME: usize = 2048;
 pub const LARGEST_PACKET: usize = FRAME - ETHERNET;
 /// Holds a burst of some thousand packets while the emulator waits for a CPU.
 const RECEIVE_BUFFER: libc::c_int = 32 << 20;
-const TCP: u8 = 6;
+/// In the frame, of what is rewritten.
+const TOS: usize = ETHERNET + 1;
+const IP_CHECKSUM: usize = ETHERNET + 10;
+/// In the TCP header.
+const TCP_CHECKSUM: usize = 16;
+const TCP_OPTIONS: usize = 20;
 const MPTCP_OPTION: u8 = 30;
 /// Subtype, RFC 8684 section 3.3.8.
 const MP_PRIO: u8 = 5;
@@ -27,17 +35,25 @@ pub type Mac = [u8; 6];
 #[derive(Debug)]
 pub struct Frame(Vec<u8>);
 
+/// A TCP option, and where it is in the frame.
+struct TcpOption {
+    kind: u8,
+    bytes: Range<usize>,
+}
+
 impl Frame {
-    fn ip(&self) -> &[u8] {
-        &self.0[ETHERNET..]
+    fn ip(&self) -> Option<Ipv4HeaderSlice<'_>> {
+        Ipv4HeaderSlice::from_slice(&self.0[ETHERNET..]).ok()
     }
 
+    /// 0.0.0.0, which no host has, where it is not IPv4.
     pub fn source(&self) -> [u8; 4] {
-        self.ip()[12..16].try_into().expect("four bytes")
+        self.ip().map_or([0; 4], |ip| ip.source())
     }
 
+    /// As [`Frame::source`].
     pub fn destination(&self) -> [u8; 4] {
-        self.ip()[16..20].try_into().expect("four bytes")
+        self.ip().map_or([0; 4], |ip| ip.destination())
     }
 
     pub fn readdress(&mut self, from: Mac, to: Mac) {
@@ -45,65 +61,63 @@ impl Frame {
         self.0[6..12].copy_from_slice(&from);
     }
 
-    /// Offsets of the TCP header and of its end in the frame.
-    fn tcp(&self) -> Option<(usize, usize)> {
-        let ip = self.ip();
-        let start = ETHERNET + usize::from(ip[0] & 15) * 4;
-        if ip[9] != TCP || self.0.len() < start + 20 {
-            return None;
-        }
-        let end = start + usize::from(self.0[start + 12] >> 4) * 4;
-        (end <= self.0.len()).then_some((start, end))
+    /// Where the TCP header is in the frame.
+    fn tcp(&self) -> Option<Range<usize>> {
+        let ip = self.ip().filter(|ip| ip.protocol() == IpNumber::TCP)?;
+        let start = ETHERNET + ip.slice().len();
+        let tcp = TcpHeaderSlice::from_slice(self.0.get(start..)?).ok()?;
+        Some(start..start + tcp.slice().len())
     }
 
     /// Bytes that the packet carries for the application.
     pub fn payload(&self) -> u64 {
-        let ip = self.ip();
-        let total = ETHERNET + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        self.tcp()
-            .map_or(0, |(_, end)| total.saturating_sub(end) as u64)
+        let total = self.ip().map_or(0, |ip| usize::from(ip.total_len()));
+        let tcp = self.tcp();
+        tcp.map_or(0, |tcp| (ETHERNET + total).saturating_sub(tcp.end) as u64)
     }
 
     /// Whether a TCP packet has a Multipath TCP option.
     pub fn has_mptcp(&self) -> bool {
-        self.options().any(|(kind, ..)| kind == MPTCP_OPTION)
+        self.mptcp_options().next().is_some()
     }
 
     /// Whether it tells the other end of a subflow's priority (MP_PRIO).
     pub fn tells_priority(&self) -> bool {
-        let subtype = |at: usize| self.0.get(at + 2).map(|byte| byte >> 4);
-        self.options()
-            .any(|(kind, at, _)| kind == MPTCP_OPTION && subtype(at) == Some(MP_PRIO))
+        let subtype = |option: Range<usize>| self.0[option].get(2).map(|byte| byte >> 4);
+        self.mptcp_options()
+            .any(|option| subtype(option) == Some(MP_PRIO))
     }
 
-    /// TCP options: kind, offset in the frame, length.
-    fn options(&self) -> impl Iterator<Item = (u8, usize, usize)> + '_ {
-        let (mut at, end) = self.tcp().map_or((0, 0), |(start, end)| (start + 20, end));
+    /// Where they are in the frame.
+    fn mptcp_options(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mptcp = self.options().filter(|option| option.kind == MPTCP_OPTION);
+        mptcp.map(|option| option.bytes)
+    }
+
+    /// TCP options. Those of etherparse end before the first that it does not know, such as MPTCP's.
+    fn options(&self) -> impl Iterator<Item = TcpOption> + '_ {
+        let header = self.tcp().unwrap_or_default();
+        let (mut at, end) = (header.start + TCP_OPTIONS, header.end);
         std::iter::from_fn(move || {
             let kind = *self.0.get(at).filter(|kind| at < end && **kind != 0)?;
             let length = match kind {
                 1 => 1,
                 _ => usize::from(*self.0.get(at + 1)?),
             };
-            let option = (kind, at, length);
-            at += length;
-            (length > 0 && at <= end).then_some(option)
+            let bytes = at..at + length;
+            at = bytes.end;
+            (length > 0 && at <= end).then_some(TcpOption { kind, bytes })
         })
     }
 
     /// What a middlebox does that knows no Multipath TCP: its options become no-operations.
     pub fn strip_mptcp(&mut self) {
-        let Some((start, _)) = self.tcp() else {
+        let Some(Range { start, .. }) = self.tcp() else {
             return;
         };
-        let found: Vec<_> = self
-            .options()
-            .filter(|(kind, ..)| *kind == MPTCP_OPTION)
-            .collect();
-        for (_, at, length) in found {
-            for i in at..at + length {
-                self.replace(start + 16, i, 1, (i - start) % 2 == 0);
-            }
+        let found: Vec<_> = self.mptcp_options().collect();
+        for at in found.into_iter().flatten() {
+            self.replace(start + TCP_CHECKSUM, at, 1, (at - start) % 2 == 0);
         }
     }
 
@@ -123,17 +137,16 @@ impl Frame {
 
 impl Packet for Frame {
     fn size(&self) -> u64 {
-        self.ip().len() as u64
+        (self.0.len() - ETHERNET) as u64
     }
 
     /// RFC 3168 section 5
     fn mark(&mut self) -> bool {
-        let tos = ETHERNET + 1;
-        let old = self.0[tos];
+        let old = self.0[TOS];
         if old & 3 == 0 {
             return false;
         }
-        self.replace(ETHERNET + 10, tos, old | 3, false);
+        self.replace(IP_CHECKSUM, TOS, old | 3, false);
         true
     }
 }
@@ -325,7 +338,7 @@ mod tests {
     fn syn() -> Frame {
         let mut bytes = vec![0; ETHERNET];
         bytes.extend([
-            0x45, 0x02, 0, 64, 0, 0, 0, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            0x45, 0x02, 0, 64, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
         ]);
         bytes.extend([
             0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0xb0, 2, 0xff, 0xff, 0, 0, 0, 0,

@@ -2,7 +2,8 @@
 
 Five factors: controller (8), loss (0, 0.1, 1, 3 %), round trip (20, 150 ms), rate (10, 50 Mbit/s), one or two paths.
 The kernel takes real time, so of all 256 combinations 32 are chosen, an orthogonal array of strength two: every level
-of every factor meets every level of every other factor equally often. Four shared bottlenecks come on top.
+of every factor meets every level of every other factor equally often. Four shared bottlenecks come on top, and queues
+of other kinds and depths: CoDel and RED, with drops and with ECN marks, 0.3 and 4 bandwidth-delay products.
 """
 
 from __future__ import annotations
@@ -28,6 +29,41 @@ PACKET_BITS = 1500 * 8
 
 
 @dataclass(frozen=True)
+class Queue:
+    """The queue before a bottleneck: its limit in bandwidth-delay products, and which packets it signals."""
+
+    label: str = ""
+    bdp: float = 1.0
+    discipline: str = "droptail"
+    ecn: bool = False
+
+    def value(self, bdp_packets: float) -> str:
+        """As a scenario has it."""
+        limit = f"{max(20, round(self.bdp * bdp_packets))}p"
+        if self.discipline == "droptail":
+            return f'"{limit}"'
+        keys = [f'limit = "{limit}"', f'discipline = "{self.discipline}"']
+        if self.discipline == "red":
+            # The maximum three times the minimum (Floyd & Jacobson 1993, section 5), below one bandwidth-delay product.
+            low = max(5, round(bdp_packets / 4))
+            keys.append(f"min = {low}, max = {3 * low}, probability = 0.1")
+        if self.ecn:
+            keys.append("ecn = true")
+        return f"{{ {', '.join(keys)} }}"
+
+
+# Active queue management decides long before a queue of four bandwidth-delay products is full.
+QUEUES = (
+    Queue("CoDel", 4, "codel"),
+    Queue("CoDel with ECN", 4, "codel", ecn=True),
+    Queue("RED", 4, "red"),
+    Queue("RED with ECN", 4, "red", ecn=True),
+    Queue("queue of 4 BDP", 4),
+    Queue("queue of 0.3 BDP", 0.3),
+)
+
+
+@dataclass(frozen=True)
 class Cell:
     """One scenario. ``connections`` equal ones share the paths and are added up."""
 
@@ -40,6 +76,7 @@ class Cell:
     shared: bool = False
     connections: int = 1
     duration_s: int = 30
+    queue: Queue = Queue()
 
     @property
     def folder(self) -> str:
@@ -52,11 +89,12 @@ class Cell:
         where = f"{self.rate_mbit} Mbit/s, {self.round_trip_ms} ms"
         if self.shared:
             return f"{self.controller}, shared {where}"
-        return f"{self.controller}, {self.loss * 100:g} %, {'2 × ' if self.paths == 2 else ''}{where}"
+        what = self.queue.label or f"{self.loss * 100:g} %"
+        return f"{self.controller}, {what}, {'2 × ' if self.paths == 2 else ''}{where}"
 
     def scenario(self) -> str:
-        """As TOML. Round trips are split evenly, losses meet data only, queues hold one bandwidth-delay product."""
-        queue = max(20, round(self.rate_mbit * 1e3 * self.round_trip_ms / PACKET_BITS))
+        """As TOML. Round trips are split evenly, losses meet data only."""
+        queue = self.queue.value(self.rate_mbit * 1e3 * self.round_trip_ms / PACKET_BITS)
         lines = [
             f'title = "{self.name}"',
             f'duration = "{self.duration_s}s"',
@@ -68,7 +106,7 @@ class Cell:
                 "[links.bottleneck]",
                 f'rate = "{self.rate_mbit}Mbit"',
                 'delay = "0ms"',
-                f'queue = "{queue}p"',
+                f"queue = {queue}",
             ]
         names = [f"path{index + 1}" for index in range(self.paths)]
         for name in names:
@@ -76,7 +114,7 @@ class Cell:
             if self.shared:
                 lines.append('link = "bottleneck"')
             else:
-                lines += [f'rate = "{self.rate_mbit}Mbit"', f'queue = "{queue}p"']
+                lines += [f'rate = "{self.rate_mbit}Mbit"', f"queue = {queue}"]
             if self.loss:
                 lines.append(f"loss = {self.loss:g}")
         listed = ", ".join(f'"{name}"' for name in names)
@@ -90,10 +128,11 @@ class Cell:
 
 def cells() -> list[Cell]:
     """The whole grid, in an order such that any beginning of it spans the factors."""
-    return sorted(_array(), key=lambda cell: (LOSSES.index(cell.loss) % 2, cell.round_trip_ms)) + list(_shared())
+    spanning = sorted(array(), key=lambda cell: (LOSSES.index(cell.loss) % 2, cell.round_trip_ms))
+    return [*spanning, *_shared(), *_queues()]
 
 
-def _array() -> Iterator[Cell]:
+def array() -> Iterator[Cell]:
     for i, controller in enumerate(CONTROLLERS):
         for j, loss in enumerate(LOSSES):
             # Columns of the orthogonal array: sums over GF(2) of the bits of i and j, no two alike.
@@ -124,6 +163,14 @@ def _crowd(controller: str, loss: float, round_trip_ms: int, rate_mbit: int) -> 
 def _shared() -> Iterator[Cell]:
     for controller in ("reno", "lia", "olia", "balia"):
         yield Cell(f"{controller}-shared", controller, 0.0, 40, 20, 2, shared=True)
+
+
+def _queues() -> Iterator[Cell]:
+    """One flow over one path, by loss and by rate, and coupled ones over two."""
+    for queue in QUEUES:
+        name = queue.label.lower().replace(" ", "-")
+        for controller, paths in (("cubic", 1), ("bbr", 1), ("lia", 2)):
+            yield Cell(f"{controller}-{name}", controller, 0.0, 40, 20, paths, queue=queue)
 
 
 def quick() -> list[Cell]:

@@ -26,10 +26,12 @@ test. The difference of the two means is a share of the kernel's, with Welch's 9
 
 The cells were chosen before the kernel ran: eight controllers × loss 0, 0.1, 1, 3 % × round trip
 20, 150 ms × rate 10, 50 Mbit/s × one or two paths as an orthogonal array of strength two (each level of a factor meets
-each level of any other equally often), and four shared bottlenecks (two subflows and one TCP flow, 20 Mbit/s, 40 ms).
+each level of any other equally often), four shared bottlenecks (two subflows and one TCP flow, 20 Mbit/s, 40 ms), and
+six queues without random loss (20 Mbit/s, 40 ms): CoDel and RED, each with drops and with ECN marks, and droptail
+queues of 4 and 0.3 bandwidth-delay products.
 Runs: n ≥ 2 (CV / 0.05)², and enough for half an interval of {100 * judge.PLANNED_HALF:.0f} %, between
 {judge.FEWEST_RUNS} and {judge.MOST_RUNS}; in two stages, first with the simulator's coefficient of variation, then with
-that of the kernel's runs so far where it is larger (Stein, 1945). Queues hold one bandwidth-delay product."""
+that of the kernel's runs so far where it is larger (Stein, 1945). Other queues hold one bandwidth-delay product."""
 
 
 def write(whole: Whole, page: Path, failures: list[str], quick: bool, jobs: int = 1) -> None:

@@ -41,9 +41,14 @@ impl Change {
         self.sent_bytes + self.received_bytes
     }
 
-    /// The own estimate of an end that only acknowledges is as old as its last request.
+    /// The own estimate of an end that only acknowledges is as old as its last request. While nothing moves, the end is
+    /// what it was so far.
     pub fn rtt_us(&self, tcp: &TcpInfo) -> u32 {
-        match self.received_bytes > self.sent_bytes && tcp.rcv_rtt > 0 {
+        let receives = match self.bytes() {
+            0 => tcp.bytes_received > tcp.bytes_acked,
+            _ => self.received_bytes > self.sent_bytes,
+        };
+        match receives && tcp.rcv_rtt > 0 {
             true => tcp.rcv_rtt,
             false => tcp.rtt,
         }

@@ -65,16 +65,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy under its name, as the registry of [`crate::initial_path`] has them. The first is the default one.
-    pub const NAMED: &'static [(&'static str, Policy)] = &crate::initial_path::LEARNT;
-
-    pub fn named(name: &str) -> Option<Policy> {
-        Self::NAMED
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map(|(_, policy)| *policy)
-    }
-
     /// Scores come from a linear model and not from the logistic oracle.
     pub(super) fn linear(&self) -> Option<f64> {
         match self {

@@ -1,6 +1,6 @@
 //! What outlives a connection.
 
-use crate::awareness::Memory;
+use super::awareness::Memory;
 use crate::super_arm::Arm;
 
 /// What a connection knows of one of its paths, for those that use it after it.

@@ -5,6 +5,7 @@
 //! fails comes back as [`Event::SubflowClosed`].
 
 mod aware;
+pub mod awareness;
 mod backup;
 mod fullmesh;
 mod known;

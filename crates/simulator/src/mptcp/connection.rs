@@ -1,6 +1,5 @@
 //! What a connection keeps at the data level, at both ends.
 
-use mp_policy::estimate::Silence;
 use mp_policy::path_manager::{self, PathManager};
 use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
@@ -12,6 +11,7 @@ use super::window::Window;
 use crate::agenda::NEVER;
 use crate::network::Packet;
 use crate::tcp::Kindred;
+use crate::view::Hearing;
 
 /// What every connection of a `[[connections]]` entry has in common.
 #[derive(Debug, Clone)]
@@ -59,10 +59,8 @@ pub struct Connection {
     pub paths: Vec<path_manager::Path>,
     /// Of each path.
     pub probing: Vec<path_manager::Probing>,
-    /// Of a receiver: dead-path detection, when it was last asked, µs, and the payload of each slot then.
-    pub silence: Silence,
-    pub heard_us: u64,
-    pub heard: [u64; MAX_SUBFLOWS],
+    /// Of a receiver.
+    pub hearing: Hearing,
     /// Subflow of each slot, and what the scheduler sees of it.
     pub slots: Vec<u32>,
     pub views: [SubflowView; MAX_SUBFLOWS],
@@ -138,9 +136,7 @@ impl Connection {
                     ..Default::default()
                 })
                 .collect(),
-            silence: Silence::default(),
-            heard_us: now / 1000,
-            heard: [0; MAX_SUBFLOWS],
+            hearing: Hearing::new(now / 1000),
             probing: vec![Default::default(); plan.paths.len()],
             slots: Vec::new(),
             views: [SubflowView::default(); MAX_SUBFLOWS],

@@ -12,17 +12,14 @@ mod room;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use mp_links::{CoDel, Red, Verdict};
-use mp_scenario::{Direction, Discipline, QueueLimit, Rate, Step, Trace, TraceKind};
+use mp_links::{Aqm, Losses, Propagation, Server, TokenBucket, Verdict};
+use mp_scenario::{Direction, QueueLimit};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::packet::{flag, Kind, Packet, SPREAD};
-use super::rate::{step_at, Server};
 use crate::agenda::NEVER;
-use crate::time::nanos;
 
 /// Hosts answer after interrupts and context switches: an ACK is late by up to so many ns, at random, and one in 64 by up
 /// to a hiccup more. Without that, packets of one size keep step with each other and with the queue for ever (phase
@@ -58,17 +55,6 @@ struct Transit {
     packet: Packet,
 }
 
-#[derive(Debug)]
-enum Manager {
-    DropTail,
-    Red(Red),
-    CoDel {
-        state: CoDel,
-        /// Packets with their times of entry.
-        waiting: VecDeque<(u64, Packet)>,
-    },
-}
-
 /// What [`Link::advance`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -84,21 +70,19 @@ pub struct Link {
     /// The shared bottleneck behind this path; `None`: the far end's host.
     pub next: Option<u32>,
     server: Server,
-    delay: u64,
-    jitter: Option<(u64, u64)>,
-    reorder: bool,
+    propagation: Propagation,
     limit: QueueLimit,
     ecn: bool,
-    manager: Manager,
-    loss: mp_links::Loss,
-    policer: police::Bucket,
-    /// Delay and loss that change with the steps of a trace.
-    steps: Option<(Arc<Trace>, usize)>,
+    aqm: Aqm,
+    losses: Losses,
+    /// Few links have one, so it lives outside of what every packet touches.
+    policer: Option<Box<TokenBucket>>,
     rng: Xoshiro256PlusPlus,
     down: bool,
     busy_until: u64,
-    last_arrival: u64,
     queue: VecDeque<Queued>,
+    /// CoDel's queue: packets with their times of entry.
+    waiting: VecDeque<(u64, Packet)>,
     queued_packets: u64,
     queued_bytes: u64,
     /// In order of arrival.
@@ -107,44 +91,24 @@ pub struct Link {
 
 impl Link {
     pub fn new(direction: &Direction, next: Option<u32>, seed: u64) -> Self {
-        let manager = match direction.queue.discipline {
-            Discipline::DropTail => Manager::DropTail,
-            Discipline::CoDel { target, interval } => Manager::CoDel {
-                state: CoDel::new(nanos(target), nanos(interval)),
-                waiting: VecDeque::new(),
-            },
-            Discipline::Red {
-                min,
-                max,
-                probability,
-            } => Manager::Red(Red::new(min, max, probability)),
-        };
-        let steps = match &direction.rate {
-            Rate::Trace(trace) => match &trace.kind {
-                TraceKind::Steps(s) if s.iter().any(|s| s.delay.is_some() || s.loss.is_some()) => {
-                    Some((trace.clone(), 0))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
         Link {
             next,
-            server: Server::new(&direction.rate),
-            delay: nanos(direction.delay),
-            jitter: direction.jitter.map(|(a, b)| (nanos(a), nanos(b))),
-            reorder: direction.reorder,
+            server: Server::new(direction.capacity()),
+            propagation: Propagation::new(
+                direction.delays(),
+                direction.jitter(),
+                direction.reorder,
+            ),
             limit: direction.queue.limit,
             ecn: direction.queue.ecn,
-            manager,
-            loss: direction.loss.process(),
-            policer: police::bucket(direction.policer),
-            steps,
+            aqm: direction.queue.discipline.process(),
+            losses: Losses::new(direction.losses()),
+            policer: direction.policer.map(|p| Box::new(p.bucket())),
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             down: false,
             busy_until: 0,
-            last_arrival: 0,
             queue: VecDeque::new(),
+            waiting: VecDeque::new(),
             queued_packets: 0,
             queued_bytes: 0,
             transit: VecDeque::new(),
@@ -153,25 +117,25 @@ impl Link {
 
     /// Marks packets, so that its users should be ECN-capable.
     pub fn marks(&self) -> bool {
-        self.ecn && !matches!(self.manager, Manager::DropTail)
+        self.ecn && !matches!(self.aqm, Aqm::DropTail)
     }
 
     /// Time of the next [`Link::advance`].
     #[inline]
     pub fn next_event(&self) -> u64 {
         let arrival = self.transit.front().map_or(NEVER, |t| t.arrive);
-        match &self.manager {
-            Manager::CoDel { waiting, .. } if !waiting.is_empty() => arrival.min(self.busy_until),
-            _ => arrival,
+        match self.waiting.is_empty() {
+            true => arrival,
+            false => arrival.min(self.busy_until),
         }
     }
 
     /// Takes a packet in; false where it is lost or dropped at once.
     #[inline]
     pub fn send(&mut self, now: u64, packet: &Packet) -> bool {
-        let plain = matches!(self.loss, mp_links::Loss::None) && packet.count == 1;
-        if plain && !self.down && self.steps.is_none() && self.policer.is_none() {
-            if let (Server::Constant(_), Manager::DropTail) = (&self.server, &self.manager) {
+        let plain = self.losses.is_none() && packet.count == 1;
+        if plain && !self.down && self.policer.is_none() {
+            if let (Server::Constant(_), Aqm::DropTail) = (&self.server, &self.aqm) {
                 return self.enqueue(now, packet);
             }
         }
@@ -233,9 +197,8 @@ impl Link {
         if self.down {
             return false;
         }
-        self.follow_steps(now);
         let mut packet = *packet;
-        if !self.survives(&mut packet) || !self.conforms(now, &mut packet) {
+        if !self.survives(now, &mut packet) || !self.conforms(now, &mut packet) {
             return false;
         }
         if matches!(self.server, Server::Unlimited) {
@@ -243,7 +206,7 @@ impl Link {
             return true;
         }
         self.leave(now);
-        if packet.spread > 0 && matches!(self.manager, Manager::DropTail) {
+        if packet.spread > 0 && matches!(self.aqm, Aqm::DropTail) {
             return self.enqueue_spread(now, packet);
         }
         if packet.count > 1 {
@@ -252,19 +215,20 @@ impl Link {
         if !self.fits(&packet) {
             return false;
         }
-        match &mut self.manager {
-            Manager::DropTail => {}
-            Manager::CoDel { waiting, .. } => {
-                waiting.push_back((now, packet));
+        match &mut self.aqm {
+            Aqm::DropTail => {}
+            Aqm::CoDel(_) => {
+                self.waiting.push_back((now, packet));
                 self.queued_packets += u64::from(packet.segments());
                 self.queued_bytes += u64::from(packet.size);
                 return true;
             }
-            Manager::Red(red) => {
+            Aqm::Red(red) => {
                 let idle = now.saturating_sub(self.busy_until);
                 let idle_packets = idle / self.server.service_time(now, packet.size).max(1);
-                let verdict =
-                    red.enqueue(self.queued_packets, idle_packets, || self.rng.next_u64());
+                let being_sent = self.queue.front().map_or(0, |q| u64::from(q.count));
+                let waiting = self.queued_packets - being_sent;
+                let verdict = red.enqueue(waiting, idle_packets, || self.rng.next_u64());
                 if verdict == Verdict::Signal && !mark(self.ecn, &mut packet) {
                     return false;
                 }
@@ -273,33 +237,18 @@ impl Link {
         self.enqueue(now, &packet)
     }
 
-    /// Delay and loss of a trace.
-    fn follow_steps(&mut self, now: u64) {
-        let Some((trace, index)) = &mut self.steps else {
-            return;
-        };
-        let Some(step) = current(trace, index, now) else {
-            return;
-        };
-        if let Some(loss) = step.loss {
-            self.loss = mp_links::Loss::bernoulli(loss);
-        }
-        if let Some(delay) = step.delay {
-            self.delay = nanos(delay);
-        }
-    }
-
     /// Random loss, segment by segment.
-    fn survives(&mut self, packet: &mut Packet) -> bool {
+    fn survives(&mut self, now: u64, packet: &mut Packet) -> bool {
+        let loss = self.losses.at(now);
         if packet.kind != Kind::Data || packet.count == 1 {
-            return !self.loss.loses(|| self.rng.next_u64());
+            return !loss.loses(|| self.rng.next_u64());
         }
-        if matches!(self.loss, mp_links::Loss::None) {
+        if matches!(loss, mp_links::Loss::None) {
             return true;
         }
         let mut keep = u64::MAX;
         for i in 0..packet.count {
-            if self.loss.loses(|| self.rng.next_u64()) {
+            if loss.loses(|| self.rng.next_u64()) {
                 keep &= !(1 << i);
             }
         }
@@ -326,18 +275,14 @@ impl Link {
 
     /// CoDel: the link is free for the next packet.
     fn dequeue(&mut self, now: u64, packet: &mut Packet) -> Outcome {
-        let Manager::CoDel { state, waiting } = &mut self.manager else {
-            return Outcome::Nothing;
-        };
-        let Some((entered, head)) = waiting.pop_front() else {
+        let Some((entered, head)) = self.waiting.pop_front() else {
             return Outcome::Nothing;
         };
         *packet = head;
         self.queued_packets -= u64::from(packet.segments());
         self.queued_bytes -= u64::from(packet.size);
-        if state.dequeue(now, now - entered, self.queued_bytes) == Verdict::Signal
-            && !mark(self.ecn, packet)
-        {
+        let verdict = self.aqm.dequeue(now, now - entered, self.queued_bytes);
+        if verdict == Verdict::Signal && !mark(self.ecn, packet) {
             return Outcome::Gone;
         }
         self.busy_until = self.server.serve(now, packet.size);
@@ -348,54 +293,28 @@ impl Link {
     /// The packet leaves the queue at `depart`.
     #[inline]
     fn launch(&mut self, depart: u64, packet: &Packet) {
-        let mut arrive = depart.saturating_add(self.delay);
-        if self.jitter.is_some() || self.reorder || depart == NEVER {
-            return self.launch_unusual(depart, packet);
-        }
-        if packet.kind == Kind::Ack {
-            arrive += host_noise(self.rng.next_u64());
-        }
-        arrive = arrive.max(self.last_arrival);
-        self.last_arrival = arrive;
-        self.transit.push_back(Transit {
-            arrive,
+        let plain = self.propagation.is_plain() && depart != NEVER;
+        let late = match plain && packet.kind == Kind::Ack {
+            true => host_noise(self.rng.next_u64()),
+            false => 0,
+        };
+        let transit = Transit {
+            arrive: self
+                .propagation
+                .arrival(depart, late, || self.rng.next_u64()),
             depart,
             packet: *packet,
-        });
+        };
+        match plain {
+            true => self.transit.push_back(transit),
+            false => self.insert(transit),
+        }
     }
 
-    fn launch_unusual(&mut self, depart: u64, packet: &Packet) {
-        let mut arrive = depart.saturating_add(self.delay);
-        if let Some((low, high)) = self.jitter {
-            let span = u128::from(high - low) + 1;
-            let extra = low + ((u128::from(self.rng.next_u64()) * span) >> 64) as u64;
-            arrive = arrive.saturating_add(extra);
-        }
-        if !self.reorder && depart != NEVER {
-            arrive = arrive.max(self.last_arrival);
-            self.last_arrival = arrive;
-        }
-        let at = self.transit.partition_point(|t| t.arrive <= arrive);
-        self.transit.insert(
-            at,
-            Transit {
-                arrive,
-                depart,
-                packet: *packet,
-            },
-        );
+    fn insert(&mut self, transit: Transit) {
+        let at = self.transit.partition_point(|t| t.arrive <= transit.arrive);
+        self.transit.insert(at, transit);
     }
-}
-
-fn current<'a>(trace: &'a Trace, index: &mut usize, now: u64) -> Option<&'a Step> {
-    let TraceKind::Steps(steps) = &trace.kind else {
-        return None;
-    };
-    if steps.is_empty() {
-        return None;
-    }
-    *index = step_at(steps, *index, now);
-    Some(&steps[*index])
 }
 
 fn mark(marks: bool, packet: &mut Packet) -> bool {

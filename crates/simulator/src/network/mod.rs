@@ -2,7 +2,6 @@
 
 mod link;
 mod packet;
-mod rate;
 
 pub use link::{Link, Outcome};
 pub use packet::{flag, Kind, Packet, NO_SACK, SPREAD};

@@ -1,8 +1,7 @@
 //! The path manager's wishes, addresses and priorities, and the end of subflows and connections.
 
-use mp_policy::estimate::Arrival;
 use mp_policy::path_manager::{
-    Action, Counters, Event, Manage, Received, Role, Sent, State, Subflow as Slot, View,
+    Action, Counters, Event, Manage, Role, Sent, State, Subflow as Slot, View,
 };
 use mp_policy::scheduler::Schedule;
 use mp_policy::MAX_SUBFLOWS;
@@ -10,8 +9,9 @@ use mp_policy::MAX_SUBFLOWS;
 use super::handshake::PROBE;
 use super::World;
 use crate::agenda::NEVER;
-use crate::mptcp::{Connection, Phase, Subflow};
+use crate::mptcp::{Phase, Subflow};
 use crate::network::{Kind, Packet, NO_SACK};
+use crate::view::{Data, End};
 
 /// Retransmissions of an ADD_ADDR that is not echoed (`ADD_ADDR_RETRANS_MAX`).
 const ANNOUNCE_RETRIES: u32 = 3;
@@ -21,59 +21,27 @@ const ADDRESS: u32 = 16;
 /// What the client's end of a subflow can know: of a download, its receiving half.
 fn counters(s: &Subflow, mss: u32) -> Counters {
     let flow = &s.sender.flow;
-    let known = |us: u32| Some(us).filter(|&us| us > 0 && us < u32::MAX);
-    let (mut sent, mut received) = (None, None);
-    if s.download {
-        let new = s.receiver.rcv_nxt + s.receiver.held;
-        received = Some(Received {
-            packets: s.receiver.arrived,
+    let data = match s.download {
+        true => Data::Arrived {
+            new: s.receiver.rcv_nxt + s.receiver.held,
+            all: s.receiver.arrived,
             out_of_order: s.receiver.out_of_order,
-            bytes: new * u64::from(mss),
-            silent: false,
-        });
-    } else {
-        sent = Some(Sent {
+        },
+        false => Data::Sent(Sent {
             packets: s.sender.sent,
             lost: flow.lost,
             bytes: s.sender.delivered_bytes(),
             in_flight: u64::from(flow.packets_out()),
-        });
-    }
-    Counters {
-        sent,
-        received,
+        }),
+    };
+    let end = End {
+        data,
+        mss,
         // A receiver measures the same round trips by timestamps (`tcp_rcv_rtt_measure_ts`).
-        srtt_us: known(flow.srtt_us),
-        min_rtt_us: known(flow.min_rtt_us),
-    }
-}
-
-impl Connection {
-    /// Dead-path detection at a receiver, once a poll.
-    fn hear(&mut self, now_us: u64, slots: &mut [Slot]) {
-        let elapsed_us = now_us - std::mem::replace(&mut self.heard_us, now_us);
-        let arrivals: Vec<Arrival> = slots
-            .iter()
-            .enumerate()
-            .map(|(slot, s)| {
-                let bytes = s.counters.bytes();
-                let before = std::mem::replace(&mut self.heard[slot], bytes);
-                Arrival {
-                    connection: 0,
-                    id: u64::from(self.slots[slot]),
-                    backup: s.backup,
-                    bytes: bytes.saturating_sub(before),
-                    rtt_us: s.counters.srtt_us.unwrap_or(0),
-                }
-            })
-            .collect();
-        let silent = self.silence.poll(now_us, elapsed_us, &arrivals);
-        for (s, silent) in slots.iter_mut().zip(silent) {
-            if let Some(received) = &mut s.counters.received {
-                received.silent = silent;
-            }
-        }
-    }
+        srtt_us: flow.srtt_us,
+        min_rtt_us: flow.min_rtt_us,
+    };
+    end.counters()
 }
 
 impl World<'_> {
@@ -102,7 +70,9 @@ impl World<'_> {
             .collect();
         let download = self.plans[connection.plan].download;
         if download && event == Event::Timer {
-            connection.hear(self.net.now / 1000, &mut slots);
+            let subflows = &connection.slots;
+            let id = |slot: usize| u64::from(subflows[slot]);
+            connection.hearing.poll(self.net.now / 1000, &mut slots, id);
         }
         let view = View {
             now_us: self.net.now / 1000,

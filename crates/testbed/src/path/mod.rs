@@ -1,27 +1,22 @@
 //! One direction of a path or of a shared link, as arithmetic: packets go in and come out at stated times. No I/O and no
-//! clock, so that it is tested without a network.
-//!
-//! A packet meets, in this order: outage and random loss, the policer, the queue, the bottleneck, the propagation delay with its
-//! jitter.
+//! clock, so that it is tested without a network. What becomes of a packet is for the state machines of [`mp_links`].
 
 mod queue;
-mod schedule;
-mod server;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use mp_links::TokenBucket;
+use mp_links::{nanos, Capacity, Losses, Propagation, Schedule, Server, TokenBucket, NEVER};
 use mp_scenario::{Change, Direction};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 pub use queue::Packet;
 use queue::Queue;
-use schedule::Conditions;
-pub use schedule::{nanos, Nanos};
-use server::Server;
+
+/// Nanoseconds from the start of the run. Packets come before it too (the handshake of a set-up phase): they are at 0.
+pub type Nanos = u64;
 
 /// What became of the packets of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,23 +38,19 @@ pub struct Counts {
 }
 
 pub struct Pipe<P> {
-    conditions: Conditions,
-    loss: mp_links::Loss,
-    /// Which of the conditions' loss is at work.
-    loss_index: usize,
+    down: Schedule<bool>,
+    losses: Losses,
     loss_rng: SmallRng,
     policer: Option<TokenBucket>,
     queue: Queue<P>,
     server: Server,
-    /// In service, with the end of it (`None`: never).
-    serving: Option<(Option<Nanos>, P)>,
+    /// In service, with the end of it.
+    serving: Option<(Nanos, P)>,
     /// End of the last service.
     free_at: Nanos,
-    jitter: Option<(Nanos, Nanos)>,
-    reorder: bool,
+    propagation: Propagation,
     rng: SmallRng,
     flying: BinaryHeap<Reverse<Flying<P>>>,
-    last_out: Nanos,
     sequence: u64,
     counts: Counts,
 }
@@ -88,30 +79,42 @@ impl<P> Ord for Flying<P> {
 }
 
 impl<P: Packet> Pipe<P> {
-    /// `events` are those of this path or link; `takes_data` says whether loss events concern this direction.
+    /// `events` are those of this path or link, in order of time; `takes_data` says whether loss events concern this
+    /// direction.
     pub fn new<'a>(
         direction: &Direction,
         events: impl Iterator<Item = (Duration, &'a Change)>,
         takes_data: bool,
         seed: u64,
     ) -> Pipe<P> {
-        let conditions = Conditions::new(direction, events, takes_data);
+        let mut capacity = direction.capacity();
+        let mut delays = direction.delays();
+        let mut losses = direction.losses();
+        let mut down = Schedule::new(false);
+        for (at, change) in events {
+            let at = nanos(at);
+            match change {
+                Change::Down => down.set(at, true),
+                Change::Up => down.set(at, false),
+                Change::Rate(rate) => capacity.set(at, Capacity::Constant(*rate)),
+                Change::Delay(delay) => delays.set(at, nanos(*delay)),
+                Change::Loss(loss) if takes_data => losses.set(at, loss.process()),
+                Change::Loss(_) | Change::Backup(_) | Change::Signal(_) | Change::Readings(_) => {}
+            }
+        }
         let rng = |stream: u64| SmallRng::seed_from_u64(seed.wrapping_add(stream));
         Pipe {
-            loss: conditions.loss.at(0).process(),
-            loss_index: 0,
+            down,
+            losses: Losses::new(losses),
             loss_rng: rng(1),
-            policer: direction.policer.map(|p| TokenBucket::new(p.rate, p.burst)),
+            policer: direction.policer.map(|p| p.bucket()),
             queue: Queue::new(&direction.queue, rng(2)),
-            server: Server::new(conditions.capacity.clone()),
-            conditions,
+            server: Server::new(capacity),
             serving: None,
             free_at: 0,
-            jitter: direction.jitter.map(|(a, b)| (nanos(a), nanos(b))),
-            reorder: direction.reorder,
+            propagation: Propagation::new(delays, direction.jitter(), direction.reorder),
             rng: rng(3),
             flying: BinaryHeap::new(),
-            last_out: 0,
             sequence: 0,
             counts: Counts::default(),
         }
@@ -120,11 +123,11 @@ impl<P: Packet> Pipe<P> {
     /// `now` must not run backwards by more than the caller's scheduling noise; what is due before it is taken care of.
     pub fn push(&mut self, now: Nanos, packet: P) {
         self.counts.entered += 1;
-        if *self.conditions.down.at(now) {
+        if *self.down.at(now) {
             self.counts.cut += 1;
             return;
         }
-        if self.loses(now) {
+        if self.losses.at(now).loses(|| self.loss_rng.random()) {
             self.counts.lost += 1;
             return;
         }
@@ -135,36 +138,22 @@ impl<P: Packet> Pipe<P> {
             }
         }
         self.settle(now);
-        if self.server.unlimited(now) && self.serving.is_none() && self.queue.is_empty() {
+        let idle = self.serving.is_none() && self.queue.is_empty();
+        if idle && self.server.is_unlimited(now) {
             self.launch(now, packet);
         } else {
-            let idle = match self.serving {
-                Some(_) => 0,
-                None => now.saturating_sub(self.free_at),
-            };
-            let each = self.server.service_time(now, packet.size()).max(1);
-            self.queue.enqueue(now, packet, idle / each);
+            let each = self.server.service_time(now, packet.size() as u32).max(1);
+            let idle_packets = idle.then(|| now.saturating_sub(self.free_at) / each);
+            self.queue.enqueue(now, packet, idle_packets);
             self.settle(now);
         }
     }
 
-    fn loses(&mut self, now: Nanos) -> bool {
-        let index = self.conditions.loss.index(now);
-        if index != self.loss_index {
-            self.loss_index = index;
-            self.loss = self.conditions.loss.at(now).process();
-        }
-        self.loss.loses(|| self.loss_rng.random())
-    }
-
     /// When [`Pipe::pop`] has something next.
     pub fn next(&self) -> Option<Nanos> {
-        let service = self.serving.as_ref().and_then(|(end, _)| *end);
-        let flight = self.flying.peek().map(|Reverse(f)| f.out);
-        match (service, flight) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let service = self.serving.as_ref().map_or(NEVER, |(end, _)| *end);
+        let flight = self.flying.peek().map_or(NEVER, |Reverse(f)| f.out);
+        Some(service.min(flight)).filter(|time| *time != NEVER)
     }
 
     /// A packet that is out by `now`, with the time at which it came out. In order of that time.
@@ -172,7 +161,7 @@ impl<P: Packet> Pipe<P> {
         self.settle(now);
         while self.flying.peek().is_some_and(|Reverse(f)| f.out <= now) {
             let Reverse(flying) = self.flying.pop()?;
-            if *self.conditions.down.at(flying.out) {
+            if *self.down.at(flying.out) {
                 self.counts.cut += 1;
                 continue;
             }
@@ -195,7 +184,7 @@ impl<P: Packet> Pipe<P> {
     fn settle(&mut self, now: Nanos) {
         loop {
             match &self.serving {
-                Some((Some(end), _)) if *end <= now => {}
+                Some((end, _)) if *end <= now => {}
                 Some(_) => return,
                 None => {
                     let Some(came) = self.queue.head() else {
@@ -208,11 +197,12 @@ impl<P: Packet> Pipe<P> {
                     let Some(packet) = self.queue.dequeue(start) else {
                         return;
                     };
-                    self.serving = Some((self.server.serve(start, packet.size()), packet));
+                    let end = self.server.serve(start, packet.size() as u32);
+                    self.serving = Some((end, packet));
                     continue;
                 }
             }
-            if let Some((Some(end), packet)) = self.serving.take() {
+            if let Some((end, packet)) = self.serving.take() {
                 self.free_at = end;
                 self.launch(end, packet);
             }
@@ -220,16 +210,7 @@ impl<P: Packet> Pipe<P> {
     }
 
     fn launch(&mut self, now: Nanos, packet: P) {
-        let jitter = match self.jitter {
-            Some((low, high)) if high > low => self.rng.random_range(low..=high),
-            Some((low, _)) => low,
-            None => 0,
-        };
-        let mut out = now + *self.conditions.delay.at(now) + jitter;
-        if !self.reorder {
-            out = out.max(self.last_out);
-        }
-        self.last_out = out;
+        let out = self.propagation.arrival(now, 0, || self.rng.random());
         self.sequence += 1;
         self.flying.push(Reverse(Flying {
             out,

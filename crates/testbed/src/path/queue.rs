@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use mp_links::{CoDel, Red, Verdict};
-use mp_scenario::{Discipline, QueueLimit};
+use mp_links::{Aqm, Verdict};
+use mp_scenario::QueueLimit;
 use rand::rngs::SmallRng;
 use rand::Rng;
 
-use super::schedule::{nanos, Nanos};
+use super::Nanos;
 
 /// What a queue must know of a packet.
 pub trait Packet {
@@ -22,38 +22,23 @@ pub struct Queue<P> {
     bytes: u64,
     limit: QueueLimit,
     ecn: bool,
-    policy: Policy,
+    aqm: Aqm,
+    rng: SmallRng,
     /// Packets dropped by the limit or the discipline.
     pub dropped: u64,
     /// Packets marked in place of a drop.
     pub marked: u64,
 }
 
-enum Policy {
-    DropTail,
-    CoDel(CoDel),
-    Red(Red, SmallRng),
-}
-
 impl<P: Packet> Queue<P> {
     pub fn new(queue: &mp_scenario::Queue, rng: SmallRng) -> Queue<P> {
-        let policy = match queue.discipline {
-            Discipline::DropTail => Policy::DropTail,
-            Discipline::CoDel { target, interval } => {
-                Policy::CoDel(CoDel::new(nanos(target), nanos(interval)))
-            }
-            Discipline::Red {
-                min,
-                max,
-                probability,
-            } => Policy::Red(Red::new(min, max, probability), rng),
-        };
         Queue {
             packets: VecDeque::new(),
             bytes: 0,
             limit: queue.limit,
             ecn: queue.ecn,
-            policy,
+            aqm: queue.discipline.process(),
+            rng,
             dropped: 0,
             marked: 0,
         }
@@ -63,22 +48,19 @@ impl<P: Packet> Queue<P> {
         self.packets.is_empty()
     }
 
-    /// `idle_packets` of its size could have been sent since the bottleneck fell idle.
-    pub fn enqueue(&mut self, now: Nanos, mut packet: P, idle_packets: u64) {
-        let size = packet.size();
+    /// `idle_packets` of its size could have been sent since the bottleneck fell idle; `None`: it is busy.
+    pub fn enqueue(&mut self, now: Nanos, mut packet: P, idle_packets: Option<u64>) {
+        let (size, waiting) = (packet.size(), self.packets.len() as u64);
         let full = match self.limit {
-            QueueLimit::Packets(n) => self.packets.len() as u64 >= n,
+            // What comes to an idle bottleneck need not wait.
+            _ if idle_packets.is_some() && waiting == 0 => false,
+            QueueLimit::Packets(n) => waiting >= n,
             QueueLimit::Bytes(n) => self.bytes + size > n,
         };
-        let early = match &mut self.policy {
-            Policy::Red(red, rng) if !full => {
-                let waiting = self.packets.len() as u64;
-                red.enqueue(waiting, idle_packets, || rng.random()) == Verdict::Signal
-                    && !mark(self.ecn, &mut packet, &mut self.marked)
-            }
-            _ => false,
-        };
-        if full || early {
+        let idle = idle_packets.unwrap_or(0);
+        let signal =
+            !full && self.aqm.enqueue(waiting, idle, || self.rng.random()) == Verdict::Signal;
+        if full || signal && !mark(self.ecn, &mut packet, &mut self.marked) {
             self.dropped += 1;
             return;
         }
@@ -95,14 +77,9 @@ impl<P: Packet> Queue<P> {
         loop {
             let (at, mut packet) = self.packets.pop_front()?;
             self.bytes -= packet.size();
-            let drop = match &mut self.policy {
-                Policy::CoDel(codel) => {
-                    let sojourn = now.saturating_sub(at);
-                    codel.dequeue(now, sojourn, self.bytes) == Verdict::Signal
-                }
-                _ => false,
-            };
-            if !drop || mark(self.ecn, &mut packet, &mut self.marked) {
+            let sojourn = now.saturating_sub(at);
+            let signal = self.aqm.dequeue(now, sojourn, self.bytes) == Verdict::Signal;
+            if !signal || mark(self.ecn, &mut packet, &mut self.marked) {
                 return Some(packet);
             }
             self.dropped += 1;

@@ -55,11 +55,11 @@ fn ms(n: u64) -> Duration {
 fn packets_leave_at_the_rate_and_arrive_a_delay_later() {
     let d = Direction {
         delay: ms(10),
-        ..direction(Rate::Constant(12_000_000))
+        ..direction(Rate::Constant(8_000_000))
     };
     let mut p = pipe(&d, &[]);
     for i in 0..3 {
-        p.push(0, Numbered(i, 1500));
+        p.push(0, Numbered(i, 1000));
     }
     assert_eq!(
         drain(&mut p, Nanos::MAX),
@@ -74,21 +74,35 @@ fn an_unlimited_path_only_delays() {
         ..direction(Rate::Unlimited)
     };
     let mut p = pipe(&d, &[]);
-    p.push(3 * MS, Numbered(0, 1500));
+    p.push(3 * MS, Numbered(0, 1000));
     assert_eq!(drain(&mut p, Nanos::MAX), [(8 * MS, 0)]);
 }
 
 #[test]
 fn drop_tail_keeps_what_fits_beside_the_packet_in_service() {
-    for limit in [QueueLimit::Packets(2), QueueLimit::Bytes(3000)] {
-        let mut d = direction(Rate::Constant(12_000_000));
+    for limit in [QueueLimit::Packets(2), QueueLimit::Bytes(2000)] {
+        let mut d = direction(Rate::Constant(8_000_000));
         d.queue.limit = limit;
         let mut p = pipe(&d, &[]);
         for i in 0..10 {
-            p.push(0, Numbered(i, 1500));
+            p.push(0, Numbered(i, 1000));
         }
         assert_eq!(drain(&mut p, Nanos::MAX).len(), 3);
         assert_eq!(p.counts().dropped, 7);
+    }
+}
+
+/// A limit below one packet, or of none: only what would have to wait is dropped.
+#[test]
+fn a_packet_that_need_not_wait_needs_no_room() {
+    for limit in [QueueLimit::Packets(0), QueueLimit::Bytes(500)] {
+        let mut d = direction(Rate::Constant(8_000_000));
+        d.queue.limit = limit;
+        let mut p = pipe(&d, &[]);
+        for (i, us) in [0, 500, 1000].into_iter().enumerate() {
+            p.push(us * 1000, Numbered(i as u64, 1000));
+        }
+        assert_eq!(drain(&mut p, Nanos::MAX), [(MS, 0), (2 * MS, 2)]);
     }
 }
 
@@ -148,15 +162,15 @@ fn an_outage_takes_what_is_under_way_and_what_comes() {
 
 #[test]
 fn events_change_rate_delay_and_loss() {
-    let d = direction(Rate::Constant(12_000_000));
+    let d = direction(Rate::Constant(8_000_000));
     let events = [
-        (ms(10), Change::Rate(6_000_000)),
+        (ms(10), Change::Rate(4_000_000)),
         (ms(20), Change::Delay(ms(5))),
         (ms(30), Change::Loss(Loss::Bernoulli(1.0))),
     ];
     let mut p = pipe(&d, &events);
     for (i, at) in [0, 10, 20, 30].into_iter().enumerate() {
-        p.push(at * MS, Numbered(i as u64, 1500));
+        p.push(at * MS, Numbered(i as u64, 1000));
     }
     assert_eq!(
         drain(&mut p, Nanos::MAX),
@@ -173,7 +187,7 @@ fn a_trace_of_steps_holds_from_its_first_line_and_passes_a_rate_of_zero() {
         delay: None,
         loss: None,
     };
-    let kind = TraceKind::Steps(vec![step(5, 12_000_000), step(20, 0), step(50, 12_000_000)]);
+    let kind = TraceKind::Steps(vec![step(5, 8_000_000), step(20, 0), step(50, 8_000_000)]);
     let mut p = pipe(
         &direction(Rate::Trace(
             Trace {
@@ -184,14 +198,35 @@ fn a_trace_of_steps_holds_from_its_first_line_and_passes_a_rate_of_zero() {
         )),
         &[],
     );
-    p.push(0, Numbered(0, 1500));
-    p.push(25 * MS, Numbered(1, 1500));
+    p.push(0, Numbered(0, 1000));
+    p.push(25 * MS, Numbered(1, 1000));
     assert_eq!(drain(&mut p, Nanos::MAX), [(MS, 0), (51 * MS, 1)]);
+}
+
+/// An event takes the place of its own column of a trace, and of no other.
+#[test]
+fn a_loss_event_leaves_the_delays_of_a_trace() {
+    let step = |at, delay, loss| Step {
+        at: ms(at),
+        rate: 8_000_000,
+        delay: Some(ms(delay)),
+        loss: Some(loss),
+    };
+    let kind = TraceKind::Steps(vec![step(0, 10, 0.0), step(20, 30, 1.0)]);
+    let trace = Trace {
+        file: "t.csv".into(),
+        kind,
+    };
+    let events = [(ms(5), Change::Loss(Loss::None))];
+    let mut p = pipe(&direction(Rate::Trace(trace.into())), &events);
+    p.push(6 * MS, Numbered(0, 1000));
+    p.push(25 * MS, Numbered(1, 1000));
+    assert_eq!(drain(&mut p, Nanos::MAX), [(17 * MS, 0), (56 * MS, 1)]);
 }
 
 /// An overloaded bottleneck for 20 s; returns the sojourn times of the last second's packets.
 fn overload(discipline: Discipline) -> (Vec<Nanos>, Counts) {
-    let mut d = direction(Rate::Constant(12_000_000));
+    let mut d = direction(Rate::Constant(8_000_000));
     d.queue.discipline = discipline;
     let mut p = pipe(&d, &[]);
     let (mut sojourn, mut entered) = (Vec::new(), Vec::new());
@@ -199,7 +234,7 @@ fn overload(discipline: Discipline) -> (Vec<Nanos>, Counts) {
     for i in 0..21_000 {
         let at = i * 20_000 * MS / 21_000;
         entered.push(at);
-        p.push(at, Numbered(i, 1500));
+        p.push(at, Numbered(i, 1000));
         for (out, n) in drain(&mut p, at) {
             if out > 19_000 * MS {
                 sojourn.push(out - entered[n as usize] - MS);

@@ -1,5 +1,7 @@
 //! Changes to a link in mid-run: outages, loss, delay and rate.
 
+use mp_links::Schedule;
+
 use super::*;
 
 impl Link {
@@ -8,14 +10,12 @@ impl Link {
     }
 
     pub fn set_loss(&mut self, loss: &mp_scenario::Loss) {
-        self.loss = loss.process();
-        self.steps = None;
+        self.losses = Losses::new(Schedule::new(loss.process()));
     }
 
     /// For packets that leave the queue from now on.
     pub fn set_delay(&mut self, now: u64, delay: u64) {
-        self.delay = delay;
-        self.steps = None;
+        self.propagation.set_delay(delay);
         self.reschedule(now, None);
     }
 
@@ -27,29 +27,16 @@ impl Link {
     /// Everything still in the queue is served anew.
     fn reschedule(&mut self, now: u64, server: Option<Server>) {
         self.leave(now);
-        let mut waiting: Vec<Transit> = Vec::new();
-        self.transit.retain(|t| {
-            let stays = t.depart <= now;
-            if !stays {
-                waiting.push(*t);
-            }
-            stays
-        });
+        let (stays, waiting) = self.transit.drain(..).partition(|t| t.depart <= now);
+        self.transit = stays;
+        let mut waiting = Vec::from(waiting);
         waiting.sort_by_key(|t| t.depart);
-        let old = match server {
-            Some(server) => std::mem::replace(&mut self.server, server),
-            None => self.server.clone(),
-        };
-        self.last_arrival = self.transit.back().map_or(now, |t| t.arrive);
-        // What is left of the packet being sent, as far as the old server tells.
-        let mut first_size = waiting.first().map(|t| match &old {
-            Server::Constant(_) => {
-                let full = old.clone().serve(0, t.packet.size).max(1);
-                let left = (t.depart - now).min(full);
-                (u128::from(t.packet.size) * u128::from(left) / u128::from(full)) as u32
-            }
-            _ => t.packet.size,
-        });
+        let mut first_size = waiting.first().map(|t| self.unsent(now, t));
+        if let Some(server) = server {
+            self.server = server;
+        }
+        self.propagation
+            .recall(self.transit.back().map_or(now, |t| t.arrive));
         self.busy_until = now;
         let mut departures = Vec::with_capacity(waiting.len());
         for mut t in waiting {
@@ -57,21 +44,24 @@ impl Link {
             self.busy_until = self.server.serve(self.busy_until, size);
             t.depart = self.busy_until;
             departures.push(t.depart);
-            t.arrive = if t.depart == NEVER {
-                NEVER
-            } else {
-                (t.depart + self.delay).max(self.last_arrival)
-            };
-            if t.arrive != NEVER {
-                self.last_arrival = t.arrive;
-            }
-            let at = self
-                .transit
-                .partition_point(|other| other.arrive <= t.arrive);
-            self.transit.insert(at, t);
+            t.arrive = self
+                .propagation
+                .arrival(t.depart, 0, || self.rng.next_u64());
+            self.insert(t);
         }
         for (queued, depart) in self.queue.iter_mut().zip(departures) {
             queued.depart = depart;
         }
+    }
+
+    /// Bytes left of the packet being sent, as far as the server tells.
+    fn unsent(&self, now: u64, being_sent: &Transit) -> u32 {
+        let size = being_sent.packet.size;
+        if !matches!(self.server, Server::Constant(_)) {
+            return size;
+        }
+        let full = self.server.service_time(now, size).max(1);
+        let left = (being_sent.depart - now).min(full);
+        (u128::from(size) * u128::from(left) / u128::from(full)) as u32
     }
 }

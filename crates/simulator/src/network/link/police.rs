@@ -1,16 +1,6 @@
 //! The policer before the queue.
 
-use mp_links::TokenBucket;
-use mp_scenario::Policer;
-
 use super::*;
-
-/// Few links have one, so it lives outside of what every packet touches.
-pub(super) type Bucket = Option<Box<TokenBucket>>;
-
-pub(super) fn bucket(policer: Option<Policer>) -> Bucket {
-    policer.map(|p| Box::new(TokenBucket::new(p.rate, p.burst)))
-}
 
 impl Link {
     /// Whether the policer lets a packet through. Segments of a train come to it one by one, evenly over the time that

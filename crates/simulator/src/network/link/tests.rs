@@ -1,28 +1,31 @@
-//! Trains at a link.
+//! Trains at a link, and links that change.
 
 use std::time::Duration;
 
-use mp_scenario::Queue;
+use mp_scenario::{Discipline, Loss, Queue, Rate, Step, Trace, TraceKind};
 
 use super::*;
 use crate::time::MILLISECOND;
 
 /// 100 Mbit/s, at which a segment takes 120 us, and no delay.
 fn link(queue: u64) -> Link {
-    let direction = Direction {
-        rate: Rate::Constant(100_000_000),
+    Link::new(&direction(Rate::Constant(100_000_000), queue), None, 1)
+}
+
+fn direction(rate: Rate, queue: u64) -> Direction {
+    Direction {
+        rate,
         delay: Duration::ZERO,
         jitter: None,
         reorder: false,
-        loss: mp_scenario::Loss::None,
+        loss: Loss::None,
         policer: None,
         queue: Queue {
             limit: QueueLimit::Packets(queue),
             discipline: Discipline::DropTail,
             ecn: false,
         },
-    };
-    Link::new(&direction, None, 1)
+    }
 }
 
 /// 24 segments that pacing let go over `spread_ms`.
@@ -77,4 +80,53 @@ fn a_stopped_link_keeps_a_spread_train() {
     link.server = Server::Stopped;
     assert!(link.send(10 * MILLISECOND, &train(3)));
     assert_eq!(link.next_event(), NEVER);
+}
+
+/// 1000 bytes at 8 Mbit/s, 1 ms each; delays of 10 ms and from 20 ms on of 30 ms, when all packets are lost.
+fn traced() -> Link {
+    let step = |at, delay, loss| Step {
+        at: Duration::from_millis(at),
+        rate: 8_000_000,
+        delay: Some(Duration::from_millis(delay)),
+        loss: Some(loss),
+    };
+    let kind = TraceKind::Steps(vec![step(0, 10, 0.0), step(20, 30, 1.0)]);
+    let file = "t.csv".into();
+    Link::new(
+        &direction(Rate::Trace(Trace { file, kind }.into()), 100),
+        None,
+        1,
+    )
+}
+
+const SINGLE: Packet = Packet {
+    kind: Kind::Data,
+    count: 1,
+    size: 1000,
+    extra: 1,
+    ..Packet::NONE
+};
+
+/// When the latest packet will have arrived, ms.
+fn latest_ms(link: &Link) -> u64 {
+    link.transit.back().map_or(0, |t| t.arrive / MILLISECOND)
+}
+
+#[test]
+fn a_delay_is_that_of_the_time_at_which_a_packet_leaves_the_queue() {
+    let mut link = traced();
+    for sent in 1..=8 {
+        assert!(link.send(13 * MILLISECOND, &SINGLE));
+        let out = 13 + sent;
+        assert_eq!(latest_ms(&link), out + if out < 20 { 10 } else { 30 });
+    }
+    assert!(!link.send(20 * MILLISECOND, &SINGLE), "the loss of 20 ms");
+}
+
+#[test]
+fn a_loss_event_leaves_the_delays_of_a_trace() {
+    let mut link = traced();
+    link.set_loss(&Loss::None);
+    assert!(link.send(25 * MILLISECOND, &SINGLE));
+    assert_eq!(latest_ms(&link), 56);
 }

@@ -1,18 +1,13 @@
 //! What probes tell of a path that is parked for its loss: small packets that the other end answers, a few at each look,
 //! so that no data of the stream have to find out whether it still loses.
 
-use super::{Awareness, Reason};
-use crate::path_manager::{Action, Probes, Rule, View};
+use crate::view::Probes;
 
-/// Sent at each poll.
-const COUNT: u32 = 2;
 /// The path is restored once a path that loses what it lost would have answered so many in a row with no more than this
 /// probability …
 const CHANCE: f64 = 0.001;
 /// … where what loses less counts as this: it would take minutes to tell it from a clean path.
 const LIGHT: f64 = 0.02;
-/// Nobody waits for the path where the connection carries less, bytes/s.
-const GOODPUT: f64 = 10_000.0;
 /// A path that answered, and has not for so long, is not restored by time, µs.
 const SILENT_US: u64 = 2_000_000;
 
@@ -80,23 +75,6 @@ impl Evidence {
     pub fn condemns(&self, now_us: u64) -> bool {
         let silent = self.answered > 0 && now_us >= self.heard_us + SILENT_US;
         self.failed || silent
-    }
-}
-
-impl Awareness {
-    /// A path that is in backup for its loss is probed while there are data to send.
-    pub(super) fn probe(&self, view: &View<'_>, actions: &mut Vec<Action>) {
-        if self.goodput.smoothed < GOODPUT {
-            return;
-        }
-        for (path, state) in self.paths.iter().enumerate() {
-            let of = &view.paths[path];
-            let usable = of.up && !matches!(of.rule, Rule::Untrusted | Rule::Metered);
-            if usable && state.reason() == Some(Reason::Loss) {
-                let count = COUNT;
-                actions.push(Action::Probe { path, count });
-            }
-        }
     }
 }
 

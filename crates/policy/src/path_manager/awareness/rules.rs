@@ -3,9 +3,9 @@
 //! The first rule that finds any path decides, for the worst one that it finds; paths that the user prefers come last. One
 //! path at a poll: what the worst one does to the others goes with it.
 
-use super::state::{Path, State};
-use super::{Config, Reason};
-use crate::path_manager::{Rule as User, View};
+use super::config::Config;
+use super::state::{Path, Reason, State};
+use crate::view::{Rule as User, View};
 
 /// Loss events below which nothing is concluded: slow start ends in two or three.
 const EVENTS: u64 = 5;
@@ -53,16 +53,14 @@ impl Facts<'_> {
     }
 
     fn worst(&self, rule: Rule) -> Option<usize> {
-        let rank = |&path: &usize| {
-            let badness = rule(self, path)?;
-            let preferred = self.view.paths[path].rule == User::Preferred;
-            Some((!preferred, badness, path))
-        };
-        let ranks = self.normal.iter().filter_map(rank);
-        let order = |a: &(bool, f64, usize), b: &(bool, f64, usize)| {
-            (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1))
-        };
-        ranks.max_by(order).map(|found| found.2)
+        let spared = |path: usize| self.view.paths[path].rule == User::Preferred;
+        let found = self.normal.iter();
+        let found = found.filter_map(|&path| Some((path, rule(self, path)?)));
+        let worst = found.max_by(|(a, bad), (b, worse)| {
+            let preferred_last = spared(*b).cmp(&spared(*a));
+            preferred_last.then(bad.total_cmp(worse))
+        });
+        worst.map(|(path, _)| path)
     }
 
     fn others(&self, path: usize) -> impl Iterator<Item = &Path> {

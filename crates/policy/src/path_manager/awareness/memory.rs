@@ -5,9 +5,6 @@ use super::state::Path;
 use super::Awareness;
 use crate::path_manager::Known;
 
-/// A path of which nothing was heard for so long is a new one, µs.
-const MEMORY_US: u64 = 600_000_000;
-
 /// Of one path.
 #[derive(Debug, Clone)]
 pub struct Memory {
@@ -20,13 +17,6 @@ impl Memory {
     pub fn is_newer_than(&self, other: &Memory) -> bool {
         let age = |of: &Memory| (of.path.known_us() / 1_000_000, of.path.changed_us());
         age(self) > age(other)
-    }
-}
-
-impl Path {
-    /// No time passes for a path in backup while nothing is in flight, but not for ever.
-    pub(super) fn is_known(&self, now_us: u64) -> bool {
-        now_us < self.known_us() + MEMORY_US
     }
 }
 

@@ -10,18 +10,33 @@
 //!   └───────────────────────────────────────────────────────────────────┘
 //! ```
 
-use super::deficit::{Deficit, Step, Together};
+use super::config::Config;
+use super::deficit::{Missed, Step, Together};
 use super::estimate::Estimate;
 use super::probe::Evidence;
 use super::subflow::Timers;
-use super::{Config, Harm, Reason};
 
 /// A path that has been active for so long starts again at the first backup time, µs.
 const FORGET_US: u64 = 60_000_000;
 /// A path dead for less than this may only have lost its retransmissions: what was counted of its loss holds, µs.
 const SHORT_US: u64 = 2_000_000;
-/// The others find their rate before the connection can miss a path, µs.
-const MISSED_AFTER_US: u64 = 500_000;
+/// A path of which nothing was heard for so long is a new one, µs.
+const MEMORY_US: u64 = 600_000_000;
+
+/// Why a path is in backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Loss,
+    /// It held up the connection, or carried little.
+    Contribution,
+    Signal,
+    /// Nothing gets through.
+    Stalled,
+    /// The user's rule.
+    Metered,
+    /// A bandit has others carry data; [`Awareness`](super::Awareness) never says so.
+    Unchosen,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum State {
@@ -56,31 +71,6 @@ pub(super) struct Backup {
     /// Its loss before, packets lost per packet.
     pub loss: f64,
     pub missed: Missed,
-}
-
-/// Whether the connection misses a path in backup.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Missed {
-    since_us: u64,
-    /// Goodput with the path, or what that alone would carry, bytes/s; 0: nobody knows.
-    claim: f64,
-    deficit: Deficit,
-}
-
-impl Missed {
-    /// While data of the path still arrive, the connection waits for those.
-    fn wait(&mut self, now_us: u64) {
-        self.since_us = now_us;
-    }
-
-    /// The connection has fallen behind the claim, and the other paths do not carry as much by now.
-    fn proven(&mut self, now_us: u64, step: Step, carried: f64, harm: &Harm) -> bool {
-        if self.claim <= 0.0 || now_us < self.since_us + MISSED_AFTER_US {
-            return false;
-        }
-        self.deficit.add(step, self.claim, 0.0, 2.0 * harm.missed_s);
-        self.deficit.seconds() >= harm.missed_s && carried < self.claim
-    }
 }
 
 /// One path: its state, and what that rests on.
@@ -143,6 +133,33 @@ impl Path {
         self.known_us.max(own)
     }
 
+    /// No time passes for a path in backup while nothing is in flight, but not for ever.
+    pub fn is_known(&self, now_us: u64) -> bool {
+        now_us < self.known_us() + MEMORY_US
+    }
+
+    /// A subflow is up, and with it the path.
+    pub fn opened(&mut self, now_us: u64) {
+        if let State::Dead { .. } = self.state {
+            self.resume(now_us);
+        }
+        self.timers.opened();
+        self.estimate.opened();
+    }
+
+    /// Dead for so long that a new subflow is the better probe.
+    pub fn given_up(&self, now_us: u64) -> bool {
+        match self.state {
+            State::Dead { since_us } => self.timers.may_retry(now_us, since_us),
+            _ => false,
+        }
+    }
+
+    /// The handshake on a path that has worked before is overdue.
+    pub fn overdue(&self, now_us: u64) -> bool {
+        self.timers.overdue(now_us, self.estimate.min_rtt_us)
+    }
+
     pub fn die(&mut self, now_us: u64) {
         self.state = State::Dead { since_us: now_us };
         self.was_bad = true;
@@ -164,11 +181,7 @@ impl Path {
             since_us: now_us,
             until_us: now_us + time,
             loss: self.estimate.window.share(),
-            missed: Missed {
-                since_us: now_us,
-                claim: self.together.mean().max(alone),
-                deficit: Deficit::default(),
-            },
+            missed: Missed::new(now_us, self.together.mean().max(alone)),
         });
         self.evidence = Evidence::default();
         self.was_bad = reason == Reason::Loss;
@@ -182,8 +195,12 @@ impl Path {
                 (self.backups, self.probations, self.was_bad) = (0, 0, false);
                 self.state = State::Active { since_us: None };
             }
-            State::Probation { until_us, .. } if now_us >= until_us => self.activate(Some(now_us)),
-            State::Dead { .. } if self.estimate.progressed => self.revive(now_us),
+            State::Probation { until_us, .. } if now_us >= until_us => self.activate(now_us),
+            // After a short silence it may be judged at once.
+            State::Dead { since_us } if self.estimate.progressed => match now_us {
+                now if now < since_us + SHORT_US => self.state = State::default(),
+                _ => self.resume(now_us),
+            },
             State::Backup(backup) if self.is_over(&backup, now_us, signal_dbm, config) => {
                 self.resume(now_us);
             }
@@ -215,27 +232,16 @@ impl Path {
         }
     }
 
-    fn activate(&mut self, since_us: Option<u64>) {
-        self.state = State::Active { since_us };
+    fn activate(&mut self, now_us: u64) {
+        self.state = State::Active {
+            since_us: Some(now_us),
+        };
     }
 
     /// Active again, and what it did before says nothing of what it does now.
-    pub fn resume(&mut self, now_us: u64) {
+    fn resume(&mut self, now_us: u64) {
         self.estimate.begin_anew(now_us);
-        self.activate(Some(now_us));
-    }
-
-    /// Something gets through a dead path.
-    pub fn revive(&mut self, now_us: u64) {
-        let State::Dead { since_us } = self.state else {
-            return;
-        };
-        if now_us < since_us + SHORT_US {
-            // It may be judged at once.
-            self.activate(None);
-        } else {
-            self.resume(now_us);
-        }
+        self.activate(now_us);
     }
 
     /// Whether the connection, which carries so much, misses this path.
@@ -248,7 +254,7 @@ impl Path {
             backup.missed.wait(now_us);
         }
         matches!(backup.reason, Reason::Loss | Reason::Contribution)
-            && backup.missed.proven(now_us, step, carried, harm)
+            && backup.missed.proven(now_us, step, carried, harm.missed_s)
     }
 
     pub fn probation(&mut self, now_us: u64, config: &Config) {

@@ -6,6 +6,7 @@
 //! `docs/reference/path-awareness.md` is the same list for users; `docs/notes/2026-11-23-path-awareness.md` says what each
 //! rule is worth.
 
+mod actions;
 mod config;
 mod deficit;
 mod estimate;
@@ -19,8 +20,8 @@ mod subflow;
 mod tests;
 
 pub use config::{Backoff, Config, Harm, Threshold};
-pub use loss::lower_bound;
 pub use memory::Memory;
+pub use state::Reason;
 
 use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
 use deficit::{Behind, Goodput, Polled, Together};
@@ -29,21 +30,6 @@ use state::Path;
 
 /// Some ten round trips of a long path for the window to grow, and some for what it overshoots, µs.
 const START_US: u64 = 3_000_000;
-
-/// Why a path is in backup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    Loss,
-    /// It held up the connection, or carried little.
-    Contribution,
-    Signal,
-    /// Nothing gets through.
-    Stalled,
-    /// The user's rule.
-    Metered,
-    /// A bandit has others carry data; [`Awareness`] never says so.
-    Unchosen,
-}
 
 #[derive(Debug, Clone)]
 pub struct Awareness {
@@ -145,11 +131,8 @@ impl Awareness {
         let Some(step) = self.goodput.step else {
             return;
         };
-        let recent = |&path: &usize| self.paths[path].estimate.recent;
-        let carried = self
-            .goodput
-            .smoothed
-            .max(self.normal.iter().map(recent).sum());
+        let recent = self.normal.iter().map(|&p| self.paths[p].estimate.recent);
+        let carried = self.goodput.smoothed.max(recent.sum());
         let mut any = false;
         for state in &mut self.paths {
             if state.is_missed(now, step, carried, &self.config) {
@@ -157,9 +140,11 @@ impl Awareness {
                 any = true;
             }
         }
-        // The others have shown what they carry alone.
-        for &path in self.normal.iter().filter(|_| any) {
-            self.paths[path].estimate.forget_peaks();
+        if any {
+            // The others have shown what they carry alone.
+            for &path in &self.normal {
+                self.paths[path].estimate.forget_peaks();
+            }
         }
     }
 
@@ -252,32 +237,32 @@ impl Awareness {
         }
         // A metered path stands in where the others lose, but is preferred to a dead one.
         let badness = |&path: &usize| {
-            let rank = match reason(path) {
-                None => 0,
-                Some(Reason::Contribution | Reason::Metered | Reason::Unchosen) => 1,
-                Some(Reason::Loss) => 2,
-                Some(Reason::Signal) => 3,
-                Some(Reason::Stalled) => 4,
-            };
+            let reason = reason(path);
             let loss = |p: &Path| (p.estimate.window.lower_bound() * 1e9) as u64;
-            let loss = self.paths.get(path).map_or(0, loss);
-            (rank == 4, metered(path), rank, loss)
+            Badness {
+                dead: reason == Some(Reason::Stalled),
+                metered: metered(path),
+                reason: match reason {
+                    None => 0,
+                    Some(Reason::Loss) => 2,
+                    Some(Reason::Signal) => 3,
+                    Some(_) => 1,
+                },
+                loss: self.paths.get(path).map_or(0, loss),
+            }
         };
         live.into_iter().min_by_key(badness).into_iter().collect()
     }
+}
 
-    fn apply(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
-        let normal = self.choose(view);
-        // First the promotions: never a moment without a normal subflow.
-        for backup in [false, true] {
-            for (slot, s) in view.subflows.iter().enumerate() {
-                let wanted = !normal.contains(&s.path);
-                if s.state == State::Established && s.backup != wanted && wanted == backup {
-                    actions.push(Action::SetBackup { slot, backup });
-                }
-            }
-        }
-    }
+/// By which paths of which none is good are compared, the first difference first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Badness {
+    dead: bool,
+    metered: bool,
+    reason: u8,
+    /// Lower bound, packets in 10⁹.
+    loss: u64,
 }
 
 fn established<'a>(view: &'a View<'a>) -> impl Iterator<Item = &'a Subflow> {

@@ -1,6 +1,7 @@
 //! Configuration of path awareness. What no user needs to set is a constant beside the rule that it belongs to.
 
-use super::estimate::PACKETS;
+/// Packets over which loss is measured, where no user says another number.
+pub(super) const PACKETS: u64 = 4_000;
 
 /// A threshold with hysteresis.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,9 @@
 //! What is known of one path: rates, round-trip times, loss, and whether anything gets through.
 
+use super::config::{Config, PACKETS};
 use super::loss::Window;
-use super::Config;
 use crate::estimate::weight;
-use crate::path_manager::Counters;
+use crate::view::Counters;
 
 /// Rates are smoothed over about this time, µs.
 const SMOOTHING_US: f64 = 1e6;
@@ -12,8 +12,6 @@ const PEAK_SMOOTHING_US: f64 = 2e5;
 const PEAK_MEMORY_US: u64 = 120_000_000;
 /// A loss at an RTT above this many times its minimum is put down to a full queue, not to the path.
 const QUEUE: f64 = 1.5;
-/// Packets over which loss is measured, where no user says another number.
-pub(super) const PACKETS: u64 = 4_000;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimate {

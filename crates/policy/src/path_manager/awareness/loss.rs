@@ -16,7 +16,7 @@ const EVENTS: u64 = 5;
 /// ```text
 /// lower = k · (1 − 1/(9k) − z/(3√k))³ / sent
 /// ```
-pub fn lower_bound(lost: u64, sent: u64) -> f64 {
+fn lower_bound(lost: u64, sent: u64) -> f64 {
     if lost == 0 || sent == 0 {
         return 0.0;
     }
@@ -28,26 +28,32 @@ pub fn lower_bound(lost: u64, sent: u64) -> f64 {
 /// Packets sent and lost over about the last N: one to two halves of N.
 #[derive(Debug, Clone, Copy, Default)]
 struct Halves {
-    current: (u64, u64),
-    previous: (u64, u64),
+    current: Count,
+    previous: Count,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    sent: u64,
+    lost: u64,
 }
 
 impl Halves {
     fn add(&mut self, sent: u64, lost: u64, size: u64) {
-        self.current.0 += sent;
-        self.current.1 += lost;
-        if self.current.0 >= size / 2 {
+        self.current.sent += sent;
+        self.current.lost += lost;
+        if self.current.sent >= size / 2 {
             self.previous = std::mem::take(&mut self.current);
         }
     }
 
     fn sent(&self) -> u64 {
-        self.current.0 + self.previous.0
+        self.current.sent + self.previous.sent
     }
 
     fn lost(&self) -> u64 {
         // A packet may be marked lost more often than it was counted as sent in this window.
-        (self.current.1 + self.previous.1).min(self.sent())
+        (self.current.lost + self.previous.lost).min(self.sent())
     }
 
     fn share(&self) -> f64 {
@@ -62,7 +68,7 @@ impl Halves {
 /// The last N packets, and apart from them the last tenth of N: light loss takes many packets to prove, heavy loss few, and
 /// those should not have to make up for the clean ones before them first.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Window {
+pub(super) struct Window {
     whole: Halves,
     recent: Halves,
 }
@@ -78,23 +84,22 @@ impl Window {
         self.whole.lost()
     }
 
-    /// Point estimate, from that part in which more loss is proven.
+    /// Point estimate.
     pub fn share(&self) -> f64 {
-        match self.recent_is_worse() {
-            true => self.recent.share(),
-            false => self.whole.share(),
-        }
+        self.proven().share()
     }
 
     pub fn lower_bound(&self) -> f64 {
-        match self.recent_is_worse() {
-            true => self.recent.lower_bound(),
-            false => self.whole.lower_bound(),
-        }
+        self.proven().lower_bound()
     }
 
-    fn recent_is_worse(&self) -> bool {
-        self.recent.lost() >= EVENTS && self.recent.lower_bound() > self.whole.lower_bound()
+    /// The part in which more loss is proven.
+    fn proven(&self) -> &Halves {
+        let enough = self.recent.lost() >= EVENTS;
+        match enough && self.recent.lower_bound() > self.whole.lower_bound() {
+            true => &self.recent,
+            false => &self.whole,
+        }
     }
 }
 
