@@ -13,7 +13,7 @@ from multipilot import expand
 from multipilot.agree import grid, page
 from multipilot.agree.judge import MOST_RUNS, PLANNED_HALF, Verdict, Whole, judge, runs_needed
 from multipilot.agree.picture import draw
-from multipilot.agree.worlds import Kernel, KernelRun, simulate
+from multipilot.agree.worlds import RealRun, RealWorld, simulate
 from multipilot.stats import Mean
 
 FACTORS = ("controller", "loss", "round_trip_ms", "rate_mbit", "paths")
@@ -54,6 +54,24 @@ def test_queues_are_met_in_every_kind_by_each_way_to_send() -> None:
         "queue of 4 BDP": {'"267p"'},
         "queue of 0.3 BDP": {'"20p"'},
     }
+
+
+def test_each_scheduler_meets_equal_and_unlike_paths() -> None:
+    chosen = grid.relay()
+    assert {cell.scheduler for cell in chosen} == set(grid.SCHEDULERS)
+    assert len(chosen) == 3 * len(grid.SCHEDULERS)
+    assert len({cell.label for cell in chosen}) == len(chosen)
+    text = next(cell for cell in chosen if cell.name == "ecf-unlike-1pc").scenario()
+    assert 'scheduler = "ecf"' in text
+    paths = text[text.index("[paths.path1]") : text.index("[[connections]]")]
+    # 33 packets of 1500 bytes are one bandwidth-delay product on the first, 67 on the second.
+    assert paths.split("\n\n") == [
+        '[paths.path1]\ndelay = "5ms"\nrate = "40Mbit"\nqueue = "33p"\nloss = 0.01',
+        '[paths.path2]\ndelay = "20ms"\nrate = "20Mbit"\nqueue = "67p"\nloss = 0.01',
+        "",
+    ]
+    for cell in chosen:
+        assert f'scheduler = "{cell.scheduler}"' in expand(cell.scenario())
 
 
 def test_folders_tell_scenarios_apart() -> None:
@@ -135,7 +153,7 @@ def test_drawing_stands_alone() -> None:
     assert "prefers-color-scheme:dark" in drawing
 
 
-def finished(out: Path, run: KernelRun, goodput: float, fallback: bool = False, notes: tuple[str, ...] = ()) -> None:
+def finished(out: Path, run: RealRun, goodput: float, fallback: bool = False, notes: tuple[str, ...] = ()) -> None:
     folder = run.folder(out)
     folder.mkdir(parents=True)
     row = {"goodput_mbps": goodput, "fallback": fallback, "notes": notes}
@@ -144,10 +162,10 @@ def finished(out: Path, run: KernelRun, goodput: float, fallback: bool = False, 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     a, b = grid.quick()[:2]
-    finished(tmp_path, KernelRun(a, 1), 9.0)
-    finished(tmp_path, KernelRun(a, 2), 9.5, fallback=True)
-    kernel = Kernel(tmp_path, budget_s=0)
-    assert kernel.missing({a: 3, b: 2}) == [KernelRun(b, 1), KernelRun(b, 2), KernelRun(a, 3)]
+    finished(tmp_path, RealRun(a, 1), 9.0)
+    finished(tmp_path, RealRun(a, 2), 9.5, fallback=True)
+    kernel = RealWorld(tmp_path, budget_s=0)
+    assert kernel.missing({a: 3, b: 2}) == [RealRun(b, 1), RealRun(b, 2), RealRun(a, 3)]
     assert kernel.goodputs(a, 3) == [9.0]
     assert not kernel.measure({a: 3, b: 2})
     assert kernel.measure({a: 2})
@@ -156,9 +174,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 def test_a_kernel_that_varies_more_than_foretold_gets_more_runs(tmp_path: Path) -> None:
     steady, varied = grid.quick()[:2]
     for seed, goodput in enumerate((9.0, 9.1, 9.0, 9.1), start=1):
-        finished(tmp_path, KernelRun(steady, seed), goodput)
-        finished(tmp_path, KernelRun(varied, seed), goodput if seed % 2 else 7.5)
-    kernel = Kernel(tmp_path, budget_s=0)
+        finished(tmp_path, RealRun(steady, seed), goodput)
+        finished(tmp_path, RealRun(varied, seed), goodput if seed % 2 else 7.5)
+    kernel = RealWorld(tmp_path, budget_s=0)
     assert kernel.second_stage({steady: 4, varied: 5})[varied] == 5
     wanted = kernel.second_stage({steady: 4, varied: 4})
     assert wanted[steady] == 4
@@ -169,11 +187,11 @@ def test_a_kernel_that_varies_more_than_foretold_gets_more_runs(tmp_path: Path) 
 def test_a_disturbed_run_is_no_measurement(tmp_path: Path) -> None:
     cell = grid.quick()[0]
     late = "3 % of the packets left the emulator over 5 ms late: this machine is too busy"
-    finished(tmp_path, KernelRun(cell, 1), 3.0, notes=(late,))
-    finished(tmp_path, KernelRun(cell, 2), 9.0, notes=("something else",))
-    kernel = Kernel(tmp_path, budget_s=60, world="sim")
+    finished(tmp_path, RealRun(cell, 1), 3.0, notes=(late,))
+    finished(tmp_path, RealRun(cell, 2), 9.0, notes=("something else",))
+    kernel = RealWorld(tmp_path, budget_s=60, world="sim")
     assert kernel.goodputs(cell, 2) == [9.0]
-    assert KernelRun(cell, 1).problem(tmp_path) == late
+    assert RealRun(cell, 1).problem(tmp_path) == late
     assert kernel.measure({cell: 2})
     assert kernel.goodputs(cell, 2) == [simulate(cell, 1)[0], 9.0]
 
@@ -182,13 +200,13 @@ def test_runs_go_through_the_command_and_resume(tmp_path: Path) -> None:
     """In the simulated world, which needs no root; the kernel differs by the name of the world alone."""
     good = grid.quick()[0]
     wrong = grid.Cell(**{**vars(good), "name": "wrong", "controller": "nosuch"})
-    kernel = Kernel(tmp_path, budget_s=60, jobs=2, world="sim")
+    kernel = RealWorld(tmp_path, budget_s=60, jobs=2, world="sim")
     assert not kernel.measure({good: 2, wrong: 1})
     assert len(kernel.failures) == 1
     assert "nosuch" in kernel.failures[0]
     first = kernel.goodputs(good, 2)
     assert len(first) == 2
-    again = Kernel(tmp_path, budget_s=0, world="sim")
+    again = RealWorld(tmp_path, budget_s=0, world="sim")
     assert again.measure({good: 2})
     assert again.goodputs(good, 2) == first == simulate(good, 2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multipilot import console
 from multipilot.agree.grid import Cell
-from multipilot.agree.worlds import Kernel, KernelRun
+from multipilot.agree.worlds import RealRun, RealWorld
 
 # The cell that loads the machine most, for finding out how many runs it bears at once.
 HEAVIEST = Cell("heaviest", "linux-reno", 0.0, 20, 50, 2, duration_s=6)
@@ -26,13 +26,13 @@ class Bearing:
 
 def bearing(out: Path) -> Bearing:
     """The heaviest cell alone, then more and more at once, until one of them loses more than 2 % of its goodput."""
-    kernel = Kernel(out / "bearing", budget_s=3600)
+    kernel = RealWorld(out / "bearing", budget_s=3600)
     shutil.rmtree(kernel.out, ignore_errors=True)
     seed = 0
     alone, found = 0.0, Bearing(1, 1.0)
     for count in range(1, MOST_JOBS + 1):
         kernel.jobs = count
-        runs = [KernelRun(HEAVIEST, seed + index + 1) for index in range(count)]
+        runs = [RealRun(HEAVIEST, seed + index + 1) for index in range(count)]
         seed += count
         kernel.do(runs)
         goodputs = [float(row["goodput_mbps"]) for run in runs if (row := run.result(kernel.out))]

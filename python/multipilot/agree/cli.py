@@ -1,8 +1,9 @@
-"""``multipilot agree``: how close the simulator is to the kernel."""
+"""``multipilot agree``: how close the simulator is to the kernel, or to the relay."""
 
 from __future__ import annotations
 
 import json
+from enum import Enum
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
@@ -16,53 +17,70 @@ from multipilot._core import ScenarioError, SimulationError
 from multipilot.agree import grid, page, worlds
 from multipilot.agree.bearing import bearing
 from multipilot.agree.grid import Cell
-from multipilot.agree.judge import FEWEST_RUNS, Judged, Verdict, Whole, judge
+from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
+from multipilot.stats import Mean
 
-BUDGET = "real time for the kernel's runs; what was not reached is left for a next call"
+BUDGET = "real time for the runs; what was not reached is left for a next call"
 
 # Of a table that no terminal wraps.
 WIDE = 120
 
-JOBS = "kernel runs at once [default: as many as are measured not to disturb each other]"
+JOBS = "runs at once [default: as many as are measured not to disturb each other]"
+
+
+class World(str, Enum):
+    """What the simulator is held against."""
+
+    KERNEL = "kernel"
+    RELAY = "relay"
+
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(help="Run one grid of scenarios in the simulator and in the kernel, and show how far they differ.")
+@app.command(help="Run one grid of scenarios in the simulator and in real time, and show how far they differ.")
 def agree(
+    world: Annotated[World, typer.Option(help="kernel: its MPTCP; relay: our relay, each scheduler")] = World.KERNEL,
     quick: Annotated[bool, typer.Option(help="six short cells: a few minutes, a rough answer")] = False,
     budget: Annotated[str, typer.Option(help=BUDGET)] = "60m",
-    out: Annotated[Path, typer.Option(help="where the kernel's runs are kept; the same folder resumes")] = Path(
-        "results/agree"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="where runs are kept; the same folder resumes [default: results/agree, or results/agree-relay]"
+        ),
+    ] = None,
     page_: Annotated[Path | None, typer.Option("--page", help="the report [default: OUT/agree.md]")] = None,
     only: Annotated[str, typer.Option(help="cells whose name matches, e.g. 'lia-*' or '*-3pc-*'")] = "*",
-    runs: Annotated[
-        int | None, typer.Option(help="kernel runs of each cell [default: as the variation demands]")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(help="runs of each cell [default: as the variation demands]")] = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS)] = None,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
 ) -> None:
-    cells = [cell for cell in (grid.quick() if quick else grid.cells()) if fnmatch(cell.name, only)]
+    relay = world is World.RELAY
+    if relay and quick:
+        console.fail("--quick: the relay's grid is short already; choose some of it with --only")
+    every = grid.relay() if relay else grid.quick() if quick else grid.cells()
+    cells = [cell for cell in every if fnmatch(cell.name, only)]
     if not cells:
-        console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in grid.cells()[:3])}, …")
-    kernel = worlds.Kernel(out, console.seconds(budget), max(1, jobs or 1))
+        console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in every[:3])}, …")
+    out = out or Path("results/agree-relay" if relay else "results/agree")
+    # The relay itself takes part of this machine: one run at a time.
+    real = worlds.RealWorld(out, console.seconds(budget), max(1, jobs or 1), world.value)
     try:
         # Before minutes of simulation, not after.
         out.mkdir(parents=True, exist_ok=True)
         sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
         wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
         two_stages = not (runs or quick)
-        todo = kernel.missing(kernel.second_stage(wanted) if two_stages else wanted)
-        if jobs is None and not quick and todo:
+        todo = real.missing(real.second_stage(wanted) if two_stages else wanted)
+        if jobs is None and not quick and not relay and todo:
             found = bearing(out)
-            kernel.jobs = found.jobs
+            real.jobs = found.jobs
             share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
-            console.say(f"{found.jobs} kernel runs at once: {share}")
-        complete = _measure(kernel, wanted)
+            console.say(f"{found.jobs} runs at once: {share}")
+        complete = _measure(real, wanted)
         if two_stages:
-            wanted = kernel.second_stage(wanted)
-            complete = _measure(kernel, wanted)
+            wanted = real.second_stage(wanted)
+            complete = _measure(real, wanted)
     except (ScenarioError, SimulationError, console.RunFailed) as error:
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:
@@ -72,29 +90,29 @@ def agree(
     except KeyboardInterrupt:
         console.say(f"stopped; the same call with --out {out} goes on from here")
         raise typer.Exit(130) from None
-    whole = Whole([judge(cell, sim[cell], kernel.goodputs(cell, wanted[cell])) for cell in cells])
+    whole = Whole([judge(cell, sim[cell], real.goodputs(cell, wanted[cell])) for cell in cells], world.value)
     target = page_ or out / "agree.md"
-    page.write(whole, target, kernel.failures, quick, kernel.jobs)
+    page.write(whole, target, real.failures, quick, real.jobs)
     if json_:
-        print(json.dumps(page.document(whole, kernel.failures), indent=1))
+        print(json.dumps(page.document(whole, real.failures), indent=1))
     else:
         _show(whole)
         print(page.headline(whole))
         print(target)
-    for failure in kernel.failures:
+    for failure in real.failures:
         console.say(f"failed: {failure}")
     if not complete:
-        console.say(f"{len(kernel.missing(wanted))} kernel runs are missing; the same call goes on with them")
-    if kernel.failures:
+        console.say(f"{len(real.missing(wanted))} runs are missing; the same call goes on with them")
+    if real.failures:
         raise typer.Exit(console.RUN_FAILED)
 
 
-def _measure(kernel: worlds.Kernel, wanted: dict[Cell, int]) -> bool:
-    missing = kernel.missing(wanted)
+def _measure(real: worlds.RealWorld, wanted: dict[Cell, int]) -> bool:
+    missing = real.missing(wanted)
     if missing:
-        planned = sum(run.cost_s for run in missing) / 60 / kernel.jobs
-        console.say(f"{len(missing)} of {sum(wanted.values())} kernel runs to do, {planned:.0f} min")
-    return kernel.measure(wanted)
+        planned = sum(run.cost_s for run in missing) / 60 / real.jobs
+        console.say(f"{len(missing)} of {sum(wanted.values())} runs to do, {planned:.0f} min")
+    return real.measure(wanted)
 
 
 def _simulate(cells: list[Cell], most: int) -> dict[Cell, list[float]]:
@@ -111,19 +129,18 @@ def _simulate(cells: list[Cell], most: int) -> dict[Cell, list[float]]:
 def _show(whole: Whole) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("cell")
-    for title in ("kernel, Mbit/s", "simulator, Mbit/s", "difference"):
+    for title in (f"{whole.world}, Mbit/s", "simulator, Mbit/s", "difference"):
         table.add_column(title, justify="right")
     table.add_column("")
     for judged in whole.cells:
         style = {Verdict.AGREES: "green", Verdict.OFF: "red", Verdict.UNDECIDED: "yellow"}[judged.verdict]
         verdict = f"[{style}]{judged.verdict.value}[/]"
-        table.add_row(judged.cell.label, _mean(judged, "kernel"), _mean(judged, "sim"), page.gap(judged), verdict)
+        table.add_row(judged.cell.label, _mean(judged.real), _mean(judged.sim), page.gap(judged), verdict)
     stdout = Console(highlight=False)
     stdout.print(table) if stdout.is_terminal else Console(highlight=False, width=WIDE).print(table)
 
 
-def _mean(judged: Judged, world: str) -> str:
-    mean = judged.kernel if world == "kernel" else judged.sim
+def _mean(mean: Mean) -> str:
     return f"{mean.mean:.2f} ± {mean.half:.2f}" if mean.n > 1 else (f"{mean.mean:.2f}" if mean.n else "–")
 
 

@@ -17,6 +17,7 @@ from multipilot.simulation import default_mss
 
 # In this order wvegas and cubic do not meet rare loss on the long path, where one run says least of their mean.
 CONTROLLERS = ("reno", "lia", "olia", "cubic", "bbr", "balia", "rsf-db", "wvegas")
+SCHEDULERS = ("default", "min-rtt", "round-robin", "redundant", "blest", "ecf", "edpf", "delay-balance", "cloning")
 LOSSES = (0.0, 0.001, 0.01, 0.03)
 ROUND_TRIPS_MS = (20, 150)
 RATES_MBIT = (10, 50)
@@ -77,6 +78,9 @@ class Cell:
     connections: int = 1
     duration_s: int = 30
     queue: Queue = Queue()
+    scheduler: str = "default"
+    # The second path has half the rate and four times the round trip.
+    unlike: bool = False
 
     @property
     def folder(self) -> str:
@@ -89,12 +93,18 @@ class Cell:
         where = f"{self.rate_mbit} Mbit/s, {self.round_trip_ms} ms"
         if self.shared:
             return f"{self.controller}, shared {where}"
+        if self.unlike:
+            rates = f"{self.rate_mbit} + {self.rate_mbit / 2:g}"
+            times = f"{self.round_trip_ms} and {4 * self.round_trip_ms}"
+            return f"{self.scheduler}, {self.loss * 100:g} %, {rates} Mbit/s, {times} ms"
         what = self.queue.label or f"{self.loss * 100:g} %"
+        if self.scheduler != "default":
+            what = f"{self.scheduler}, {what}"
         return f"{self.controller}, {what}, {'2 × ' if self.paths == 2 else ''}{where}"
 
     def scenario(self) -> str:
         """As TOML. Round trips are split evenly, losses meet data only."""
-        queue = self.queue.value(self.rate_mbit * 1e3 * self.round_trip_ms / PACKET_BITS)
+        bdp = self.rate_mbit * 1e3 * self.round_trip_ms / PACKET_BITS
         lines = [
             f'title = "{self.name}"',
             f'duration = "{self.duration_s}s"',
@@ -106,15 +116,17 @@ class Cell:
                 "[links.bottleneck]",
                 f'rate = "{self.rate_mbit}Mbit"',
                 'delay = "0ms"',
-                f"queue = {queue}",
+                f"queue = {self.queue.value(bdp)}",
             ]
         names = [f"path{index + 1}" for index in range(self.paths)]
-        for name in names:
-            lines += ["", f"[paths.{name}]", f'delay = "{self.round_trip_ms / 2:g}ms"']
+        for index, name in enumerate(names):
+            slower, longer = (2, 4) if self.unlike and index else (1, 1)
+            lines += ["", f"[paths.{name}]", f'delay = "{longer * self.round_trip_ms / 2:g}ms"']
             if self.shared:
                 lines.append('link = "bottleneck"')
             else:
-                lines += [f'rate = "{self.rate_mbit}Mbit"', f"queue = {queue}"]
+                queue = self.queue.value(bdp * longer / slower)
+                lines += [f'rate = "{self.rate_mbit / slower:g}Mbit"', f"queue = {queue}"]
             if self.loss:
                 lines.append(f"loss = {self.loss:g}")
         listed = ", ".join(f'"{name}"' for name in names)
@@ -122,8 +134,10 @@ class Cell:
         if self.shared:
             lines += ["", "[[connections]]", 'name = "rival"', 'paths = ["path1"]', 'protocol = "tcp"']
             lines.append('controller = "reno"')
-        lines += ["", "[[variants]]", f'controller = "{self.controller}"', ""]
-        return "\n".join(lines)
+        lines += ["", "[[variants]]", f'controller = "{self.controller}"']
+        if self.scheduler != "default":
+            lines.append(f'scheduler = "{self.scheduler}"')
+        return "\n".join([*lines, ""])
 
 
 def cells() -> list[Cell]:
@@ -171,6 +185,19 @@ def _queues() -> Iterator[Cell]:
         name = queue.label.lower().replace(" ", "-")
         for controller, paths in (("cubic", 1), ("bbr", 1), ("lia", 2)):
             yield Cell(f"{controller}-{name}", controller, 0.0, 40, 20, paths, queue=queue)
+
+
+def relay() -> list[Cell]:
+    """Each scheduler over two equal paths, and over unlike ones with and without loss: the relay has all of them."""
+    return [
+        Cell(f"{scheduler}-{name}", "bbr", loss, rtt, rate, 2, duration_s=15, scheduler=scheduler, unlike=unlike)
+        for scheduler in SCHEDULERS
+        for name, loss, rtt, rate, unlike in (
+            ("equal", 0.0, 20, 30, False),
+            ("unlike", 0.0, 10, 40, True),
+            ("unlike-1pc", 0.01, 10, 40, True),
+        )
+    ]
 
 
 def quick() -> list[Cell]:

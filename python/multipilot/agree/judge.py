@@ -1,7 +1,7 @@
 """When the two worlds agree.
 
 Each world's goodput of a cell is a mean over independent runs. The difference of the means is given as a share of the
-kernel's mean, with Welch's 95 % interval. A cell
+other world's mean, with Welch's 95 % interval. A cell
 
 - is *undecided* where half of that interval is wider than 10 %: too few runs to say anything, so it counts as a miss;
 - *agrees* where the difference is within 15 %, or where the interval holds zero;
@@ -46,13 +46,13 @@ class Judged:
 
     cell: Cell
     sim: Mean
-    kernel: Mean
+    real: Mean
 
     @property
     def gap(self) -> Mean:
-        """(sim − kernel) / kernel"""
-        gap = difference(self.sim, self.kernel)
-        scale = self.kernel.mean or math.nan
+        """(sim − real) / real"""
+        gap = difference(self.sim, self.real)
+        scale = self.real.mean or math.nan
         return Mean(gap.mean / scale, gap.half / scale, gap.n, gap.std / scale)
 
     @property
@@ -66,10 +66,12 @@ class Judged:
 @dataclass(frozen=True)
 class Whole:
     cells: Sequence[Judged]
+    # What the simulator is held against: kernel or relay.
+    world: str = "kernel"
 
     @property
     def measured(self) -> list[Judged]:
-        return [judged for judged in self.cells if judged.kernel.n and judged.sim.n]
+        return [judged for judged in self.cells if judged.real.n and judged.sim.n]
 
     @property
     def median_difference(self) -> float:
@@ -89,8 +91,8 @@ class Whole:
         return self.median_difference <= MEDIAN_AIM and self.share >= SHARE_AIM
 
 
-def judge(cell: Cell, sim: Sequence[float], kernel: Sequence[float]) -> Judged:
-    return Judged(cell, mean_of(sim), mean_of(kernel))
+def judge(cell: Cell, sim: Sequence[float], real: Sequence[float]) -> Judged:
+    return Judged(cell, mean_of(sim), mean_of(real))
 
 
 def runs_needed(variation: float) -> int:

@@ -15,23 +15,36 @@ from multipilot.agree.judge import Judged, Verdict, Whole
 from multipilot.agree.picture import draw
 from multipilot.stats import Mean
 
-HOW = f"""\
-A cell is one scenario that both worlds run: the simulator in virtual time, the kernel on emulated paths in real time.
+
+def _how(world: str) -> str:
+    the = {"kernel": "the kernel", "relay": "the relay"}[world]
+    chosen = {"kernel": KERNEL, "relay": RELAY}[world]
+    return f"""\
+A cell is one scenario that both worlds run: the simulator in virtual time, {the} on emulated paths in real time.
 Both start from the same file; runs differ by their seed. Goodput is payload delivered in order by the connections under
-test. The difference of the two means is a share of the kernel's, with Welch's 95 % interval.
+test. The difference of the two means is a share of {the}'s, with Welch's 95 % interval.
 
 - *agrees*: within {100 * judge.TOLERANCE:.0f} %, or the interval holds zero
 - *undecided*: half the interval is wider than {100 * judge.WIDEST:.0f} %, or too few runs to tell; counts as a miss
 - *off*: anything else
 
+{chosen}
+Runs: n ≥ 2 (CV / 0.05)², and enough for half an interval of {100 * judge.PLANNED_HALF:.0f} %, between
+{judge.FEWEST_RUNS} and {judge.MOST_RUNS}; in two stages, first with the simulator's coefficient of variation, then with
+that of the real runs so far where it is larger (Stein, 1945). Other queues hold one bandwidth-delay product."""
+
+
+KERNEL = """\
 The cells were chosen before the kernel ran: eight controllers × loss 0, 0.1, 1, 3 % × round trip
 20, 150 ms × rate 10, 50 Mbit/s × one or two paths as an orthogonal array of strength two (each level of a factor meets
 each level of any other equally often), four shared bottlenecks (two subflows and one TCP flow, 20 Mbit/s, 40 ms), and
 six queues without random loss (20 Mbit/s, 40 ms): CoDel and RED, each with drops and with ECN marks, and droptail
-queues of 4 and 0.3 bandwidth-delay products.
-Runs: n ≥ 2 (CV / 0.05)², and enough for half an interval of {100 * judge.PLANNED_HALF:.0f} %, between
-{judge.FEWEST_RUNS} and {judge.MOST_RUNS}; in two stages, first with the simulator's coefficient of variation, then with
-that of the kernel's runs so far where it is larger (Stein, 1945). Other queues hold one bandwidth-delay product."""
+queues of 4 and 0.3 bandwidth-delay products."""
+
+RELAY = """\
+Each scheduler with BBR over two equal paths (30 Mbit/s, 20 ms) and over unlike ones (40 and 20 Mbit/s, 10 and 40 ms),
+without loss and with 1 %. The relay gives each path a plain TCP connection and joins the stream itself; the simulator
+has MPTCP with the same scheduler."""
 
 
 def write(whole: Whole, page: Path, failures: list[str], quick: bool, jobs: int = 1) -> None:
@@ -46,7 +59,7 @@ def headline(whole: Whole) -> str:
     if math.isnan(median):
         return "No cell has been measured in both worlds yet."
     return (
-        f"Median |simulator − kernel| {100 * median:.1f} % (aim: at most {100 * judge.MEDIAN_AIM:.0f} %); "
+        f"Median |simulator − {whole.world}| {100 * median:.1f} % (aim: at most {100 * judge.MEDIAN_AIM:.0f} %); "
         f"{whole.count(Verdict.AGREES)} of {len(whole.cells)} cells agree, {100 * whole.share:.0f} % "
         f"(aim: at least {100 * judge.SHARE_AIM:.0f} %); {whole.count(Verdict.OFF)} off, "
         f"{whole.count(Verdict.UNDECIDED)} undecided, which count as misses."
@@ -60,20 +73,22 @@ def document(whole: Whole, failures: list[str]) -> dict[str, Any]:
         "share_agreeing": _number(whole.share),
         "agrees": whole.agrees,
         "verdicts": {verdict.value: whole.count(verdict) for verdict in Verdict},
+        "world": whole.world,
         "kernel": platform.release(),
         "multipilot": __version__,
         "failed": failures,
-        "cells": [_cell(judged) for judged in whole.cells],
+        "cells": [_cell(judged, whole.world) for judged in whole.cells],
     }
 
 
 def text(whole: Whole, drawing: str, failures: list[str], quick: bool, jobs: int = 1) -> str:
     when = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    call = " --world relay" if whole.world == "relay" else " --quick" if quick else ""
     lines = [
-        "# Simulator against kernel",
+        f"# Simulator against {whole.world}",
         "",
-        f"`multipilot agree{' --quick' if quick else ''}` wrote this page on {when}: multipilot {__version__}, "
-        f"Linux {platform.release()}, {os.cpu_count()} cores, {jobs} kernel run{'s' if jobs > 1 else ''} at a time.",
+        f"`multipilot agree{call}` wrote this page on {when}: multipilot {__version__}, "
+        f"Linux {platform.release()}, {os.cpu_count()} cores, {jobs} run{'s' if jobs > 1 else ''} at a time.",
         "",
         f"**{headline(whole)}**",
         "",
@@ -81,11 +96,11 @@ def text(whole: Whole, drawing: str, failures: list[str], quick: bool, jobs: int
         "",
         "## How to read it",
         "",
-        HOW,
+        _how(whole.world),
         "",
         "## Cells",
         "",
-        "| cell | kernel, Mbit/s | runs | simulator, Mbit/s | runs | difference | verdict |",
+        f"| cell | {whole.world}, Mbit/s | runs | simulator, Mbit/s | runs | difference | verdict |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     lines += [_line(judged) for judged in whole.cells]
@@ -95,8 +110,8 @@ def text(whole: Whole, drawing: str, failures: list[str], quick: bool, jobs: int
 
 
 def _line(judged: Judged) -> str:
-    kernel, sim = judged.kernel, judged.sim
-    means = f"{_mean(kernel)} | {kernel.n} | {_mean(sim)} | {sim.n}"
+    real, sim = judged.real, judged.sim
+    means = f"{_mean(real)} | {real.n} | {_mean(sim)} | {sim.n}"
     return f"| {judged.cell.label} | {means} | {gap(judged)} | {judged.verdict.value} |"
 
 
@@ -114,11 +129,12 @@ def _mean(mean: Mean) -> str:
     return f"{mean.mean:.2f}" + ("" if math.isnan(mean.half) else f" ± {mean.half:.2f}")
 
 
-def _cell(judged: Judged) -> dict[str, Any]:
+def _cell(judged: Judged, world: str) -> dict[str, Any]:
     cell = judged.cell
     return {
         "name": cell.name,
         "controller": cell.controller,
+        "scheduler": cell.scheduler,
         "loss": cell.loss,
         "round_trip_ms": cell.round_trip_ms,
         "rate_mbit": cell.rate_mbit,
@@ -126,7 +142,7 @@ def _cell(judged: Judged) -> dict[str, Any]:
         "shared": cell.shared,
         "connections": cell.connections,
         "duration_s": cell.duration_s,
-        **{f"kernel_{key}": value for key, value in _interval(judged.kernel).items()},
+        **{f"{world}_{key}": value for key, value in _interval(judged.real).items()},
         **{f"sim_{key}": value for key, value in _interval(judged.sim).items()},
         "difference": _number(judged.gap.mean),
         "difference_half": _number(judged.gap.half),

@@ -1,4 +1,4 @@
-"""Simulator against kernel in one drawing: each cell's ratio with its interval, and both means on equal axes."""
+"""Simulator against kernel or relay: each cell's ratio with its interval, and both means on equal axes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def draw(whole: Whole) -> str:
     with svg.style():
         figure = Figure(figsize=(11, max(4.2, 1.0 + 0.235 * len(measured))), layout="constrained")
         gaps, means = figure.subplots(1, 2, width_ratios=[1.5, 1])
-        _gaps(gaps, measured)
-        _means(means, measured)
+        _gaps(gaps, measured, whole.world)
+        _means(means, measured, whole.world)
         counts = ", ".join(f"{whole.count(verdict)} {verdict.value}" for verdict in Verdict)
-        return svg.standalone(figure, f"Simulator against kernel over {len(measured)} scenarios: {counts}")
+        return svg.standalone(figure, f"Simulator against {whole.world} over {len(measured)} scenarios: {counts}")
 
 
-def _gaps(axes: Axes, measured: list[Judged]) -> None:
+def _gaps(axes: Axes, measured: list[Judged], world: str) -> None:
     axes.axvspan(-100 * TOLERANCE, 100 * TOLERANCE, color=svg.PATHS[0], alpha=0.08, lw=0)
     axes.axvline(0, color=svg.MUTED, lw=0.9)
     for row, judged in enumerate(measured):
@@ -56,7 +56,7 @@ def _gaps(axes: Axes, measured: list[Judged]) -> None:
                 fontsize=8,
                 color=look["color"],
             )
-    axes.set_title("Simulator − kernel, % of the kernel's goodput, 95 % interval")
+    axes.set_title(f"Simulator − {world}, % of the {world}'s goodput, 95 % interval")
     axes.set_yticks(range(len(measured)), [judged.cell.label for judged in measured])
     for label in axes.get_yticklabels():
         label.set(color=svg.INK, fontsize=8.3)
@@ -67,8 +67,8 @@ def _gaps(axes: Axes, measured: list[Judged]) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def _means(axes: Axes, measured: list[Judged]) -> None:
-    values = [v for judged in measured for v in (judged.sim.mean, judged.kernel.mean) if v > 0]
+def _means(axes: Axes, measured: list[Judged], world: str) -> None:
+    values = [v for judged in measured for v in (judged.sim.mean, judged.real.mean) if v > 0]
     low, high = (min(values) * 0.8, max(values) * 1.25) if values else (1.0, 100.0)
     line = np.array([low, high])
     axes.fill_between(line, line * (1 - TOLERANCE), line * (1 + TOLERANCE), color=svg.PATHS[0], alpha=0.08, lw=0)
@@ -76,13 +76,13 @@ def _means(axes: Axes, measured: list[Judged]) -> None:
     for verdict in Verdict:
         chosen = [judged for judged in measured if judged.verdict is verdict]
         if chosen:
-            x, y = [j.kernel.mean for j in chosen], [j.sim.mean for j in chosen]
+            x, y = [j.real.mean for j in chosen], [j.sim.mean for j in chosen]
             axes.plot(x, y, ls="", ms=5.5, label=verdict.value, **LOOK[verdict])
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-    axes.set_xlabel("kernel, Mbit/s")
+    axes.set_xlabel(f"{world}, Mbit/s")
     axes.set_ylabel("simulator, Mbit/s")
     axes.set_anchor("N")
     axes.set_title("Goodput in both worlds (band: ± 15 %)")

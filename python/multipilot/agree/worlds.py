@@ -1,7 +1,7 @@
 """One cell in one world.
 
-The simulator runs in this process, anew each time: its model may have changed. The kernel runs through ``multipilot
-compare``, one run a folder, and is kept: it costs real time.
+The simulator runs in this process, anew each time: its model may have changed. The kernel and the relay run through
+``multipilot compare``, one run a folder, and their runs are kept: they cost real time.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def kernel_runs(goodputs: Sequence[float]) -> int:
 
 
 @dataclass(frozen=True)
-class KernelRun:
+class RealRun:
     cell: Cell
     seed: int
 
     def folder(self, out: Path) -> Path:
-        return out / "kernel" / self.cell.folder / f"seed-{self.seed:03}"
+        return out / "runs" / self.cell.folder / f"seed-{self.seed:03}"
 
     def document(self, out: Path) -> dict[str, Any]:
         """What the run left behind; empty where that is nothing."""
@@ -87,12 +87,12 @@ def _disturbed(row: dict[str, Any]) -> list[str]:
     return [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
 
 
-UnderWay = dict[Future["str | None"], KernelRun]
+UnderWay = dict[Future["str | None"], RealRun]
 
 
 @dataclass
-class Kernel:
-    """The kernel side of a grid: what is done, what is wanted, and a budget of real time for the difference."""
+class RealWorld:
+    """The real side of a grid: what is done, what is wanted, and a budget of real time for the difference."""
 
     out: Path
     budget_s: float
@@ -104,13 +104,13 @@ class Kernel:
 
     def goodputs(self, cell: Cell, runs: int) -> list[float]:
         """Runs that fell back to TCP are no measurement of MPTCP and stay out; so do failed ones."""
-        rows = (KernelRun(cell, seed).result(self.out) for seed in range(1, runs + 1))
+        rows = (RealRun(cell, seed).result(self.out) for seed in range(1, runs + 1))
         return [float(row["goodput_mbps"]) for row in rows if row and not row.get("fallback")]
 
-    def missing(self, wanted: dict[Cell, int]) -> list[KernelRun]:
+    def missing(self, wanted: dict[Cell, int]) -> list[RealRun]:
         """In turns over the cells, so that a budget that ends early leaves all of them about equally well known."""
         rounds = range(1, max(wanted.values(), default=0) + 1)
-        runs = (KernelRun(cell, seed) for seed in rounds for cell, count in wanted.items() if seed <= count)
+        runs = (RealRun(cell, seed) for seed in rounds for cell, count in wanted.items() if seed <= count)
         return [run for run in runs if run.result(self.out) is None]
 
     def measure(self, wanted: dict[Cell, int]) -> bool:
@@ -129,10 +129,10 @@ class Kernel:
             wanted[cell] = max(count, kernel_runs(goodputs)) if len(goodputs) == count else count
         return wanted
 
-    def do(self, todo: Sequence[KernelRun]) -> None:
+    def do(self, todo: Sequence[RealRun]) -> None:
         self.end = end = self.end or monotonic() + self.budget_s
         with console.progress() as bar, ThreadPoolExecutor(self.jobs) as pool:
-            task = bar.add_task("kernel", total=sum(run.cost_s for run in todo))
+            task = bar.add_task("real time", total=sum(run.cost_s for run in todo))
             under_way: UnderWay = {}
             try:
                 for run in todo:
@@ -140,7 +140,7 @@ class Kernel:
                         self._collect(under_way, bar, task)
                     if monotonic() + run.cost_s > end:
                         continue
-                    bar.update(task, description=f"kernel {run.cell.name} seed {run.seed}")
+                    bar.update(task, description=f"{run.cell.name} seed {run.seed}")
                     under_way[pool.submit(self._run, run)] = run
                 while under_way:
                     self._collect(under_way, bar, task)
@@ -149,7 +149,7 @@ class Kernel:
                 raise
 
     def _collect(
-        self, under_way: dict[Future[str | None], KernelRun], bar: console.Progress, task: console.TaskID
+        self, under_way: dict[Future[str | None], RealRun], bar: console.Progress, task: console.TaskID
     ) -> None:
         future = next(as_completed(under_way))
         run = under_way.pop(future)
@@ -158,7 +158,7 @@ class Kernel:
             self.failures.append(f"{run.cell.name} seed {run.seed}: {error}")
         bar.advance(task, run.cost_s)
 
-    def _run(self, run: KernelRun) -> str | None:
+    def _run(self, run: RealRun) -> str | None:
         """The error's line where the run failed. A machine that cannot do it ends everything."""
         folder = run.folder(self.out)
         # What an earlier call left here is no result.
