@@ -14,7 +14,7 @@ from multipilot import experience
 from multipilot.bandit import Judge, PathBandit
 from multipilot.experience import ExperienceError, app
 
-SCHEMA = Path(__file__).resolve().parents[2] / "crates/server/src/schema.sql"
+SCHEMA = Path(__file__).resolve().parents[2] / "crates/server/src/store/schema.sql"
 
 
 def database(folder: Path, rounds: int = 600) -> sqlite3.Connection:
