@@ -7,7 +7,7 @@ use mp_daemon::Config;
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {
         Ok(config) => {
-            config.rule("wlan0");
+            config.paths.rule("wlan0");
         }
         Err(error) => {
             let line = error.to_string();
