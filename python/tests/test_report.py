@@ -1,6 +1,7 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -149,11 +150,19 @@ def test_runs_whose_telemetry_is_lost_are_counted(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     folder = records.write(tmp_path / "r", variants={"lia": 0.6}, seeds=2, seconds=1)
     done = CliRunner().invoke(
-        app, [str(folder), "--out", str(tmp_path / "page.html"), "--parquet", str(tmp_path / "pq")]
+        app,
+        [
+            *(str(folder), "--out", str(tmp_path / "page.html"), "--parquet", str(tmp_path / "pq")),
+            *("--picture", str(tmp_path / "first.svg")),
+        ],
     )
     assert done.exit_code == 0, done.output
     assert done.stdout.strip() == str(tmp_path / "page.html")
     assert (tmp_path / "pq/samples.parquet").exists()
+    picture = (tmp_path / "first.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
+    assert "prefers-color-scheme:dark" in picture
+    assert re.search(r'aria-label="[^"]*: lia [\d.]+ Mbit/s"', picture)
     wrong = CliRunner().invoke(app, [str(tmp_path)])
     assert wrong.exit_code == 2
     assert wrong.stdout == ""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from matplotlib.figure import Figure
 
 from multipilot.console import fail, run, say
 from multipilot.record import Record, RecordError
-from multipilot.report import trial, write
+from multipilot.report import notebook, page, summary, svg, trial, write
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -22,35 +24,46 @@ def report(
     parquet: Annotated[
         Path | None, typer.Option(help="also write rows, transfers, samples and decisions as Parquet to this folder")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="also write the first picture of the page to this file")
+    ] = None,
     open_: Annotated[bool, typer.Option("--open", help="show the page in the browser")] = False,
 ) -> None:
     try:
-        page = _trial(folder, out) or _comparison(folder, out, parquet)
+        written, first, label = _trial(folder, out) or _comparison(folder, out, parquet)
+        if picture:
+            picture.write_text(svg.standalone(first(), label), encoding="utf-8")
     except (RecordError, OSError) as error:
         fail(str(error))
-    print(page)
+    print(written)
     if open_:
-        webbrowser.open(page.resolve().as_uri())
+        webbrowser.open(written.resolve().as_uri())
 
 
-def _trial(folder: Path, out: Path | None) -> Path | None:
-    """The page, if this is what ``multipilot try`` wrote."""
+#: The page, its first picture, and what that shows in words.
+Drawn = tuple[Path, Callable[[], Figure], str]
+
+
+def _trial(folder: Path, out: Path | None) -> Drawn | None:
+    """If this is what ``multipilot try`` wrote."""
     if not (folder / trial.FILE).is_file():
         return None
-    return trial.write(folder, out or folder / "report.html")
+    document = trial.load(folder / trial.FILE)
+    return trial.write(folder, out or folder / "report.html"), lambda: trial.figure(document), trial.label(document)
 
 
-def _comparison(folder: Path, out: Path | None, parquet: Path | None) -> Path:
+def _comparison(folder: Path, out: Path | None, parquet: Path | None) -> Drawn:
     record = Record.load(folder)
     if not record.row_dicts:
         raise RecordError(
             f"{folder}: no run has ended yet; run the comparison again with the same --out to complete it"
         )
-    page = write(record, out or folder / "report.html")
+    drawn = write(record, out or folder / "report.html")
     if parquet:
         for file in record.to_parquet(parquet):
             say(str(file))
-    return page
+    described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in summary.variants(record))
+    return drawn, lambda: notebook.overview(record), f"{page.title(record)}: {described}"
 
 
 def main() -> None:

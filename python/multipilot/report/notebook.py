@@ -23,20 +23,24 @@ def plot(record: Record, variant: str | None) -> Figure:
     found = summaries.variants(record)
     if not any(v.rows for v in found):
         raise ValueError("the record has no run: nothing to plot")
-    if variant is not None:
-        return _over_time(record, found, variant)
-    lines = grid.of(found)
     with svg.light():
-        if lines:
-            drawn = grid.figure(lines)
-            with svg.style():
-                drawn.axes[0].legend()
-        else:
-            best = summaries.verdict(found).best
-            goodputs, paths = summaries.goodputs(record, found), summaries.paths(record, found)
-            drawn = figures.bars_figure(found, best, goodputs, paths)
-            if any(v.path_share for v in found):
-                _legend(drawn, paths, "outside lower right")
+        return overview(record) if variant is None else _over_time(record, found, variant)
+
+
+def overview(record: Record) -> Figure:
+    """All variants, in the colours of a page: as bars, or as lines over the axis of a grid."""
+    found = summaries.variants(record)
+    lines = grid.of(found)
+    if lines:
+        drawn = grid.figure(lines)
+        with svg.style():
+            drawn.axes[0].legend()
+        return drawn
+    best = summaries.verdict(found).best
+    goodputs, paths = summaries.goodputs(record, found), summaries.paths(record, found)
+    drawn = figures.bars_figure(found, best, goodputs, paths)
+    if any(v.path_share for v in found):
+        _legend(drawn, paths, "outside lower right")
     return drawn
 
 
@@ -55,13 +59,12 @@ def _over_time(record: Record, found: list[summaries.Variant], variant: str) -> 
     if not runs.get(variant):
         raise ValueError(f"{variant!r} left no telemetry: nothing to plot over time")
     top = figures.limits(list(runs.values()), series.end(runs))
-    with svg.light():
-        paths = summaries.paths(record, found)
-        drawn = figures.timeline_figure(runs[variant], paths, top)
-        drawn.suptitle(variant, x=0.02, ha="left", fontsize=10, fontweight="bold")
-        drawn.subplots_adjust(top=0.9)
-        _legend(drawn, paths, "upper right")
-        return drawn
+    paths = summaries.paths(record, found)
+    drawn = figures.timeline_figure(runs[variant], paths, top)
+    drawn.suptitle(variant, x=0.02, ha="left", fontsize=10, fontweight="bold")
+    drawn.subplots_adjust(top=0.9)
+    _legend(drawn, paths, "upper right")
+    return drawn
 
 
 def table(record: Record) -> str:

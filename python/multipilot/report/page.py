@@ -41,13 +41,13 @@ def render(record: Record) -> str:
     seed = summaries.representative_seed(record, found)
     paths = summaries.paths(record, found)
     goodputs = summaries.goodputs(record, found)
-    title = _title(record)
+    heading = title(record)
     seeds = len({row.get("seed") for row in record.row_dicts})
     body = [
         "<header>",
         f'<p class="over"><span class="pill">{escape(_world(record))}</span>{escape(record.scenario)} · '
         f"{_size(found)} · {_plural(seeds, 'seed')}</p>",
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape(heading)}</h1>",
         _description(record),
         f'<p class="verdict">{escape(verdict.sentence)}</p>',
         "</header>",
@@ -63,7 +63,7 @@ def render(record: Record) -> str:
         f'<div class="card">{_facts(record)}</div>',
         _scenario(record),
     ]
-    return document(title, body)
+    return document(heading, body)
 
 
 def document(title: str, body: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def _cells(found: list[Variant]) -> str:
     return f'<details{unfolded}><summary>Cell by cell</summary><div class="card scroll">{table}</div></details>'
 
 
-def _title(record: Record) -> str:
+def title(record: Record) -> str:
     scenario = record.document.get("scenario")
     named = scenario.get("title") if isinstance(scenario, dict) else record.document.get("title")
     return str(named or record.scenario_table.get("title") or record.scenario or "A comparison")
