@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""The relay on real sockets: what a flow gets of the links, and what a whole host pays for it.
+
+Prints one JSON document. Shares are those of one download or upload of a scenario, over the relay and over the kernel's MPTCP in
+turn, with BBR on every path. The rest is measured between two network namespaces with two links without rate or delay, first
+directly, then with ``run --relay - --all``. Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVER = "198.51.100.2"
+PATHS = {
+    "equal, 30 + 30 Mbit/s": ('{ rate = "30Mbit", delay = "10ms" }', '{ rate = "30Mbit", delay = "10ms" }', 60),
+    "unequal, 40 + 20 Mbit/s, 10 and 40 ms": (
+        '{ rate = "40Mbit", delay = "5ms" }',
+        '{ rate = "20Mbit", delay = "20ms" }',
+        60,
+    ),
+    "the same, 1 % loss on the second": (
+        '{ rate = "40Mbit", delay = "5ms" }',
+        '{ rate = "20Mbit", delay = "20ms", loss = 0.01 }',
+        60,
+    ),
+}
+
+
+def shares(binary: Path, runs: int, seconds: int) -> dict[str, dict[str, list[float]]]:
+    """Goodput of one flow / sum of the links' rates, by case and direction, over the relay and over the kernel's MPTCP."""
+    found: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for case, (first, second, rate) in PATHS.items():
+            for direction in ("download", "upload"):
+                file = Path(folder) / "share.toml"
+                file.write_text(
+                    f'duration = "{seconds}s"\npaths.a = {first}\npaths.b = {second}\n'
+                    f'connections = [{{ direction = "{direction}" }}]\nvariants = [{{ controller = "bbr" }}]\n'
+                )
+                of = found.setdefault(f"{case}, {direction}", {"relay": [], "kernel": []})
+                for seed in range(1, runs + 1):
+                    for world, values in of.items():
+                        call = [str(binary), "compare", str(file), "--world", world, "--seeds", "1", "--json"]
+                        call += ["--set", f"seed={seed}", "--out", f"{folder}/{world}-{direction}-{len(found)}-{seed}"]
+                        done = subprocess.run(call, stdout=subprocess.PIPE, check=True)
+                        values.append(round(json.loads(done.stdout)["rows"][0]["goodput_mbps"] / rate, 3))
+    return found
+
+
+# What runs in the namespaces: servers behind the relay, and a client.
+SERVE = f"""
+import signal, socket, threading
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+def echo(end):
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while data := end.recv(65536):
+        end.sendall(data)
+def source(end):
+    block = bytes(1 << 20)
+    try:
+        while True:
+            end.sendall(block)
+    except OSError:
+        pass
+def accept(port, serve):
+    server = socket.create_server(("{SERVER}", port), backlog=256)
+    while True:
+        threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+def sink():
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    # SO_RCVBUFFORCE
+    server.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)
+    server.bind(("{SERVER}", 9))
+    count = 0
+    while True:
+        data, peer = server.recvfrom(2048)
+        if data[:1] == b"?":
+            server.sendto(str(count).encode(), peer)
+            count = 0
+        elif data[:1] == b"!":
+            server.sendto(data, peer)
+        else:
+            count += 1
+for port, serve in ((7, echo), (19, source)):
+    threading.Thread(target=accept, args=(port, serve)).start()
+print("ready", flush=True)
+sink()
+"""
+CLIENT = f"""
+import json, socket, statistics, sys, time
+def clock(of, times, pause=0.0):
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        of()
+        took.append(1e3 * (time.perf_counter() - began))
+        time.sleep(pause)
+    return statistics.median(took)
+def tcp():
+    end = socket.create_connection(("{SERVER}", 7))
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return clock(lambda: (end.send(b"x"), end.recv(1)), 300, 0.005)
+def connect():
+    return clock(lambda: socket.create_connection(("{SERVER}", 7)).close(), 100, 0.02)
+def udp():
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.connect(("{SERVER}", 9))
+    end.settimeout(1)
+    return clock(lambda: (end.send(b"!2345"), end.recv(64)), 300, 0.005)
+def download(seconds):
+    end = socket.create_connection(("{SERVER}", 19))
+    size, until = 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        size += len(end.recv(1 << 20))
+    return 8 * size / 1e9
+def stream(seconds, mbps):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.connect(("{SERVER}", 9))
+    end.settimeout(5)
+    data, began, sent = bytes(1300), time.monotonic(), 0
+    while (now := time.monotonic() - began) < seconds:
+        while sent * 1300 * 8 < now * mbps * 1e6:
+            end.send(data)
+            sent += 1
+        time.sleep(0.0005)
+    time.sleep(0.5)
+    end.send(b"?")
+    return [sent, int(end.recv(64))]
+print(json.dumps(eval(sys.argv[1])))
+"""
+
+
+def sh(script: str) -> None:
+    subprocess.run(["sh", "-ec", script], check=True)
+
+
+@contextmanager
+def namespaces() -> Iterator[tuple[str, str]]:
+    """A device with two links, and what is behind them."""
+    device, server = (f"relay-bench-{who}-{os.getpid()}" for who in ("d", "s"))
+    try:
+        sh(f"ip netns add {device}; ip netns add {server}")
+        for number in (1, 2):
+            sh(
+                f"""ip link add l{number} netns {device} type veth peer name l{number} netns {server}
+for who in "{device} 1" "{server} 2"; do set -- $who
+ip -n $1 address add 10.77.{number}.$2/24 dev l{number}; ip -n $1 link set l{number} up; ip -n $1 link set lo up; done
+ip -n {device} route add default via 10.77.{number}.2 dev l{number} metric {number}"""
+            )
+        sh(f"for a in 10.99.0.1 {SERVER}; do ip -n {server} address add $a/32 dev lo; done")
+        yield device, server
+    finally:
+        sh(f"ip netns delete {device} || true; ip netns delete {server} || true")
+
+
+@contextmanager
+def running(namespace: str, *call: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that ends with the block, by Ctrl-C."""
+    command = ["ip", "netns", "exec", namespace, *call]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def cpu(process: subprocess.Popen[str]) -> float:
+    """Seconds so far, all threads."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(process: subprocess.Popen[str]) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
+    assert found is not None
+    return round(int(found[1]) / 1024, 1)
+
+
+def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
+    """Round trips and connect() directly and captured, ms; CPU of both ends, s per Gbit; memory, MB."""
+    with ExitStack() as stack:
+        state = stack.enter_context(tempfile.TemporaryDirectory())
+        device, server = stack.enter_context(namespaces())
+        served = stack.enter_context(running(server, sys.executable, "-c", SERVE))
+        assert served.stdout is not None
+        served.stdout.readline()
+        relay = stack.enter_context(
+            running(
+                *(server, str(binary), "relay", "--listen", "10.99.0.1:443", "--state", f"{state}/relay"),
+                "--allow=198.51.100.0/24",
+            )
+        )
+        assert relay.stdout is not None
+        line = next(text for text in iter(relay.stdout.readline, "") if text.strip())
+
+        def client(call: str) -> Any:
+            done = subprocess.run(
+                ["ip", "netns", "exec", device, sys.executable, "-c", CLIENT, call], stdout=subprocess.PIPE, check=True
+            )
+            return json.loads(done.stdout)
+
+        ways = {"tcp": "tcp()", "connect": "connect()", "udp": "udp()"}
+        figures: dict[str, Any] = {
+            "direct_ms": {name: [client(call) for _ in range(runs)] for name, call in ways.items()}
+        }
+        environment = {**os.environ, "XDG_STATE_HOME": state, "HOME": state}
+        captured = stack.enter_context(
+            running(*(device, str(binary), "run", "--relay", "-", "--all"), stdin=subprocess.PIPE, env=environment)
+        )
+        assert captured.stdin is not None
+        captured.stdin.write(line)
+        captured.stdin.close()
+        while (
+            "tun"
+            not in subprocess.run(
+                ["ip", "-n", device, "route", "get", SERVER], stdout=subprocess.PIPE, text=True, check=True
+            ).stdout
+        ):
+            if captured.poll() is not None:
+                sys.exit(f"run --relay ended with exit code {captured.returncode}")
+            time.sleep(0.1)
+        client("udp()")  # The datagram lane is up, and every link has its ready connections.
+        time.sleep(1)
+        figures["memory_idle_mb"] = {"device": memory(captured), "relay": memory(relay)}
+        figures["captured_ms"] = {name: [client(call) for _ in range(runs)] for name, call in ways.items()}
+
+        def cost(call: str, gbit: Any) -> dict[str, float]:
+            before = cpu(captured), cpu(relay)
+            size = gbit(client(call))
+            after = cpu(captured), cpu(relay)
+            ends = zip(("device", "relay"), before, after, strict=True)
+            return {"gbit_per_s": round(size / seconds, 3), **{end: round((b - a) / size, 3) for end, a, b in ends}}
+
+        figures["tcp_cpu"] = [cost(f"download({seconds})", float) for _ in range(runs)]
+        lost: list[float] = []
+
+        def arrived(counts: list[int]) -> float:
+            lost.append(round(1 - counts[1] / counts[0], 5))
+            return counts[1] * 1300 * 8 / 1e9
+
+        figures["udp_cpu"] = [cost(f"stream({seconds}, 300)", arrived) for _ in range(runs)]
+        figures["udp_lost"] = lost
+        figures["memory_after_mb"] = {"device": memory(captured), "relay": memory(relay)}
+        return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="two runs, shorter: the order of magnitude")
+    parser.add_argument("--only", default="host,shares", help="some of them, by comma")
+    arguments = parser.parse_args()
+    binary = arguments.binary.resolve()
+    runs, seconds = (2, 4) if arguments.quick else (arguments.runs, 8)
+    benches = {"host": lambda: host(binary, runs, 5), "shares": lambda: shares(binary, runs, seconds)}
+    print(json.dumps({name: benches[name]() for name in arguments.only.split(",")}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
