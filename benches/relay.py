@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The relay on real sockets: what a flow gets of the links, and what a whole host pays for it.
 
-Prints one JSON document. Shares are those of one download or upload of a scenario, over the relay and over the kernel's MPTCP in
-turn, with BBR on every path. The rest is measured between two network namespaces with two links without rate or delay, first
-directly, then with ``run --relay - --all``. Needs root.
+Prints one JSON document. Shares are those of one download or upload of a scenario, over the relay and over the
+kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links
+without rate or delay, first directly, then with ``run --relay - --all``. Needs root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PATHS = {
 
 
 def shares(binary: Path, runs: int, seconds: int) -> dict[str, dict[str, list[float]]]:
-    """Goodput of one flow / sum of the links' rates, by case and direction, over the relay and over the kernel's MPTCP."""
+    """Goodput of one flow / sum of the links' rates, by case and direction, over the relay and the kernel's MPTCP."""
     found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for case, (first, second, rate) in PATHS.items():
