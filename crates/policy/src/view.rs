@@ -157,6 +157,26 @@ impl Counters {
     }
 }
 
+/// What a live subflow did since the poll before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    /// The world's own names for its connection, and for itself.
+    pub connection: u32,
+    pub id: u64,
+    /// `None`: on no path of the host's.
+    pub path: Option<usize>,
+    /// This end has it in backup.
+    pub backup: bool,
+    /// New payload that arrived, in order or not, bytes.
+    pub arrived: u64,
+    /// Payload either way, bytes.
+    pub moved: u64,
+    /// Packets with data that have arrived so far; wraps.
+    pub packets: u32,
+    /// Round-trip time of the data that arrive, else of the ACKs, µs; 0: unknown.
+    pub rtt_us: u32,
+}
+
 /// What a path manager sees of one connection, or of all connections of a host together.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {

@@ -19,7 +19,8 @@ fn poll(sampler: &mut Sampler, now_us: u64, subflows: Vec<Subflow>) {
         IpAddr::V4(v4) => Some(usize::from(v4.octets()[3])),
         IpAddr::V6(_) => None,
     };
-    sampler.poll(now_us, 50_000, subflows, 2, path_of);
+    let silent = |activities: &[Activity]| vec![false; activities.len()];
+    sampler.poll(now_us, 50_000, subflows, 2, path_of, silent);
 }
 
 fn received(bytes: u64, segments: u32, out_of_order: u32) -> TcpInfo {

@@ -8,7 +8,7 @@ mod silence;
 pub use beginnings::Beginnings;
 pub use frames::FrameLoss;
 pub use role::Direction;
-pub use silence::{Arrival, Silence};
+pub use silence::Silence;
 
 /// How much a poll after `elapsed` counts in a mean over about `time`, in the same unit.
 pub fn weight(elapsed: f64, time: f64) -> f64 {

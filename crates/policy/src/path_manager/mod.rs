@@ -7,6 +7,7 @@
 mod aware;
 pub mod awareness;
 mod backup;
+pub mod driver;
 mod fullmesh;
 mod known;
 pub mod mptcp_la;
