@@ -61,6 +61,16 @@ pub struct Probes {
     pub lost: u64,
 }
 
+impl Probes {
+    /// Since `last`. A late answer takes back a loss, and counts as none.
+    pub fn since(&self, last: &Probes) -> Probes {
+        Probes {
+            answered: self.answered.saturating_sub(last.answered),
+            lost: self.lost.saturating_sub(last.lost),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
     /// Slot is free.

@@ -1,11 +1,13 @@
 //! Estimates of what a host cannot see, from what it can.
 
 mod beginnings;
+mod count;
 mod frames;
 mod role;
 mod silence;
 
 pub use beginnings::Beginnings;
+pub use count::Count;
 pub use frames::FrameLoss;
 pub use role::Direction;
 pub use silence::Silence;

@@ -5,6 +5,7 @@
 //! fails comes back as [`Event::SubflowClosed`].
 
 pub mod awareness;
+mod backoff;
 mod backup;
 pub mod driver;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod single;
 #[cfg(test)]
 mod tests;
 
+pub use backoff::Backoff;
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
 pub use known::Known;

@@ -17,9 +17,11 @@
 //!   packets. Where nobody answers them, the path is tried again after [`Config::hold_us`], twice as long each time.
 
 use super::fullmesh::{cover, open};
+use super::{
+    Action, Backoff, Counters, Event, Manage, Parameter, Path, Probes, State, Subflow, View,
+};
 use crate::awareness::Reason;
-
-use super::{Action, Counters, Event, Manage, Parameter, Path, Probes, State, Subflow, View};
+use crate::estimate::Count;
 
 /// Between two evaluations, µs.
 const POLL_US: u64 = 50_000;
@@ -61,35 +63,6 @@ impl Config {
             true => self.gamma_ppm,
             false => self.gamma_long_ppm,
         }
-    }
-}
-
-/// The two counters of a window.
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    sent: u64,
-    lost: u64,
-}
-
-impl Count {
-    fn add(&mut self, sent: u64, lost: u64) {
-        self.sent += sent;
-        self.lost += lost;
-    }
-
-    /// The counters of a window that is full; the next one begins.
-    fn take_full(&mut self, window: u64) -> Option<Count> {
-        (self.sent >= window).then(|| std::mem::take(self))
-    }
-
-    /// Without rounding: a ratio of γ itself exceeds it.
-    fn exceeds(&self, gamma_ppm: u64) -> bool {
-        self.lost * MILLION >= gamma_ppm * self.sent
-    }
-
-    /// To compare two windows.
-    fn ppm(&self) -> u64 {
-        self.lost * MILLION / self.sent.max(1)
     }
 }
 
@@ -141,8 +114,7 @@ impl Record {
             return false;
         };
         let last = std::mem::replace(&mut backup.last, probes);
-        let answered = probes.answered.saturating_sub(last.answered);
-        let lost = probes.lost.saturating_sub(last.lost);
+        let Probes { answered, lost } = probes.since(&last);
         backup.answered |= answered > 0;
         backup.count.add(answered + lost, lost);
         match backup.count.take_full(config.window) {
@@ -152,14 +124,18 @@ impl Record {
     }
 
     fn set_backup(&mut self, now_us: u64, probes: Probes, config: &Config) {
-        let hold = config.hold_us.saturating_mul(1 << self.times.min(20));
+        let hold = Backoff {
+            first_us: config.hold_us,
+            most_us: LONGEST_HOLD_US,
+        };
+        let until_us = now_us.saturating_add(hold.time(self.times));
         self.times += 1;
         self.exceeds = None;
         self.backup = Some(Backup {
             last: probes,
             count: Count::default(),
             answered: false,
-            until_us: now_us.saturating_add(hold.min(LONGEST_HOLD_US)),
+            until_us,
         });
     }
 

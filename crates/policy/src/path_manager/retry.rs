@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::Backoff;
 use crate::view::Activity;
 
 /// Data in flight, or waiting to be sent once more, arrives after all: for so long, or for so many round trips, µs.
@@ -87,9 +88,13 @@ impl Told {
 
     /// Data go on coming.
     fn in_vain(&mut self, now_us: u64, s: &Activity, beside: u32) -> bool {
-        let wait = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us)) << self.times;
+        let first_us = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us));
+        let wait = Backoff {
+            first_us,
+            most_us: first_us << DOUBLINGS,
+        };
         // Our own end has to know it.
-        if now_us < self.at_us + wait || !s.backup {
+        if now_us < self.at_us + wait.time(self.times) || !s.backup {
             return false;
         }
         let now = (s.packets, beside);
@@ -101,7 +106,7 @@ impl Told {
             self.counted = Some(now);
             return false;
         }
-        self.times = (self.times + 1).min(DOUBLINGS);
+        self.times += 1;
         true
     }
 }

@@ -1,5 +1,7 @@
 //! Configuration of path awareness. What no user needs to set is a constant beside the rule that it belongs to.
 
+pub use crate::path_manager::Backoff;
+
 /// Packets over which loss is measured, where no user says another number.
 pub(super) const PACKETS: u64 = 4_000;
 
@@ -19,23 +21,6 @@ pub struct Harm {
     pub packets: u64,
     /// Lower 95 % bound of the loss events per packet above which a path counts as lossy (the paper's γ).
     pub loss: f64,
-}
-
-/// Times that double with each repetition.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Backoff {
-    pub first_us: u64,
-    pub most_us: u64,
-}
-
-impl Backoff {
-    /// The `n`-th time, from 0.
-    pub fn time(&self, n: u32) -> u64 {
-        let grown = 1u64
-            .checked_shl(n)
-            .and_then(|f| self.first_us.checked_mul(f));
-        grown.map_or(self.most_us, |t| t.min(self.most_us))
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
