@@ -75,7 +75,9 @@ impl Adapter {
     pub fn export_state(&self) -> Memory {
         let name = |p: &PathState| p.interface.name.clone();
         let names = self.paths.iter().map(name);
-        names.zip(self.driver.manager.told().unwrap_or_default()).collect()
+        names
+            .zip(self.driver.manager.told().unwrap_or_default())
+            .collect()
     }
 
     /// Begins with what connections before this one knew; before [`Adapter::start`].

@@ -38,9 +38,7 @@ pub struct PathTraffic {
 #[derive(Debug, Default)]
 pub struct Sampler {
     pub paths: Vec<PathTraffic>,
-    /// Payload of all paths, bytes.
-    pub bytes: u64,
-    /// Of that, what the streams got in order.
+    /// Payload that the streams got in order, bytes.
     pub in_order: u64,
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,
@@ -121,7 +119,6 @@ impl Sampler {
             let connection = of.entry(subflow.token).or_default();
             connection.bytes += new.bytes();
             connection.stream = subflow.stream;
-            self.bytes += new.bytes();
             if let Some(path) = path {
                 sums[path].add(&new, &subflow.tcp);
                 sums[path].fresh |= !known;
