@@ -121,9 +121,9 @@ impl World<'_> {
         let now_us = self.net.now / 1000;
         let polled = connection.driver.poll(now_us, &activities, in_backup);
         mark_silent(slots, &polled.silent);
-        for slot in 0..slots.len() {
-            let Slot { state, path, backup, .. } = slots[slot];
-            if backup && state == State::Established && polled.retry.contains(&path) {
+        for (slot, s) in slots.iter().enumerate() {
+            let backup = s.backup && s.state == State::Established;
+            if backup && polled.retry.contains(&s.path) {
                 self.prioritise(self.connections[owner as usize].slots[slot], true);
             }
         }
