@@ -129,7 +129,10 @@ mod tests {
                 rtt_us: 0,
             };
             driver.poll(now_us, &[activity], |_| false);
-            assert_eq!(driver.began_us(now_us).is_some(), now_us < last_us + 250_000);
+            assert_eq!(
+                driver.began_us(now_us).is_some(),
+                now_us < last_us + 250_000
+            );
             let view = View {
                 role: Role::Receiver,
                 began_us: driver.began_us(now_us),

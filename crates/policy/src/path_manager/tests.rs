@@ -68,47 +68,26 @@ fn every_name_is_found_once() {
 fn fullmesh_opens_the_other_paths_and_reopens_one_that_returns() {
     let mut w = World::new("fullmesh", 3);
     w.paths[2].up = false;
-    assert_eq!(
-        w.on(Event::Established),
-        [open(1, false)]
-    );
-    assert_eq!(
-        w.up(2, true),
-        [open(2, false)]
-    );
+    assert_eq!(w.on(Event::Established), [open(1, false)]);
+    assert_eq!(w.up(2, true), [open(2, false)]);
     assert_eq!(w.up(0, false), []);
-    assert_eq!(
-        w.up(0, true),
-        [open(0, false)]
-    );
+    assert_eq!(w.up(0, true), [open(0, false)]);
 }
 
 #[test]
 fn backup_keeps_all_but_the_primary_in_reserve() {
     let mut w = World::new("backup", 2);
-    assert_eq!(
-        w.on(Event::Established),
-        [open(1, true)]
-    );
+    assert_eq!(w.on(Event::Established), [open(1, true)]);
     w.up(0, false);
-    assert_eq!(
-        w.up(0, true),
-        [open(0, false)]
-    );
+    assert_eq!(w.up(0, true), [open(0, false)]);
     w.up(1, false);
-    assert_eq!(
-        w.up(1, true),
-        [open(1, true)]
-    );
+    assert_eq!(w.up(1, true), [open(1, true)]);
 }
 
 #[test]
 fn ndiffports_stays_on_the_primary_path() {
     let mut w = World::new("ndiffports", 2);
-    assert_eq!(
-        w.on(Event::Established),
-        [open(0, false)]
-    );
+    assert_eq!(w.on(Event::Established), [open(0, false)]);
     assert_eq!(w.up(1, true), []);
     w.up(0, false);
     assert_eq!(w.up(0, true).len(), 2);

@@ -33,7 +33,9 @@ impl Awareness {
             let state = &self.paths[s.path];
             let over = match s.state {
                 // A new subflow is the better probe by then.
-                State::Established => state.dead_us().is_some_and(|at| state.timers.may_retry(view.now_us, at)),
+                State::Established => state
+                    .dead_us()
+                    .is_some_and(|at| state.timers.may_retry(view.now_us, at)),
                 State::Opening => state.timers.overdue(view.now_us, state.estimate.min_rtt_us),
                 State::Closed => false,
             };

@@ -240,4 +240,3 @@ pub fn lossy(loss: f64) -> Model {
         ..CLEAN
     }
 }
-
