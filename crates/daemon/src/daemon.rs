@@ -18,7 +18,6 @@ use mp_host::radio::{Radio, Radios};
 use mp_host::userspace::{self, Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
-use mp_policy::pace::Pace;
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
@@ -158,7 +157,6 @@ struct Daemon {
     _control: Control,
     _metrics: Option<Metrics>,
     polls: u64,
-    pace: Pace,
     review_at: Instant,
     troubled: Option<String>,
 }
@@ -229,7 +227,6 @@ impl Daemon {
             _control: control,
             _metrics: metrics,
             polls: 0,
-            pace: Pace::new(now),
             review_at: started + REVIEW,
             troubled: None,
             config,
@@ -279,7 +276,8 @@ impl Daemon {
                 }
                 // A new connection will soon move data.
                 Some(()) = self.news.recv() => {
-                    if self.pace.begins(self.now_us()) {
+                    let now_us = self.now_us();
+                    if self.adapter.pace().begins(now_us) {
                         poll_at = poll_at.min(Instant::now() + BURST);
                     }
                 }
@@ -295,9 +293,9 @@ impl Daemon {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn pause(&self) -> Duration {
-        let interval_us = self.config.paths.awareness.interval_us;
-        Duration::from_micros(self.pace.pause_us(self.now_us(), interval_us))
+    fn pause(&mut self) -> Duration {
+        let (now_us, interval_us) = (self.now_us(), self.config.paths.awareness.interval_us);
+        Duration::from_micros(self.adapter.pace().pause_us(now_us, interval_us))
     }
 
     fn poll(&mut self) {
@@ -306,8 +304,7 @@ impl Daemon {
             Ok(subflows) => {
                 let now = self.now_us();
                 let radio: &mut dyn Radio = &mut self.radio;
-                let moved = self.adapter.poll(now, subflows, Some(radio));
-                self.pace.moved(now, moved);
+                self.adapter.poll(now, subflows, Some(radio));
                 self.prober.serve(&mut self.adapter);
                 self.each_connection();
                 if let Some(starts) = &self.starts {
@@ -325,7 +322,7 @@ impl Daemon {
         }
         self.apply();
         self.polls += 1;
-        self.pace.took(began.elapsed().as_micros() as u64);
+        self.adapter.pace().took(began.elapsed().as_micros() as u64);
     }
 
     /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
@@ -353,7 +350,8 @@ impl Daemon {
         match applied {
             Ok(done) => {
                 if !done.is_empty() {
-                    self.pace.changed(self.started.elapsed().as_micros() as u64);
+                    let now_us = self.started.elapsed().as_micros() as u64;
+                    self.adapter.pace().changed(now_us);
                 }
                 for EndpointChange { address, what } in done {
                     let address = address.to_string();
@@ -428,7 +426,7 @@ impl Daemon {
             fallbacks,
             since_start: counted.since(self.counted),
             looks: self.polls,
-            look_ms: self.pace.cost_us() as f64 / 1e3,
+            look_ms: self.adapter.pace().cost_us() as f64 / 1e3,
             paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use mp_kernel::diag::Subflow;
 use mp_policy::awareness::Reason;
+use mp_policy::pace::Pace;
+use mp_policy::path_manager::driver::Driver;
 use mp_policy::path_manager::presence::{Change, Presence};
-use mp_policy::path_manager::retry::{Observed, Retry};
-use mp_policy::path_manager::{
-    Action, Event, Known, Manage, Path, PathManager, Rule, Subflow as Slot, View,
-};
+use mp_policy::path_manager::{Action, Event, Known, Manage, Path, Rule, Subflow as Slot, View};
+use mp_policy::view::Activity;
 
 use crate::links::Interface;
 use crate::radio::Radio;
@@ -32,14 +32,12 @@ struct Opening {
 
 /// One path manager, with what it sees: all connections of the host, or one.
 pub struct Adapter {
-    manager: PathManager,
+    driver: Driver,
     /// Interfaces that were ever seen: the list only grows.
     pub paths: Vec<PathState>,
     /// What the connections do on them.
     pub sampler: Sampler,
-    polled_us: u64,
     openings: Vec<Opening>,
-    retry: Retry,
     /// Paths in backup whose peers are to be told again.
     retries: Vec<usize>,
     probes: Vec<ProbeRequest>,
@@ -50,12 +48,10 @@ impl Adapter {
     /// Without paths yet: [`Adapter::set_interfaces`], [`Adapter::take_over`] and then [`Adapter::start`].
     pub fn new(settings: &Settings) -> Adapter {
         Adapter {
-            manager: settings.policy.build(settings.awareness),
+            driver: Driver::new(settings.policy.build(settings.awareness), 0),
             paths: Vec::new(),
             sampler: Sampler::default(),
-            polled_us: 0,
             openings: Vec::new(),
-            retry: Retry::default(),
             retries: Vec::new(),
             probes: Vec::new(),
             started: false,
@@ -66,7 +62,7 @@ impl Adapter {
     pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
         let anew = !new.judge_as(old);
         if anew {
-            self.manager = new.policy.build(new.awareness);
+            self.driver.manager = new.policy.build(new.awareness);
         }
         let interfaces = self.paths.iter().map(|p| p.interface.clone()).collect();
         self.set_interfaces(now_us, interfaces, new);
@@ -79,7 +75,9 @@ impl Adapter {
     pub fn export_state(&self) -> Memory {
         let name = |p: &PathState| p.interface.name.clone();
         let names = self.paths.iter().map(name);
-        names.zip(self.manager.told().unwrap_or_default()).collect()
+        names
+            .zip(self.driver.manager.told().unwrap_or_default())
+            .collect()
     }
 
     /// Begins with what connections before this one knew; before [`Adapter::start`].
@@ -88,7 +86,7 @@ impl Adapter {
         let known: Vec<Known> = (self.paths.iter())
             .map(|p| of(p).unwrap_or_default())
             .collect();
-        self.manager.hear(&known, now_us);
+        self.driver.manager.hear(&known, now_us);
     }
 
     /// An endpoint, or a subflow, that is there at the start.
@@ -148,37 +146,41 @@ impl Adapter {
     /// The interfaces and what is to be taken over are known: from now on the path manager is asked.
     pub fn start(&mut self, now_us: u64) {
         self.started = true;
-        self.polled_us = now_us;
+        self.driver.start(now_us);
         self.observe(now_us, Event::Established);
     }
 
-    /// Takes in what the connections do now. Returns the payload that moved since the last poll, bytes.
+    /// When it is to be polled.
+    pub fn pace(&mut self) -> &mut Pace {
+        &mut self.driver.pace
+    }
+
+    /// Takes in what the connections do now.
     pub fn poll(
         &mut self,
         now_us: u64,
         subflows: Vec<Subflow>,
         radio: Option<&mut (dyn Radio + 'static)>,
-    ) -> u64 {
-        let elapsed = now_us - std::mem::replace(&mut self.polled_us, now_us);
-        let before = self.sampler.bytes;
+    ) {
+        let elapsed_us = self.driver.elapsed_us(now_us);
         self.probes.clear();
-        let paths = &self.paths;
+        let (driver, paths, retries) = (&mut self.driver, &self.paths, &mut self.retries);
         let path_of = |ip: IpAddr| {
             paths
                 .iter()
                 .position(|p| p.interface.addresses.contains(&ip))
         };
-        self.sampler
-            .poll(now_us, elapsed, subflows, paths.len(), path_of);
-        let observed: Vec<Observed> = self.sampler.subflows.iter().map(observed).collect();
-        let in_backup = |path: usize| self.paths[path].backup;
-        self.retries = self.retry.poll(now_us, &observed, in_backup);
+        let silent = |activities: &[Activity]| {
+            let polled = driver.poll(now_us, activities, |path| paths[path].backup);
+            *retries = polled.retry;
+            polled.silent
+        };
+        (self.sampler).poll(now_us, elapsed_us, subflows, paths.len(), path_of, silent);
         self.read_signals(now_us, radio);
         for at in 0..self.paths.len() {
             self.check_presence(now_us, at);
         }
         self.observe(now_us, Event::Timer);
-        self.sampler.bytes - before
     }
 
     /// Takes in the interfaces' signals; before [`Adapter::start`] too, so that a weak path taken over stays in backup.
@@ -208,13 +210,10 @@ impl Adapter {
     }
 
     fn observe(&mut self, now_us: u64, event: Event) {
-        let mut actions = Vec::new();
         let (paths, slots) = (self.path_views(), self.slots());
         let view = self.view(now_us, &paths, &slots);
-        debug_assert_eq!(view.check(None), Ok(()));
-        self.manager.observe(event, &view, &mut actions);
         let mut closed = Vec::new();
-        for action in actions {
+        for action in self.driver.observe(event, &view) {
             match action {
                 Action::Open { path, backup } => {
                     let stuck = closed.contains(&path);
@@ -273,7 +272,7 @@ impl Adapter {
             role: self.sampler.role(),
             connections: self.sampler.connections.len(),
             bytes: self.sampler.in_order,
-            began_us: self.sampler.beginnings.oldest(now_us),
+            began_us: self.driver.began_us(now_us),
             client: true,
         }
     }
@@ -286,7 +285,7 @@ impl Adapter {
 
     /// Why each path is in backup.
     pub fn reasons(&self, now_us: u64) -> Vec<Option<Reason>> {
-        self.with_view(now_us, |view| self.manager.reasons(view))
+        self.with_view(now_us, |view| self.driver.manager.reasons(view))
     }
 
     /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel
@@ -335,25 +334,6 @@ impl Adapter {
             addresses.retry.extend(of);
         }
         addresses
-    }
-}
-
-/// As the policy has it.
-fn observed(seen: &Seen) -> Observed {
-    let Subflow {
-        token,
-        cookie,
-        backup,
-        tcp,
-        ..
-    } = &seen.subflow;
-    Observed {
-        connection: *token,
-        id: *cookie,
-        path: seen.path,
-        backup: *backup,
-        packets: tcp.data_segs_in,
-        rtt_us: tcp.rcv_rtt.max(tcp.rtt),
     }
 }
 

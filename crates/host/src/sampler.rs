@@ -10,9 +10,10 @@ use std::net::IpAddr;
 
 use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
-use mp_policy::estimate::{weight, Arrival, Beginnings, Direction, Silence};
+use mp_policy::estimate::{weight, Direction};
 use mp_policy::path_manager::presence::Present;
 use mp_policy::path_manager::{Counters, Role};
+use mp_policy::view::Activity;
 
 use change::Change;
 
@@ -37,21 +38,16 @@ pub struct PathTraffic {
 #[derive(Debug, Default)]
 pub struct Sampler {
     pub paths: Vec<PathTraffic>,
-    /// Payload of all paths, bytes.
-    pub bytes: u64,
-    /// Of that, what the streams got in order.
+    /// Payload that the streams got in order, bytes.
     pub in_order: u64,
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,
     /// As of the last poll.
     pub subflows: Vec<Seen>,
-    /// Connections that have just begun (the slow-start guard).
-    pub beginnings: Beginnings,
     direction: Direction,
     last: HashMap<u64, TcpInfo>,
     /// By token: see `Subflow::stream`.
     streams: HashMap<u32, u64>,
-    silence: Silence,
 }
 
 /// A live subflow.
@@ -71,7 +67,8 @@ const LEAP: u64 = 1 << 40;
 const SMOOTHING_US: f64 = 2e6;
 
 impl Sampler {
-    /// Takes in a new poll, `elapsed_us` after the last. `path_of` says which path an address is on.
+    /// Takes in a new poll, `elapsed_us` after the last. `path_of` says which path an address is on; `silent`, which subflows
+    /// dead-path detection takes for dead.
     pub fn poll(
         &mut self,
         now_us: u64,
@@ -79,6 +76,7 @@ impl Sampler {
         subflows: Vec<Subflow>,
         paths: usize,
         path_of: impl Fn(IpAddr) -> Option<usize>,
+        silent: impl FnOnce(&[Activity]) -> Vec<bool>,
     ) {
         self.paths.resize_with(paths, PathTraffic::default);
         let elapsed = elapsed_us.max(1) as f64;
@@ -93,31 +91,34 @@ impl Sampler {
                 Change::between(known.unwrap_or(s.tcp), s.tcp)
             })
             .collect();
-        let arrivals: Vec<Arrival> = subflows
-            .iter()
-            .zip(&changes)
-            .map(|(s, new)| Arrival {
-                connection: s.token,
-                id: s.cookie,
-                backup: s.backup,
-                bytes: new.arrived_bytes,
-                rtt_us: s.tcp.rcv_rtt,
-            })
-            .collect();
-        let silent = self.silence.poll(now_us, elapsed_us, &arrivals);
+        let activities = subflows.iter().zip(&changes).map(|(s, new)| Activity {
+            connection: s.token,
+            id: s.cookie,
+            path: path_of(s.local.ip()),
+            backup: s.backup,
+            arrived: new.arrived_bytes,
+            moved: new.bytes(),
+            packets: s.tcp.data_segs_in,
+            rtt_us: match s.tcp.rcv_rtt {
+                0 => s.tcp.rtt,
+                rtt_us => rtt_us,
+            },
+        });
+        let activities: Vec<Activity> = activities.collect();
+        let silent = silent(&activities);
         let rates: HashMap<u64, f64> = self
             .subflows
             .drain(..)
             .map(|s| (s.subflow.cookie, s.rate))
             .collect();
-        for ((subflow, new), silent) in subflows.into_iter().zip(changes).zip(silent) {
-            let path = path_of(subflow.local.ip());
+        let paths_of = activities.iter().map(|a| a.path);
+        let found = subflows.into_iter().zip(changes).zip(paths_of).zip(silent);
+        for (((subflow, new), path), silent) in found {
             let known = self.last.contains_key(&subflow.cookie);
             last.insert(subflow.cookie, subflow.tcp);
             let connection = of.entry(subflow.token).or_default();
             connection.bytes += new.bytes();
             connection.stream = subflow.stream;
-            self.bytes += new.bytes();
             if let Some(path) = path {
                 sums[path].add(&new, &subflow.tcp);
                 sums[path].fresh |= !known;
@@ -143,9 +144,6 @@ impl Sampler {
         for (token, connection) in &of {
             self.in_order += connection.in_order(before.get(token).copied());
         }
-        let moving = of.iter().filter(|(_, c)| c.bytes > 0);
-        self.beginnings
-            .poll(now_us, moving.map(|(&token, _)| token));
         self.connections.retain(|token, _| of.contains_key(token));
         for token in of.into_keys() {
             self.connections.entry(token).or_insert(now_us);

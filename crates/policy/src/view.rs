@@ -61,6 +61,16 @@ pub struct Probes {
     pub lost: u64,
 }
 
+impl Probes {
+    /// Since `last`. A late answer takes back a loss, and counts as none.
+    pub fn since(&self, last: &Probes) -> Probes {
+        Probes {
+            answered: self.answered.saturating_sub(last.answered),
+            lost: self.lost.saturating_sub(last.lost),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
     /// Slot is free.
@@ -155,6 +165,26 @@ impl Counters {
             bytes: sent.bytes.checked_sub(was.bytes)? + received.bytes.checked_sub(before.bytes)?,
         })
     }
+}
+
+/// What a live subflow did since the poll before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    /// The world's own names for its connection, and for itself.
+    pub connection: u32,
+    pub id: u64,
+    /// `None`: on no path of the host's.
+    pub path: Option<usize>,
+    /// This end has it in backup.
+    pub backup: bool,
+    /// New payload that arrived, in order or not, bytes.
+    pub arrived: u64,
+    /// Payload either way, bytes.
+    pub moved: u64,
+    /// Packets with data that have arrived so far; wraps.
+    pub packets: u32,
+    /// Round-trip time of the data that arrive, else of the ACKs, µs; 0: unknown.
+    pub rtt_us: u32,
 }
 
 /// What a path manager sees of one connection, or of all connections of a host together.

@@ -1,8 +1,7 @@
 //! What a path manager sees of a simulated connection: the adapter from the simulator's own counters, as functions of those
 //! alone.
 
-use mp_policy::estimate::{Arrival, Silence};
-use mp_policy::view::{Counters, Received, Sent, Subflow};
+use mp_policy::view::{Activity, Counters, Received, Sent, Subflow};
 
 /// What the client's end of a subflow has counted.
 #[derive(Debug, Clone, Copy)]
@@ -59,43 +58,31 @@ impl End {
     }
 }
 
-/// Dead-path detection at a receiver.
-#[derive(Debug, Default)]
-pub struct Hearing {
-    silence: Silence,
-    last_us: u64,
-    /// Payload at the poll before, by slot.
-    bytes: [u64; mp_policy::MAX_SUBFLOWS],
+/// What a slot's subflow did since the poll at which it had moved `before` bytes.
+pub fn activity(id: u64, slot: &Subflow, before: u64) -> Activity {
+    let received = slot.counters.received.unwrap_or_default();
+    let moved = slot.counters.bytes().saturating_sub(before);
+    Activity {
+        // One policy judges one connection.
+        connection: 0,
+        id,
+        path: Some(slot.path),
+        backup: slot.backup,
+        arrived: match slot.counters.received {
+            Some(_) => moved,
+            None => 0,
+        },
+        moved,
+        packets: received.packets as u32,
+        rtt_us: slot.counters.srtt_us.unwrap_or(0),
+    }
 }
 
-impl Hearing {
-    pub fn new(now_us: u64) -> Self {
-        Hearing {
-            last_us: now_us,
-            ..Hearing::default()
-        }
-    }
-
-    /// Once a poll: marks the subflows that are silent. `id` tells the subflows that have been in a slot apart.
-    pub fn poll(&mut self, now_us: u64, slots: &mut [Subflow], id: impl Fn(usize) -> u64) {
-        let elapsed_us = now_us - std::mem::replace(&mut self.last_us, now_us);
-        let arrival = |(slot, s): (usize, &Subflow)| {
-            let bytes = s.counters.bytes();
-            let before = std::mem::replace(&mut self.bytes[slot], bytes);
-            Arrival {
-                connection: 0,
-                id: id(slot),
-                backup: s.backup,
-                bytes: bytes.saturating_sub(before),
-                rtt_us: s.counters.srtt_us.unwrap_or(0),
-            }
-        };
-        let arrivals: Vec<Arrival> = slots.iter().enumerate().map(arrival).collect();
-        let silent = self.silence.poll(now_us, elapsed_us, &arrivals);
-        for (s, silent) in slots.iter_mut().zip(silent) {
-            if let Some(received) = &mut s.counters.received {
-                received.silent = silent;
-            }
+/// What a poll concludes of each slot's path at a receiver.
+pub fn mark_silent(slots: &mut [Subflow], silent: &[bool]) {
+    for (slot, silent) in slots.iter_mut().zip(silent) {
+        if let Some(received) = &mut slot.counters.received {
+            received.silent = *silent;
         }
     }
 }

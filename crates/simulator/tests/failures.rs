@@ -334,3 +334,27 @@ fn a_connection_begins_with_what_the_one_before_has_learned_of_the_paths() {
         }
     }
 }
+
+/// A download whose MP_PRIO is lost in a short outage: the client sends it again by rule, and not at its next poll.
+#[test]
+fn a_lost_mp_prio_is_repeated_once_data_have_gone_on_for_a_second() {
+    let mut s = two(0);
+    s.duration = ms(30_000);
+    s.connections[0].direction = mp_scenario::TransferDirection::Download;
+    s.events = vec![
+        event(0, "a", Change::Signal(-60)),
+        event(9_990, "a", Change::Down),
+        event(10_000, "a", Change::Signal(-80)),
+        event(10_060, "a", Change::Up),
+    ];
+    let v = Variant {
+        path_manager: "signal-aware".into(),
+        ..variant("reno")
+    };
+    let run = simulate(&s, &v, 1);
+    let [before, unheard, after] =
+        [(5.0, 9.9), (10.4, 11.0), (14.0, 30.0)].map(|(from, to)| rate(&run, "a", from, to));
+    assert!(before > 8.0, "{before}");
+    assert!(unheard > 2.0, "{unheard}: the server does not know");
+    assert!(after < 0.1, "{after}: it was told again");
+}

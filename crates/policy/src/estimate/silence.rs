@@ -7,18 +7,7 @@
 
 use std::collections::HashMap;
 
-/// What arrived on a subflow since the last poll.
-#[derive(Debug, Clone, Copy)]
-pub struct Arrival {
-    pub connection: u32,
-    /// Of the subflow; the host's own name for it.
-    pub id: u64,
-    pub backup: bool,
-    /// New payload.
-    pub bytes: u64,
-    /// Round-trip time as the receiver sees it, µs; 0: unknown.
-    pub rtt_us: u32,
-}
+use crate::view::Activity;
 
 /// Rates are smoothed over about this time, µs.
 const SMOOTHING_US: f64 = 5e5;
@@ -48,7 +37,7 @@ struct Flow {
 
 impl Silence {
     /// Takes in what arrived on each subflow in `elapsed_us`, and says which of them seem to be dead.
-    pub fn poll(&mut self, now_us: u64, elapsed_us: u64, subflows: &[Arrival]) -> Vec<bool> {
+    pub fn poll(&mut self, now_us: u64, elapsed_us: u64, subflows: &[Activity]) -> Vec<bool> {
         let elapsed = elapsed_us.max(1) as f64;
         let weight = super::weight(elapsed, SMOOTHING_US);
         let mut of: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -60,12 +49,12 @@ impl Silence {
         for members in of.into_values().filter(|m| m.len() > 1) {
             // What each brings now: a silent one's rate fades.
             let current = |&at: &usize| -> (Flow, f64) {
-                let Arrival { id, bytes, .. } = subflows[at];
+                let Activity { id, arrived, .. } = subflows[at];
                 let flow = self.flows.get(&id).copied();
                 let flow = flow.unwrap_or_default();
-                let faded = match bytes {
+                let faded = match arrived {
                     0 => flow.rate * (-((now_us - flow.arrived_us) as f64) / SMOOTHING_US).exp(),
-                    _ => flow.rate + weight * (bytes as f64 * 1e6 / elapsed - flow.rate),
+                    _ => flow.rate + weight * (arrived as f64 * 1e6 / elapsed - flow.rate),
                 };
                 (flow, faded)
             };
@@ -75,12 +64,12 @@ impl Silence {
                 let rates = members.iter().zip(&now);
                 rates.filter(|(&m, _)| counts(m)).map(|(_, of)| of.1).sum()
             };
-            let in_reserve = |&at: &usize| subflows[at].backup && subflows[at].bytes > 0;
+            let in_reserve = |&at: &usize| subflows[at].backup && subflows[at].arrived > 0;
             let given_up = members.iter().any(in_reserve);
             for (&at, (flow, rate)) in members.iter().zip(&now) {
                 let subflow = subflows[at];
                 let (beside, normal) = (others(at, true), others(at, false));
-                if subflow.bytes > 0 {
+                if subflow.arrived > 0 {
                     let heard = Flow {
                         rate: *rate,
                         beside,
@@ -109,18 +98,21 @@ impl Silence {
 mod tests {
     use super::*;
 
-    fn arrival(id: u64, bytes: u64) -> Arrival {
-        Arrival {
+    fn arrival(id: u64, bytes: u64) -> Activity {
+        Activity {
             connection: 7,
             id,
+            path: Some(id as usize),
             backup: false,
-            bytes,
+            arrived: bytes,
+            moved: bytes,
+            packets: 0,
             rtt_us: 0,
         }
     }
 
-    fn in_backup(id: u64, bytes: u64) -> Arrival {
-        Arrival {
+    fn in_backup(id: u64, bytes: u64) -> Activity {
+        Activity {
             backup: true,
             ..arrival(id, bytes)
         }

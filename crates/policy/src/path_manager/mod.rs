@@ -4,9 +4,12 @@
 //! [`Subflow`]s it has, calls [`Manage::observe`] at each [`Event`], and carries out the [`Action`]s. An action that
 //! fails comes back as [`Event::SubflowClosed`].
 
-mod aware;
 pub mod awareness;
+mod backoff;
 mod backup;
+pub mod driver;
+#[cfg(test)]
+mod fixture;
 mod fullmesh;
 mod known;
 pub mod mptcp_la;
@@ -21,7 +24,7 @@ mod single;
 #[cfg(test)]
 mod tests;
 
-pub use aware::{LossAware, SignalAware};
+pub use backoff::Backoff;
 pub use backup::Backup;
 pub use fullmesh::Fullmesh;
 pub use known::Known;
@@ -32,7 +35,7 @@ pub use policy::PathPolicy;
 pub use probes::Probing;
 pub use single::Single;
 
-use crate::awareness::Reason;
+use crate::awareness::{Awareness, Config, Reason};
 use crate::registry::{self, Parameter, World};
 pub use crate::view::{
     Counters, Moved, Path, Probes, Received, Role, Rule, Sent, State, Subflow, View,
@@ -112,7 +115,9 @@ pub trait Manage {
 }
 
 macro_rules! path_managers {
-    ($($variant:ident: $kind:ty, $name:literal, [$($world:ident),*], $summary:literal, $source:literal;)*) => {
+    (@build $kind:ty) => { <$kind>::default() };
+    (@build $kind:ty, $build:expr) => { $build };
+    ($($variant:ident: $kind:ty $(= $build:expr)?, $name:literal, [$($world:ident),*], $summary:literal, $source:literal;)*) => {
         /// The built-in path managers.
         #[derive(Debug, Clone)]
         pub enum PathManager {
@@ -158,7 +163,7 @@ macro_rules! path_managers {
                 source: $source,
                 parameters: <$kind as Manage>::PARAMETERS,
                 worlds: &[$(World::$world),*],
-                build: || PathManager::$variant(<$kind>::default()),
+                build: || PathManager::$variant(path_managers!(@build $kind $(, $build)?)),
             },)*
         ];
     };
@@ -171,9 +176,9 @@ path_managers! {
         "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
     Backup: Backup, "backup", [Sim, Kernel, Run], "A subflow on every path, all but the primary as backup",
         "RFC 8684 section 3.3.8; Paasch et al., \"Exploring mobile/WiFi handover with Multipath TCP\", CellNet 2012";
-    LossAware: LossAware, "loss-aware", [Sim, Kernel, Daemon], "Fullmesh that spares lossy, stalled and obstructive paths",
+    LossAware: Awareness = Awareness::new(Config::loss_aware()), "loss-aware", [Sim, Kernel, Daemon], "Fullmesh that spares lossy, stalled and obstructive paths",
         "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; contribution rule: this project";
-    SignalAware: SignalAware, "signal-aware", [Sim, Kernel, Daemon], "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
+    SignalAware: Awareness = Awareness::new(Config::signal_aware()), "signal-aware", [Sim, Kernel, Daemon], "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
         "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
     MptcpLa: MptcpLa, "mptcp-la", [Sim, Kernel], "Fullmesh that sets a path to backup while it loses a share γ or more of N packets",
         "Paper loss-aware, section 4: MPTCP-LA by its own rule";

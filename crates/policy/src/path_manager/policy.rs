@@ -1,7 +1,7 @@
 //! The path managers that run on a host, by what its user can choose.
 
 use super::ms_ucb::Alone;
-use super::{mptcp_la, Federated, LossAware, MptcpLa, PathManager};
+use super::{mptcp_la, Federated, MptcpLa, PathManager};
 use crate::awareness::{self, Awareness};
 
 /// Who decides which paths carry data.
@@ -21,7 +21,7 @@ impl PathPolicy {
     /// A fresh instance; `awareness`: the settings of [`PathPolicy::Awareness`].
     pub fn build(self, awareness: awareness::Config) -> PathManager {
         match self {
-            PathPolicy::Awareness => PathManager::LossAware(LossAware(Awareness::new(awareness))),
+            PathPolicy::Awareness => PathManager::LossAware(Awareness::new(awareness)),
             PathPolicy::MptcpLa(config) => PathManager::MptcpLa(MptcpLa::new(config)),
             PathPolicy::MsUcb => PathManager::MsUcb(Alone::default()),
             PathPolicy::MsUcbFederated => PathManager::MsUcbFederated(Federated::default()),

@@ -4,6 +4,9 @@
 
 use std::collections::HashMap;
 
+use super::Backoff;
+use crate::view::Activity;
+
 /// Data in flight, or waiting to be sent once more, arrives after all: for so long, or for so many round trips, µs.
 const LEAST_US: u64 = 1_000_000;
 const ROUND_TRIPS: u64 = 4;
@@ -13,22 +16,6 @@ const PACKETS: u32 = 32;
 const BESIDE: u32 = 8;
 /// The wait doubles so often, where telling has no effect.
 const DOUBLINGS: u32 = 5;
-
-/// A subflow, as a host finds it in a poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Observed {
-    pub connection: u32,
-    /// The host's own name for the subflow.
-    pub id: u64,
-    /// `None`: on no path of the host's.
-    pub path: Option<usize>,
-    /// This end has it in backup.
-    pub backup: bool,
-    /// Packets with data that have arrived; wraps.
-    pub packets: u32,
-    /// Round-trip time, µs; 0: unknown.
-    pub rtt_us: u32,
-}
 
 /// The subflows that are in backup, and what each peer has been told.
 #[derive(Debug, Default)]
@@ -50,11 +37,11 @@ impl Retry {
     pub fn poll(
         &mut self,
         now_us: u64,
-        subflows: &[Observed],
+        subflows: &[Activity],
         in_backup: impl Fn(usize) -> bool,
     ) -> Vec<usize> {
         let (mut tell, mut still) = (Vec::new(), HashMap::new());
-        let is_backup = |s: &Observed| s.path.is_some_and(&in_backup);
+        let is_backup = |s: &Activity| s.path.is_some_and(&in_backup);
         // Most of the time there is none.
         if subflows.iter().any(is_backup) {
             let mut beside: HashMap<u32, u32> = HashMap::new();
@@ -100,10 +87,14 @@ impl Told {
     }
 
     /// Data go on coming.
-    fn in_vain(&mut self, now_us: u64, s: &Observed, beside: u32) -> bool {
-        let wait = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us)) << self.times;
+    fn in_vain(&mut self, now_us: u64, s: &Activity, beside: u32) -> bool {
+        let first_us = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us));
+        let wait = Backoff {
+            first_us,
+            most_us: first_us << DOUBLINGS,
+        };
         // Our own end has to know it.
-        if now_us < self.at_us + wait || !s.backup {
+        if now_us < self.at_us + wait.time(self.times) || !s.backup {
             return false;
         }
         let now = (s.packets, beside);
@@ -115,7 +106,7 @@ impl Told {
             self.counted = Some(now);
             return false;
         }
-        self.times = (self.times + 1).min(DOUBLINGS);
+        self.times += 1;
         true
     }
 }
@@ -127,19 +118,21 @@ mod tests {
     use super::*;
 
     /// A connection's subflow on each of two paths, of which the first is in backup, when so many packets have come.
-    fn both(connection: u32, packets: [u32; 2]) -> [Observed; 2] {
-        [0, 1].map(|path: usize| Observed {
+    fn both(connection: u32, packets: [u32; 2]) -> [Activity; 2] {
+        [0, 1].map(|path: usize| Activity {
             connection,
             id: u64::from(connection) << 8 | path as u64,
             path: Some(path),
             backup: path == 0,
+            arrived: 0,
+            moved: 0,
             packets: packets[path],
             rtt_us: 20_000,
         })
     }
 
     /// Polls every 50 ms for so many seconds, in each of which so many packets come on either path; when the peer was told.
-    fn told(seconds: u64, packets: [u32; 2], change: impl Fn(u64, &mut [Observed; 2])) -> Vec<u64> {
+    fn told(seconds: u64, packets: [u32; 2], change: impl Fn(u64, &mut [Activity; 2])) -> Vec<u64> {
         let mut retry = Retry::default();
         let mut at = |n: &u64| {
             let mut both = both(7, packets.map(|p| *n as u32 * p / 20));
@@ -157,7 +150,7 @@ mod tests {
         let nothing = |_, _: &mut _| ();
         assert_eq!(told(9, [640, 640], nothing), [1_050, 3_100, 7_150]);
         // One that knows sends what it had begun, and no more.
-        let knows = |ms: u64, both: &mut [Observed; 2]| {
+        let knows = |ms: u64, both: &mut [Activity; 2]| {
             if ms > 900 {
                 both[0].packets = 5_000 + (ms / 100) as u32;
             }
@@ -169,9 +162,9 @@ mod tests {
     fn one_that_has_no_other_subflow_to_send_on_is_right_to_send() {
         let nothing = |_, _: &mut _| ();
         assert_eq!(told(9, [640, 0], nothing), [0; 0], "the others are dead");
-        let alone = |_, both: &mut [Observed; 2]| both[1].connection = 8;
+        let alone = |_, both: &mut [Activity; 2]| both[1].connection = 8;
         assert_eq!(told(9, [640, 640], alone), [0; 0], "of another connection");
-        let unset = |_, both: &mut [Observed; 2]| both[0].backup = false;
+        let unset = |_, both: &mut [Activity; 2]| both[0].backup = false;
         assert_eq!(told(9, [640, 640], unset), [0; 0], "not in backup for us");
     }
 

@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
+use super::fixture::{carry_out, established, view};
 use super::*;
 
-/// A connection and its paths; actions take effect at once, unless `refuse` makes them fail.
+/// A connection and its paths; actions take effect at once.
 struct World {
     manager: PathManager,
     paths: Vec<Path>,
@@ -13,20 +14,10 @@ struct World {
 
 impl World {
     fn new(name: &str, paths: usize) -> World {
-        let path = |i: usize| Path {
-            local: i as u8,
-            remote: i as u8,
-            up: true,
-            primary: i == 0,
-            ..Path::default()
-        };
         World {
             manager: find(name).expect(name).build(),
-            paths: (0..paths).map(path).collect(),
-            subflows: vec![Subflow {
-                state: State::Established,
-                ..Subflow::default()
-            }],
+            paths: fixture::paths(paths),
+            subflows: vec![established(0)],
             client: true,
             actions: Vec::new(),
         }
@@ -35,30 +26,12 @@ impl World {
     fn on(&mut self, event: Event) -> &[Action] {
         self.actions.clear();
         let view = View {
-            now_us: 0,
-            paths: &self.paths,
-            subflows: &self.subflows,
-            bytes: 0,
-            role: Role::Sender,
-            connections: 1,
-            began_us: None,
             client: self.client,
+            ..view(0, &self.paths, &self.subflows)
         };
         self.manager.observe(event, &view, &mut self.actions);
         for action in &self.actions {
-            match *action {
-                Action::Open { path, backup } => {
-                    self.subflows.push(Subflow {
-                        state: State::Established,
-                        path,
-                        backup,
-                        ..Subflow::default()
-                    });
-                }
-                Action::Close { slot } => self.subflows[slot].state = State::Closed,
-                Action::SetBackup { slot, backup } => self.subflows[slot].backup = backup,
-                Action::Probe { .. } | Action::Announce { .. } | Action::Wake { .. } => {}
-            }
+            carry_out(*action, &mut self.subflows);
         }
         &self.actions
     }
@@ -79,6 +52,10 @@ impl World {
     }
 }
 
+fn open(path: usize, backup: bool) -> Action {
+    Action::Open { path, backup }
+}
+
 #[test]
 fn every_name_is_found_once() {
     for e in all() {
@@ -91,68 +68,26 @@ fn every_name_is_found_once() {
 fn fullmesh_opens_the_other_paths_and_reopens_one_that_returns() {
     let mut w = World::new("fullmesh", 3);
     w.paths[2].up = false;
-    assert_eq!(
-        w.on(Event::Established),
-        [Action::Open {
-            path: 1,
-            backup: false
-        }]
-    );
-    assert_eq!(
-        w.up(2, true),
-        [Action::Open {
-            path: 2,
-            backup: false
-        }]
-    );
+    assert_eq!(w.on(Event::Established), [open(1, false)]);
+    assert_eq!(w.up(2, true), [open(2, false)]);
     assert_eq!(w.up(0, false), []);
-    assert_eq!(
-        w.up(0, true),
-        [Action::Open {
-            path: 0,
-            backup: false
-        }]
-    );
+    assert_eq!(w.up(0, true), [open(0, false)]);
 }
 
 #[test]
 fn backup_keeps_all_but_the_primary_in_reserve() {
     let mut w = World::new("backup", 2);
-    assert_eq!(
-        w.on(Event::Established),
-        [Action::Open {
-            path: 1,
-            backup: true
-        }]
-    );
+    assert_eq!(w.on(Event::Established), [open(1, true)]);
     w.up(0, false);
-    assert_eq!(
-        w.up(0, true),
-        [Action::Open {
-            path: 0,
-            backup: false
-        }]
-    );
+    assert_eq!(w.up(0, true), [open(0, false)]);
     w.up(1, false);
-    assert_eq!(
-        w.up(1, true),
-        [Action::Open {
-            path: 1,
-            backup: true
-        }]
-    );
+    assert_eq!(w.up(1, true), [open(1, true)]);
 }
 
 #[test]
 fn ndiffports_stays_on_the_primary_path() {
     let mut w = World::new("ndiffports", 2);
-    assert_eq!(
-        w.on(Event::Established),
-        [Action::Open {
-            path: 0,
-            backup: false
-        }]
-    );
+    assert_eq!(w.on(Event::Established), [open(0, false)]);
     assert_eq!(w.up(1, true), []);
     w.up(0, false);
     assert_eq!(w.up(0, true).len(), 2);

@@ -1,5 +1,6 @@
 //! What a connection keeps at the data level, at both ends.
 
+use mp_policy::path_manager::driver::Driver;
 use mp_policy::path_manager::{self, PathManager};
 use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
@@ -11,7 +12,6 @@ use super::window::Window;
 use crate::agenda::NEVER;
 use crate::network::Packet;
 use crate::tcp::Kindred;
-use crate::view::Hearing;
 
 /// What every connection of a `[[connections]]` entry has in common.
 #[derive(Debug, Clone)]
@@ -53,14 +53,12 @@ pub struct Connection {
     pub closed: bool,
     pub shared: Box<mp_controllers::Connection>,
     pub scheduler: Scheduler,
-    pub manager: PathManager,
+    pub driver: Driver,
     /// The path manager was told that the connection is up.
     pub managed: bool,
     pub paths: Vec<path_manager::Path>,
     /// Of each path.
     pub probing: Vec<path_manager::Probing>,
-    /// Of a receiver.
-    pub hearing: Hearing,
     /// Subflow of each slot, and what the scheduler sees of it.
     pub slots: Vec<u32>,
     pub views: [SubflowView; MAX_SUBFLOWS],
@@ -125,7 +123,7 @@ impl Connection {
             closed: false,
             shared: Box::new(plan.parameters.clone()),
             scheduler: plan.scheduler.build(),
-            manager: plan.fresh_manager.clone(),
+            driver: Driver::new(plan.fresh_manager.clone(), now / 1000),
             managed: false,
             paths: (0..plan.paths.len())
                 .map(|i| path_manager::Path {
@@ -136,7 +134,6 @@ impl Connection {
                     ..Default::default()
                 })
                 .collect(),
-            hearing: Hearing::new(now / 1000),
             probing: vec![Default::default(); plan.paths.len()],
             slots: Vec::new(),
             views: [SubflowView::default(); MAX_SUBFLOWS],

@@ -48,7 +48,11 @@ pub struct Subflow {
     pub download: bool,
     /// Started by MP_JOIN.
     pub join: bool,
+    /// Its sender of data knows it as backup; the client has set it so. Between the two lies MP_PRIO.
     pub backup: bool,
+    pub client_backup: bool,
+    /// Payload that had moved at the last poll of the path manager, bytes.
+    pub polled_bytes: u64,
     pub sender: Sender,
     pub receiver: Receiver,
     pub client: Phase,

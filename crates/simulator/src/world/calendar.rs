@@ -235,7 +235,8 @@ impl World<'_> {
     }
 
     pub(super) fn prioritise(&mut self, index: u32, backup: bool) {
-        let s = &self.subflows[index as usize];
+        let s = &mut self.subflows[index as usize];
+        s.client_backup = backup;
         let link = s.up;
         if !s.download {
             self.apply_backup(index, backup);

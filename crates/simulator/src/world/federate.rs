@@ -17,7 +17,7 @@ impl World<'_> {
     /// only what travels.
     pub(super) fn federate(&mut self, owner: u32) {
         let connection = &self.connections[owner as usize];
-        if connection.manager.told().is_none() {
+        if connection.driver.manager.told().is_none() {
             return;
         }
         let (plan, client) = self.told_by(owner);
@@ -36,7 +36,7 @@ impl World<'_> {
         for &other in &self.telling {
             let (of, client) = self.told_by(other);
             if of.manager.name == manager {
-                let known = self.connections[other as usize].manager.told();
+                let known = self.connections[other as usize].driver.manager.told();
                 for (&path, known) in of.paths.iter().zip(known.into_iter().flatten()) {
                     join(path, known, client);
                 }
@@ -45,6 +45,7 @@ impl World<'_> {
         let known: Vec<Known> = plan.paths.iter().map(|&path| all[path].clone()).collect();
         let now_us = self.net.now / 1000;
         self.connections[owner as usize]
+            .driver
             .manager
             .hear(&known, now_us);
         self.telling.push(owner);
@@ -59,7 +60,7 @@ impl World<'_> {
         let (plan, client) = self.told_by(owner);
         let (manager, client) = (plan.manager.name, client.to_owned());
         let paths = plan.paths.clone();
-        let known = self.connections[owner as usize].manager.told();
+        let known = self.connections[owner as usize].driver.manager.told();
         let same = |r: &Remembered| r.manager == manager && r.client == client;
         let at = self.remembered.iter().position(same).unwrap_or_else(|| {
             self.remembered.push(Remembered {

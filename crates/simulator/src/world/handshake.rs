@@ -72,6 +72,8 @@ impl World<'_> {
             download,
             join,
             backup,
+            client_backup: backup,
+            polled_bytes: 0,
             sender,
             receiver: Receiver::new(
                 super::transfer::sack_room(multipath),

@@ -1,9 +1,8 @@
 //! The path manager's wishes, addresses and priorities, and the end of subflows and connections.
 
-use mp_policy::path_manager::{
-    Action, Counters, Event, Manage, Role, Sent, State, Subflow as Slot, View,
-};
+use mp_policy::path_manager::{Action, Counters, Event, Role, Sent, State, Subflow as Slot, View};
 use mp_policy::scheduler::Schedule;
+use mp_policy::view::Activity;
 use mp_policy::MAX_SUBFLOWS;
 
 use super::handshake::PROBE;
@@ -11,7 +10,7 @@ use super::World;
 use crate::agenda::NEVER;
 use crate::mptcp::{Phase, Subflow};
 use crate::network::{Kind, Packet, NO_SACK};
-use crate::view::{Data, End};
+use crate::view::{activity, mark_silent, Data, End};
 
 /// Retransmissions of an ADD_ADDR that is not echoed (`ADD_ADDR_RETRANS_MAX`).
 const ANNOUNCE_RETRIES: u32 = 3;
@@ -47,51 +46,45 @@ fn counters(s: &Subflow, mss: u32) -> Counters {
 impl World<'_> {
     /// Tells the client's path manager and does what it asks for.
     pub(super) fn manage(&mut self, owner: u32, event: Event) {
-        let connection = &mut self.connections[owner as usize];
+        let connection = &self.connections[owner as usize];
         if !connection.multipath || !connection.managed || connection.closed {
             return;
         }
-        let mut slots: Vec<Slot> = connection
-            .slots
-            .iter()
-            .map(|&i| {
-                let s = &self.subflows[i as usize];
-                Slot {
-                    state: match s.client {
-                        Phase::Closed | Phase::Idle => State::Closed,
-                        Phase::Opening | Phase::Unconfirmed => State::Opening,
-                        Phase::Established => State::Established,
-                    },
-                    path: s.path,
-                    backup: s.backup,
-                    counters: counters(s, connection.mss),
-                }
-            })
-            .collect();
-        let download = self.plans[connection.plan].download;
-        if download && event == Event::Timer {
-            let subflows = &connection.slots;
-            let id = |slot: usize| u64::from(subflows[slot]);
-            connection.hearing.poll(self.net.now / 1000, &mut slots, id);
+        let mss = connection.mss;
+        let slot = |&i: &u32| {
+            let s = &self.subflows[i as usize];
+            Slot {
+                state: match s.client {
+                    Phase::Closed | Phase::Idle => State::Closed,
+                    Phase::Opening | Phase::Unconfirmed => State::Opening,
+                    Phase::Established => State::Established,
+                },
+                path: s.path,
+                backup: s.client_backup,
+                counters: counters(s, mss),
+            }
+        };
+        let mut slots: Vec<Slot> = connection.slots.iter().map(slot).collect();
+        if event == Event::Timer {
+            self.poll(owner, &mut slots);
         }
+        let now_us = self.net.now / 1000;
+        let connection = &mut self.connections[owner as usize];
         let view = View {
-            now_us: self.net.now / 1000,
+            now_us,
             paths: &connection.paths,
             subflows: &slots,
-            role: if download {
+            role: if self.plans[connection.plan].download {
                 Role::Receiver
             } else {
                 Role::Sender
             },
             connections: 1,
             bytes: connection.delivered_bytes(),
-            began_us: Some(connection.started / 1000),
+            began_us: connection.driver.began_us(now_us),
             client: true,
         };
-        debug_assert_eq!(view.check(None), Ok(()));
-        let mut actions = Vec::new();
-        connection.manager.observe(event, &view, &mut actions);
-        for action in actions {
+        for action in connection.driver.observe(event, &view) {
             match action {
                 Action::Open { path, backup } => self.join(owner, path, backup),
                 Action::Close { slot } => {
@@ -111,6 +104,27 @@ impl World<'_> {
                     self.connections[owner as usize].wake_at = at_us * 1000;
                     self.arm_connection(owner);
                 }
+            }
+        }
+    }
+
+    /// What the subflows did since the last poll; peers that do not know of a backup are told again.
+    fn poll(&mut self, owner: u32, slots: &mut [Slot]) {
+        let connection = &mut self.connections[owner as usize];
+        let mut activities: Vec<Activity> = Vec::with_capacity(slots.len());
+        for (slot, &i) in slots.iter().zip(&connection.slots) {
+            let polled = &mut self.subflows[i as usize].polled_bytes;
+            let before = std::mem::replace(polled, slot.counters.bytes());
+            activities.push(activity(i.into(), slot, before));
+        }
+        let in_backup = |path: usize| slots.iter().any(|s| s.path == path && s.backup);
+        let now_us = self.net.now / 1000;
+        let polled = connection.driver.poll(now_us, &activities, in_backup);
+        mark_silent(slots, &polled.silent);
+        for (slot, s) in slots.iter().enumerate() {
+            let backup = s.backup && s.state == State::Established;
+            if backup && polled.retry.contains(&s.path) {
+                self.prioritise(self.connections[owner as usize].slots[slot], true);
             }
         }
     }

@@ -32,8 +32,11 @@ impl Awareness {
         for (slot, s) in view.subflows.iter().enumerate() {
             let state = &self.paths[s.path];
             let over = match s.state {
-                State::Established => state.given_up(view.now_us),
-                State::Opening => state.overdue(view.now_us),
+                // A new subflow is the better probe by then.
+                State::Established => state
+                    .dead_us()
+                    .is_some_and(|at| state.timers.may_retry(view.now_us, at)),
+                State::Opening => state.timers.overdue(view.now_us, state.estimate.min_rtt_us),
                 State::Closed => false,
             };
             let path = &view.paths[s.path];

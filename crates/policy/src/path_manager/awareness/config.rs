@@ -1,5 +1,7 @@
 //! Configuration of path awareness. What no user needs to set is a constant beside the rule that it belongs to.
 
+pub use crate::path_manager::Backoff;
+
 /// Packets over which loss is measured, where no user says another number.
 pub(super) const PACKETS: u64 = 4_000;
 
@@ -19,41 +21,6 @@ pub struct Harm {
     pub packets: u64,
     /// Lower 95 % bound of the loss events per packet above which a path counts as lossy (the paper's γ).
     pub loss: f64,
-    /// Goodput deficit at which a lossy or a slow path is set to backup, s.
-    pub behind_s: f64,
-    /// Goodput deficit at which a path that carries little is set to backup, s.
-    pub small_behind_s: f64,
-    /// Goodput deficit without a path at which it is restored, s.
-    pub missed_s: f64,
-    /// First backup time of a slow or small path, µs; it doubles up to four times that.
-    pub rest_us: u64,
-}
-
-impl Harm {
-    /// Backup times of a slow or small path.
-    pub fn rest(&self) -> Backoff {
-        Backoff {
-            first_us: self.rest_us,
-            most_us: 4 * self.rest_us,
-        }
-    }
-}
-
-/// Times that double with each repetition.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Backoff {
-    pub first_us: u64,
-    pub most_us: u64,
-}
-
-impl Backoff {
-    /// The `n`-th time, from 0.
-    pub fn time(&self, n: u32) -> u64 {
-        let grown = 1u64
-            .checked_shl(n)
-            .and_then(|f| self.first_us.checked_mul(f));
-        grown.map_or(self.most_us, |t| t.min(self.most_us))
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,8 +32,6 @@ pub struct Config {
     pub signal: Option<Threshold<i32>>,
     /// A path keeps its state for at least this long, µs.
     pub dwell_us: u64,
-    /// A path is dead if nothing is delivered for this long, and for four round trips, µs.
-    pub stall_us: u64,
     /// Backup times of a lossy path, and lengths of probation.
     pub parking: Backoff,
     /// When a subflow that was refused or reset is opened again.
@@ -81,7 +46,6 @@ impl Config {
             harm: None,
             signal: None,
             dwell_us: 1_000_000,
-            stall_us: 500_000,
             parking: Backoff {
                 first_us: 10_000_000,
                 most_us: 160_000_000,
@@ -100,10 +64,6 @@ impl Config {
             harm: Some(Harm {
                 packets: PACKETS,
                 loss: 0.0003,
-                behind_s: 0.8,
-                small_behind_s: 0.2,
-                missed_s: 0.8,
-                rest_us: 60_000_000,
             }),
             ..Config::rules()
         }

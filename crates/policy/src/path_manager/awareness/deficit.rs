@@ -8,6 +8,8 @@ const SLOWER: f64 = 0.95;
 const AHEAD_S: f64 = 1.0;
 const GOODPUT_SMOOTHING_S: f64 = 1.0;
 
+/// Goodput deficit without a path at which it is restored, s.
+const MISSED_S: f64 = 0.8;
 /// The others find their rate before the connection can miss a path, µs.
 const MISSED_AFTER_US: u64 = 500_000;
 
@@ -93,18 +95,20 @@ pub(super) struct Behind {
     best: f64,
 }
 
+/// Goodput deficit at which a lossy or a slow path is set to backup, s.
+pub(super) const BEHIND_S: f64 = 0.8;
 /// A best path below this share of the last one is another estimate.
 const REVISED: f64 = 0.7;
 
 impl Behind {
     /// `best`: what the best path alone would carry, bytes/s. What was lacking of more than that was not lacking.
-    pub fn update(&mut self, step: Option<Step>, best: f64, most_s: f64) {
+    pub fn update(&mut self, step: Option<Step>, best: f64) {
         if best < REVISED * self.best {
             self.clear();
         }
         self.best = best;
         if let Some(step) = step {
-            self.deficit.add(step, best, AHEAD_S, most_s);
+            self.deficit.add(step, best, AHEAD_S, 2.0 * BEHIND_S);
         }
     }
 
@@ -162,12 +166,12 @@ impl Missed {
         self.since_us = now_us;
     }
 
-    /// The connection has fallen behind the claim by `behind_s`, and the other paths do not carry as much by now.
-    pub fn proven(&mut self, now_us: u64, step: Step, carried: f64, behind_s: f64) -> bool {
+    /// The connection has fallen behind the claim, and the other paths do not carry as much by now.
+    pub fn proven(&mut self, now_us: u64, step: Step, carried: f64) -> bool {
         if self.claim <= 0.0 || now_us < self.since_us + MISSED_AFTER_US {
             return false;
         }
-        self.deficit.add(step, self.claim, 0.0, 2.0 * behind_s);
-        self.deficit.seconds() >= behind_s && carried < self.claim
+        self.deficit.add(step, self.claim, 0.0, 2.0 * MISSED_S);
+        self.deficit.seconds() >= MISSED_S && carried < self.claim
     }
 }

@@ -1,5 +1,7 @@
 //! How much a path loses, and how sure that is.
 
+use crate::estimate::Count;
+
 /// Standard normal quantile of the bounds: 95 %, one-sided.
 const Z: f64 = 1.645;
 /// The recent part of a window is one of so many; it counts from so many losses on: with fewer, chance would have its say at
@@ -32,19 +34,10 @@ struct Halves {
     previous: Count,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    sent: u64,
-    lost: u64,
-}
-
 impl Halves {
     fn add(&mut self, sent: u64, lost: u64, size: u64) {
-        self.current.sent += sent;
-        self.current.lost += lost;
-        if self.current.sent >= size / 2 {
-            self.previous = std::mem::take(&mut self.current);
-        }
+        self.current.add(sent, lost);
+        self.previous = self.current.take_full(size / 2).unwrap_or(self.previous);
     }
 
     fn sent(&self) -> u64 {

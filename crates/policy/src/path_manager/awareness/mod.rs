@@ -158,8 +158,7 @@ impl Awareness {
         }
         let standalone = |&path: &usize| self.paths[path].estimate.standalone();
         let best = normal.iter().map(standalone).fold(0.0, f64::max);
-        let most_s = self.config.harm.map_or(0.0, |harm| 2.0 * harm.behind_s);
-        self.behind.update(self.goodput.step, best, most_s);
+        self.behind.update(self.goodput.step, best);
         let facts = self.facts(view, &normal);
         if let Some((path, reason)) = facts.verdict() {
             self.leave_out(path, reason, view.now_us);

@@ -33,8 +33,7 @@ pub(super) struct Evidence {
 impl Evidence {
     pub fn hear(&mut self, now_us: u64, probes: Probes) {
         let last = self.last.replace(probes).unwrap_or(probes);
-        let answered = probes.answered.saturating_sub(last.answered);
-        let lost = probes.lost.saturating_sub(last.lost);
+        let Probes { answered, lost } = probes.since(&last);
         if lost > OUTAGE {
             (self.answered, self.lost) = (0, 0);
         } else {

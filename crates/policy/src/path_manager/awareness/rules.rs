@@ -4,6 +4,7 @@
 //! path at a poll: what the worst one does to the others goes with it.
 
 use super::config::Config;
+use super::deficit::BEHIND_S;
 use super::state::{Path, Reason, State};
 use crate::view::{Rule as User, View};
 
@@ -12,11 +13,13 @@ const EVENTS: u64 = 5;
 /// A slow path has at least this many times the lowest RTT, and less than this share of what is delivered.
 const SLOW_RTT: f64 = 2.0;
 const SLOW_SHARE: f64 = 0.4;
-/// A small path delivers less than this share. It has had so long to find its rate, µs.
+/// A small path delivers less than this share, and a smaller deficit is enough, s. It has had so long to find its rate, µs.
 const SMALL_SHARE: f64 = 0.15;
+const SMALL_BEHIND_S: f64 = 0.2;
 const GROWN_US: u64 = 2_000_000;
-/// Round trips without a delivery after which a path is dead.
+/// A path is dead after so many round trips without a delivery, and so long, µs.
 const STALL_RTTS: u64 = 4;
+const STALL_US: u64 = 500_000;
 
 /// What the rules know at a poll.
 pub(super) struct Facts<'a> {
@@ -76,12 +79,22 @@ impl Facts<'_> {
             .any(|p| p.estimate.standalone() > own && !p.estimate.silent(now, config))
     }
 
-    /// The path may be judged by what the connection lacks.
-    fn is_judged(&self, path: usize) -> bool {
+    /// The connection lacks so much, s, and this path may be judged for it and replaced.
+    fn is_due(&self, path: usize, behind_s: f64) -> bool {
         let of = &self.paths[path];
-        matches!(of.state, State::Active { .. })
+        self.config.harm.is_some()
+            && self.behind_s >= behind_s
+            && matches!(of.state, State::Active { .. })
             && of.rested(self.view.now_us, self.config)
             && of.estimate.responds(self.view.now_us, self.config)
+            && self.is_replaceable(path)
+    }
+
+    /// The same of a path that delivers less than this share.
+    fn adds_little(&self, path: usize, behind_s: f64, share: f64) -> bool {
+        self.is_due(path, behind_s)
+            && self.share(path) < share
+            && self.view.paths[path].rule != User::Preferred
     }
 
     fn share(&self, path: usize) -> f64 {
@@ -107,7 +120,7 @@ impl Facts<'_> {
 /// Data are in flight, and nothing is delivered.
 pub(super) fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let estimate = &facts.paths[path].estimate;
-    let patience = (STALL_RTTS * u64::from(estimate.srtt_us)).max(facts.config.stall_us);
+    let patience = (STALL_RTTS * u64::from(estimate.srtt_us)).max(STALL_US);
     let stalled_us = estimate.stalled_us(facts.view.now_us)?;
     (stalled_us >= patience).then_some(stalled_us as f64)
 }
@@ -122,8 +135,7 @@ fn weak_signal(facts: &Facts<'_>, path: usize) -> Option<f64> {
 
 /// The connection is behind its best path alone, and this one loses.
 fn lossy(facts: &Facts<'_>, path: usize) -> Option<f64> {
-    let behind = facts.behind_s >= facts.config.harm?.behind_s;
-    let due = behind && facts.loses(path) && facts.is_judged(path) && facts.is_replaceable(path);
+    let due = facts.loses(path) && facts.is_due(path, BEHIND_S);
     due.then(|| facts.paths[path].estimate.window.lower_bound())
 }
 
@@ -132,27 +144,18 @@ fn slow(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let rtt = |p: &Path| f64::from(p.estimate.srtt_us);
     let own = rtt(&facts.paths[path]);
     let fastest = facts.others(path).map(rtt).fold(f64::MAX, f64::min);
-    let due = facts.behind_s >= facts.config.harm?.behind_s
-        && facts.view.paths[path].rule != User::Preferred
+    let due = facts.adds_little(path, BEHIND_S, SLOW_SHARE)
         && fastest > 0.0
         && own >= SLOW_RTT * fastest
-        && facts.others(path).all(|p| rtt(p) <= own)
-        && facts.share(path) < SLOW_SHARE
-        && facts.is_judged(path)
-        && facts.is_replaceable(path);
+        && facts.others(path).all(|p| rtt(p) <= own);
     due.then_some(own)
 }
 
 /// The connection is a little behind its best path alone, and this one carries so little that there is nothing to lose.
 fn small(facts: &Facts<'_>, path: usize) -> Option<f64> {
-    let share = facts.share(path);
     let of = &facts.paths[path];
     let since_us = of.estimate.opened_us.max(of.changed_us().unwrap_or(0));
-    let due = facts.behind_s >= facts.config.harm?.small_behind_s
-        && facts.view.paths[path].rule != User::Preferred
-        && facts.view.now_us >= since_us + GROWN_US
-        && share < SMALL_SHARE
-        && facts.is_judged(path)
-        && facts.is_replaceable(path);
-    due.then_some(1.0 - share)
+    let due = facts.adds_little(path, SMALL_BEHIND_S, SMALL_SHARE)
+        && facts.view.now_us >= since_us + GROWN_US;
+    due.then(|| 1.0 - facts.share(path))
 }

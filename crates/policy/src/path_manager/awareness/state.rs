@@ -10,7 +10,7 @@
 //!   └───────────────────────────────────────────────────────────────────┘
 //! ```
 
-use super::config::Config;
+use super::config::{Backoff, Config};
 use super::deficit::{Missed, Step, Together};
 use super::estimate::Estimate;
 use super::probe::Evidence;
@@ -20,6 +20,11 @@ use super::subflow::Timers;
 const FORGET_US: u64 = 60_000_000;
 /// A path dead for less than this may only have lost its retransmissions: what was counted of its loss holds, µs.
 const SHORT_US: u64 = 2_000_000;
+/// Backup times of a slow or small path.
+const REST: Backoff = Backoff {
+    first_us: 60_000_000,
+    most_us: 240_000_000,
+};
 /// A path of which nothing was heard for so long is a new one, µs.
 const MEMORY_US: u64 = 600_000_000;
 
@@ -121,6 +126,14 @@ impl Path {
         }
     }
 
+    /// When it died.
+    pub fn dead_us(&self) -> Option<u64> {
+        match self.state {
+            State::Dead { since_us } => Some(since_us),
+            _ => None,
+        }
+    }
+
     /// It has kept its state for long enough to be judged.
     pub fn rested(&self, now_us: u64, config: &Config) -> bool {
         self.changed_us()
@@ -140,24 +153,11 @@ impl Path {
 
     /// A subflow is up, and with it the path.
     pub fn opened(&mut self, now_us: u64) {
-        if let State::Dead { .. } = self.state {
+        if self.dead_us().is_some() {
             self.resume(now_us);
         }
         self.timers.opened();
         self.estimate.opened();
-    }
-
-    /// Dead for so long that a new subflow is the better probe.
-    pub fn given_up(&self, now_us: u64) -> bool {
-        match self.state {
-            State::Dead { since_us } => self.timers.may_retry(now_us, since_us),
-            _ => false,
-        }
-    }
-
-    /// The handshake on a path that has worked before is overdue.
-    pub fn overdue(&self, now_us: u64) -> bool {
-        self.timers.overdue(now_us, self.estimate.min_rtt_us)
     }
 
     pub fn die(&mut self, now_us: u64) {
@@ -166,11 +166,9 @@ impl Path {
     }
 
     pub fn set_backup(&mut self, reason: Reason, now_us: u64, config: &Config) {
-        let harm = config.harm.as_ref();
-        let first = config.parking.time(self.backups);
-        let time = match reason {
-            Reason::Contribution => harm.map_or(first, |h| h.rest().time(self.backups)),
-            _ => first,
+        let times = match reason {
+            Reason::Contribution => REST,
+            _ => config.parking,
         };
         let alone = match reason {
             Reason::Loss => self.estimate.standalone(),
@@ -179,7 +177,7 @@ impl Path {
         self.state = State::Backup(Backup {
             reason,
             since_us: now_us,
-            until_us: now_us + time,
+            until_us: now_us + times.time(self.backups),
             loss: self.estimate.window.share(),
             missed: Missed::new(now_us, self.together.mean().max(alone)),
         });
@@ -247,14 +245,14 @@ impl Path {
     /// Whether the connection, which carries so much, misses this path.
     pub fn is_missed(&mut self, now_us: u64, step: Step, carried: f64, config: &Config) -> bool {
         let delivers = self.estimate.delivers(now_us, config);
-        let (State::Backup(backup), Some(harm)) = (&mut self.state, &config.harm) else {
+        let State::Backup(backup) = &mut self.state else {
             return false;
         };
         if delivers {
             backup.missed.wait(now_us);
         }
         matches!(backup.reason, Reason::Loss | Reason::Contribution)
-            && backup.missed.proven(now_us, step, carried, harm.missed_s)
+            && backup.missed.proven(now_us, step, carried)
     }
 
     pub fn probation(&mut self, now_us: u64, config: &Config) {
