@@ -17,7 +17,7 @@ from running import named, simulated, stands
 from multipilot.papers.loss_aware import PAPER
 from multipilot.papers.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
 from multipilot.papers.loss_aware.dynamic import FAILURE, reactions
-from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, REST, V_BOTH, WIFI, known, on_traces
+from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, LA, REST, V_BOTH, WIFI, known, on_traces
 from multipilot.papers.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
 from multipilot.papers.loss_aware.verdict import KINDS, SETS, grid, judged
 from multipilot.papers.paper import Experiment
@@ -185,7 +185,7 @@ def test_the_benefit_of_the_record_is_that_of_the_page(tmp_path: Path) -> None:
     settings |= {f"grid.paths.{name}.rate": '["10Mbit", "20Mbit"]' for name in ("wifi", "lte")}
     results = simulated("loss-aware", tmp_path, Experiment(WIFI, settings=settings, ben=True, tables=False))
     found = benefits(results, SIM, WIFI)
-    assert len(found) == 8
+    assert len(found) == 12
     assert all(b.mean.mean == pytest.approx(b.with_maximum) for b in found), "one seed: median and maximum are one"
     assert not list(tmp_path.rglob("*.arrow")), "rows alone are kept"
 
@@ -199,7 +199,7 @@ def test_a_known_path_is_judged_by_the_second_transfer_alone_and_by_the_first_on
     assert [e.key for e in (first, later)] == [V_BOTH, known(V_BOTH)]
     found = benefits(results, SIM, V_BOTH)
     for controller in CONTROLLERS:
-        stock, blind, knowing = (of(found, controller, a, k) for a, k in ((False, False), (True, False), (True, True)))
+        stock, blind, knowing = (of(found, controller, a, k) for a, k in (("fullmesh", False), (LA, False), (LA, True)))
         assert [len(b) for b in (stock, blind, knowing)] == [1, 1, 1]
         assert knowing[0].singles == stock[0].singles
         singles = [values[0] for values in knowing[0].singles.values()]
