@@ -6,7 +6,7 @@
     saved.KIND         share of the mean completion time that the bandit saves; hindsight.KIND: that could be saved
     reward.misled      of the rounds in which LTE ends sooner, the share in which Wi-Fi alone is rewarded
     ahead.least        share of the rounds in which the bandit is ahead by 2 %, at the place where that is least
-    saved.SIZE         share of the mean completion time that the bandit saves; hindsight.SIZE: that could be saved
+    saved.SIZE         the same of ordinary rounds with this size; hindsight.SIZE: that could be saved
     pictures.WHAT      figure 7: share of the pictures in which a bandit system is first; WHAT: fast, latency, both
     place.NAME.MANAGER ms of completion at one of the four places of the scenarios
 
@@ -52,8 +52,8 @@ def values(results: Results, world: str) -> Values:
         found[f"saved.{kind}"] = mean_of(d.saved(CHOSEN, rounds) for d, rounds in chosen)
         found[f"hindsight.{kind}"] = mean_of(d.saved("fastest", rounds) for d, rounds in chosen)
     for label, size in zip(SIZE_LABELS, SIZES, strict=True):
-        found[f"saved.{label}"] = mean_of(d.saved(CHOSEN, (d.size == size) & d.late) for d in draws)
-        found[f"hindsight.{label}"] = mean_of(d.saved("fastest", (d.size == size) & d.late) for d in draws)
+        found[f"saved.{label}"] = mean_of(d.saved(CHOSEN, (d.size == size) & d.kind("ordinary")) for d in draws)
+        found[f"hindsight.{label}"] = mean_of(d.saved("fastest", (d.size == size) & d.kind("ordinary")) for d in draws)
     found["reward.misled"] = mean_of(_misled(d) for d in draws)
     found["ahead.least"] = mean_of(_ahead(d) for d in draws)
     pictures = [_firsts(d) for d in draws]
