@@ -51,7 +51,7 @@ class PathBandit:
 
     def __init__(
         self,
-        policy: str = "active-explorer",
+        policy: str = "lin-ucb",
         *,
         arms: Sequence[str],
         features: Sequence[str],

@@ -5,7 +5,7 @@
 >>> table = experience.load("experience.parquet", "record/")  # doctest: +SKIP
 
 Wherever it comes from (``experience.db`` of a server; the streams that the daemon and ``multipilot run --initial-path
-active-explorer`` write; the ``decisions`` of a record), the columns of ``OUTCOME`` are of the same type and meaning, so
+lin-ucb`` write; the ``decisions`` of a record), the columns of ``OUTCOME`` are of the same type and meaning, so
 that the same code trains on all of it.
 """
 

@@ -67,7 +67,7 @@ def test_settings_lie_over_the_published_ones() -> None:
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [
-        (lambda: made("softmax"), ValueError, "no policy .softmax.; there are active-explorer"),
+        (lambda: made("softmax"), ValueError, "no policy .softmax.; there are lin-ucb"),
         (lambda: made(settings={"sdg": {}}), ValueError, "no setting sdg; there are"),
         (lambda: made(settings={"policy": {"exploit": 2}}), ValueError, "exploit is 2; expected a number from 0 to 1"),
         (lambda: made().decide([1.0]), ValueError, "a context of 1 values; this bandit has 2 features"),

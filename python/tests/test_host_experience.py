@@ -130,7 +130,7 @@ class Host:
     def run(self, times: int) -> subprocess.Popen[str]:
         download = f"[ $(cat < /dev/tcp/10.98.0.1/5001 | wc -c) = {self.ANSWER} ] || exit 9"
         script = f"for i in $(seq {times}); do {download}; done"
-        words = ["run", "--initial-path", "active-explorer", "--", "bash", "-c", script]
+        words = ["run", "--initial-path", "lin-ucb", "--", "bash", "-c", script]
         call = ["nsenter", f"--net=/run/netns/{self.host}", console.command(), *words]
         environment = os.environ | {"XDG_STATE_HOME": str(self.state)}
         return subprocess.Popen(call, env=environment, text=True, start_new_session=True)

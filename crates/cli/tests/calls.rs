@@ -139,7 +139,7 @@ fn scenarios() {
         "wifi-lte",
         &["--initial-paths", "tompson"],
         "--initial-paths tompson: variants.0.initial_path.0: \"tompson\" is unknown (did you mean \"thompson\"?); expected one of \
-         first, active-explorer, epsilon-greedy, bootstrapped-ucb, adaptive-greedy, explore-first, adaptive-active-greedy, lin-ucb, thompson",
+         first, lin-ucb, active-explorer, epsilon-greedy, bootstrapped-ucb, adaptive-greedy, explore-first, adaptive-active-greedy, thompson",
     );
 }
 
@@ -460,7 +460,7 @@ fn list_shows_every_name() {
     }
     assert!(names("schedulers").contains(&"blest".to_owned()));
     assert!(names("path_managers").contains(&"fullmesh".to_owned()));
-    assert_eq!(names("initial_paths")[..2], ["first", "active-explorer"]);
+    assert_eq!(names("initial_paths")[..2], ["first", "lin-ucb"]);
     let rsf = document["controllers"].as_array().unwrap();
     let rsf = rsf.iter().find(|c| c["name"] == "rsf-db").unwrap();
     assert_eq!(

@@ -78,6 +78,14 @@ impl Entry {
         self.parameters.iter().position(|known| known.name == name)
     }
 
+    /// Index of the parameter that a scheduler writes while a connection runs: LD-MPSP's target, which delay balancing
+    /// updates.
+    pub fn scheduled_parameter(&self) -> Option<usize> {
+        (self.name == "ld-mpsp")
+            .then(|| self.parameter("target_us"))
+            .flatten()
+    }
+
     /// Index of a parameter whose value is within its range.
     pub fn check<'a>(&self, name: &'a str, value: u64) -> Result<usize, Refused<'a>> {
         self.parameter(name)

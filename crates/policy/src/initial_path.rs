@@ -66,9 +66,16 @@ macro_rules! learnt {
 }
 
 learnt! {
+    "lin-ucb", "A bandit that takes the upper bound of a linear model",
+        "Li et al., WWW 2010",
+        [Sim, Kernel, Run, Daemon],
+        Policy::LinUcb {
+            alpha: 0.5,
+            ridge: 1.0,
+        };
     "active-explorer", "A bandit that explores where it would learn most",
         "Alzadjali et al., \"A contextual bi-armed bandit approach for MPTCP path management\", algorithm 1",
-        [Sim, Kernel, Run, Daemon],
+        [Sim, Kernel],
         Policy::ActiveExplorer {
             exploit: 0.85,
             decay: 0.9997,
@@ -116,13 +123,6 @@ learnt! {
                 decay: 0.9998,
             },
             otherwise: Explore::Active,
-        };
-    "lin-ucb", "A bandit that takes the upper bound of a linear model",
-        "Li et al., WWW 2010",
-        [Sim, Kernel],
-        Policy::LinUcb {
-            alpha: 0.5,
-            ridge: 1.0,
         };
     "thompson", "A bandit that draws from the posterior of a linear model",
         "Agrawal and Goyal, ICML 2013",

@@ -53,7 +53,7 @@ impl<'a> Traces<'a> {
 
     pub fn wired_delay(&self) -> Duration {
         self.tuned().map_or(Duration::ZERO, |air| {
-            Duration::from_secs_f64(air.radio().delay)
+            Duration::from_secs_f64(air.radio().delay.1)
         })
     }
 

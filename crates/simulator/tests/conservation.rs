@@ -139,7 +139,7 @@ const CONTROLLERS: [&str; 12] = [
     "bbr",
     "linux-reno",
 ];
-const SCHEDULERS: [&str; 7] = [
+const SCHEDULERS: [&str; 8] = [
     "default",
     "min-rtt",
     "round-robin",
@@ -147,6 +147,7 @@ const SCHEDULERS: [&str; 7] = [
     "blest",
     "ecf",
     "edpf",
+    "ld-mpsp",
 ];
 const MANAGERS: [&str; 4] = ["fullmesh", "ndiffports", "backup", "single"];
 

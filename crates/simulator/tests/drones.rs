@@ -165,3 +165,38 @@ fn the_same_seed_gives_the_same_run() {
         assert_eq!(bytes(a), bytes(b));
     }
 }
+
+/// Mean queueing delay of the second half of a run, ms, on paths of 20 ms.
+fn late_queue_ms(run: &Run, half_s: f64) -> f64 {
+    let late: Vec<f64> = (run.samples.iter())
+        .filter(|s| s.time_s > half_s)
+        .map(|s| f64::from(s.srtt_us) / 1e3 - 20.0)
+        .collect();
+    late.iter().sum::<f64>() / late.len() as f64
+}
+
+#[test]
+fn delay_balancing_sets_the_target_of_ld_mpsp() {
+    // Queues of 120 ms: longer than the balanced target, shorter than the setting.
+    let paths = vec![path(mbit(20), ms(10), 200, 0.0); 2];
+    let mut scenario = scenario(paths, ms(40_000));
+    scenario.sample_interval = ms(100);
+    let of = |scheduler: &str| {
+        let mut variant = variant("ld-mpsp");
+        variant.scheduler = scheduler.into();
+        variant.parameters.insert("target_us".into(), 200_000);
+        let run = common::simulate(&scenario, &variant, 1);
+        let carried = goodput(&run);
+        assert!(carried > 20.0, "{scheduler}: {carried} Mbit/s");
+        late_queue_ms(&run, 20.0)
+    };
+    let fixed = of("min-rtt");
+    // 64 packets over both links take 19 ms, whatever the setting says.
+    for scheduler in ["delay-balance", "ld-mpsp"] {
+        let balanced = of(scheduler);
+        assert!(
+            balanced < 0.6 * fixed,
+            "{scheduler}: {balanced} ms, with the setting {fixed} ms"
+        );
+    }
+}

@@ -56,8 +56,10 @@ pub struct Radio {
     pub allocation: Scheme,
     /// Devices that are chosen before their beams are trained; all where `None`.
     pub select: Option<usize>,
-    /// One way, from the server to an access point.
-    pub delay: f64,
+    /// Bounds of the delay one way from the server to an access point, drawn for each pair of device and access point.
+    pub delay: (f64, f64),
+    /// Between two draws of that delay.
+    pub delay_interval: f64,
     pub blockage: Option<Blockage>,
     pub buildings: Vec<Building>,
     /// In place of the model's path loss, for the pairs that it names.
@@ -86,7 +88,8 @@ impl Default for Radio {
             hysteresis_db: 3.0,
             allocation: Scheme::Greedy,
             select: None,
-            delay: 0.006,
+            delay: (0.006, 0.006),
+            delay_interval: 1.0,
             blockage: None,
             buildings: Vec::new(),
             channel: Vec::new(),

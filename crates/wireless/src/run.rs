@@ -15,7 +15,18 @@ use crate::training::{
 /// Seconds over which a scheme without instant knowledge averages: what sector sweeps tell, one in each beacon interval.
 const MEMORY: f64 = BEACON_INTERVAL_US / 1e6;
 
+/// Keeps the draws of delays apart from those of spells.
+const DELAYS: u64 = 0x6465_6c61_7973;
+
 impl Radio {
+    /// Delay between the server and an access point for one device, s.
+    fn wired(&self, device: usize, ap: usize, now: f64) -> f64 {
+        let (low, high) = self.delay;
+        let pair = stream(self.seed ^ DELAYS, (device * self.aps.len() + ap) as u64);
+        let draw = stream(pair, (now / self.delay_interval + 1e-6) as u64);
+        low + (high - low) * ((draw >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
     /// Runs for `duration` seconds. The same radio and seed give the same timeline.
     pub fn run(&self, duration: f64) -> Timeline {
         let mut air = Air::new(self);
@@ -110,8 +121,11 @@ impl<'a> Air<'a> {
         for (index, sample) in samples.iter_mut().enumerate() {
             let held = self.radios[index / timeline.links_per_device].held()
                 [index % timeline.links_per_device];
-            sample.delay = self.radio.delay;
             sample.ap = held.map(|(ap, _)| ap);
+            let device = index / timeline.links_per_device;
+            sample.delay = held.map_or(self.radio.delay.0, |(ap, _)| {
+                self.radio.wired(device, ap, now)
+            });
             sample.handoff = held.is_some_and(|(_, ready)| ready > now);
             // Access points pass on what waits for a device that changes between them; out of reach all is lost.
             sample.loss = if sample.handoff { 0.0 } else { 1.0 };
@@ -227,7 +241,7 @@ impl<'a> Air<'a> {
             *out = Sample {
                 ap: out.ap,
                 rate_mbps: sample.rate_mbps * useful / rounds as f64,
-                delay: radio.delay + range[user] / LIGHT + turn,
+                delay: out.delay + range[user] / LIGHT + turn,
                 ..sample
             };
             totals.bits += out.rate_mbps * 1e6 * radio.interval;

@@ -130,6 +130,32 @@ fn users_of_one_access_point_share_its_airtime() {
 }
 
 #[test]
+fn delays_of_a_range_differ_by_link_and_change_with_their_interval() {
+    let mut radio = pass_by(2);
+    radio.devices[0].mobility = Mobility::Fixed([30.0, 0.0, 5.0]);
+    radio.delay = (0.005, 0.020);
+    radio.delay_interval = 0.5;
+    let timeline = radio.run(10.0);
+    let of = |link: usize| timeline.link(0, link).iter().map(|s| s.delay);
+    let changes = |link: usize| {
+        let now: Vec<f64> = of(link).collect();
+        (1..now.len())
+            .filter(|&i| now[i] != now[i - 1])
+            .collect::<Vec<_>>()
+    };
+    for link in 0..2 {
+        // The air, its turns and the way add less than a millisecond.
+        assert!(of(link).all(|d| (0.005..0.021).contains(&d)));
+        assert_eq!(changes(link), (1..20).map(|k| k * 10).collect::<Vec<_>>());
+    }
+    assert!(of(0).zip(of(1)).all(|(a, b)| a != b));
+    assert_ne!(
+        Radio { seed: 2, ..radio }.run(10.0).link(0, 0)[0].delay,
+        of(0).next().unwrap()
+    );
+}
+
+#[test]
 fn measured_path_loss_takes_the_place_of_the_model() {
     let mut radio = pass_by(1);
     radio.channel = csv::channels("0,d,a,75\n1,d,a,200\n0,d,b,200\n").unwrap();

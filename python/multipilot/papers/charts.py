@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from multipilot.papers.results import KERNEL, SIM
 from multipilot.report import svg
 from multipilot.stats import Mean
 
@@ -95,6 +96,19 @@ class Bars:
     kernel: Sequence[Mean | None] = ()
     low: float = 0.0
     digits: int = 2
+
+
+def bars_of(
+    title: str,
+    names: Sequence[str],
+    mean: Callable[[str, str], Mean],
+    label: Callable[[str], str] = lambda name: NAMES[name].split(",")[0],
+    colours: Mapping[str, str] = COLOURS,
+    **style: Any,
+) -> Bars:
+    """A bar for each variant; ``mean`` takes a variant and a world."""
+    sim, kernel = ([mean(name, world) for name in names] for world in (SIM, KERNEL))
+    return Bars(title, [label(name) for name in names], sim, [colours[name] for name in names], kernel=kernel, **style)
 
 
 def _split(values: Sequence[Mean | float]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from multipilot.papers.claims import lock
 from multipilot.papers.cost import spell
 from multipilot.papers.paper import Experiment, Paper, Point
-from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.results import KERNEL, SIM, WORLDS
 from multipilot.papers.runs import Asked, Runner
-
-NAMES = {SIM: "simulator", KERNEL: "Linux kernel"}
 
 
 def basis(runner: Runner, world: str) -> str:
@@ -28,7 +26,7 @@ def stale_claims(paper: Paper, runner: Runner) -> list[str]:
         return [f"paper {paper.name} has no claims yet"]
     kept = lock.read(paper.claims.folder)
     lines = []
-    for world, name in NAMES.items():
+    for world, name in WORLDS.items():
         wanted = [c.id for c in paper.claims.all if world in c.worlds]
         entries = kept.get(world, {})
         missing = [one for one in wanted if one not in entries]

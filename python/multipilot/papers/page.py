@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,6 +11,7 @@ from importlib import resources
 
 from multipilot._core import __version__
 from multipilot.papers.claims.table import CSS
+from multipilot.stats import Mean
 
 EXTRA_CSS = """
 .lead { margin: 0 0 12px; max-width: 78ch }
@@ -60,6 +62,18 @@ def card(html: str) -> str:
 
 def paragraph(text: str, style: str = "lead") -> str:
     return f'<p class="{style}">{escape(text)}</p>'
+
+
+def number(mean: Mean | float | None, digits: int = 2) -> str:
+    """A table cell: the mean, and half its interval where it has one."""
+    if mean is None:
+        return '<span class="muted">–</span>'
+    if isinstance(mean, float):
+        return f"{mean:.{digits}f}" if not math.isnan(mean) else number(None)
+    if math.isnan(mean.mean):
+        return '<span class="muted">–</span>'
+    half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
+    return f"{mean.mean:.{digits}f}{half}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, style: str = "") -> str:

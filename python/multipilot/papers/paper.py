@@ -45,7 +45,8 @@ class Point:
     """One measurement on the kernel: a variant in one cell of a scenario's grid, whose key ``case`` is a case's name.
 
     ``beside`` are further path managers to compare it with, in the same call, ``initial_paths`` the choices of the
-    initial path to compare; ``settings``, ``ben`` and ``label`` as in an :class:`Experiment`.
+    initial path to compare; ``settings``, ``ben`` and ``label`` as in an :class:`Experiment`. One run decides no claim:
+    fewer points with five runs say more.
     """
 
     scenario: str
@@ -57,7 +58,7 @@ class Point:
     ben: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
-    seeds: int = 1
+    seeds: int = 5
 
     @property
     def key(self) -> str:
@@ -85,8 +86,8 @@ class Point:
 class Item:
     """One thing that ``--only`` can name: a row of a table, a figure, a picture of the theory.
 
-    ``show`` draws it from the results of its scenarios, as a section of the page; ``rows`` are its figures for
-    ``--json``.
+    ``show`` draws it from the results of its scenarios, as a section of the page. A paper without named values has
+    figures for ``--json`` in ``rows``.
     """
 
     name: str

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from multipilot.papers import page
 from multipilot.papers.claims import Claims, Judgement, judge, lock, table
 from multipilot.papers.claims.claim import THEORY
+from multipilot.papers.claims.quantity import CERTAIN, Values
 from multipilot.papers.paper import Item, Paper
 from multipilot.papers.provenance import commit, said, today
-from multipilot.papers.results import KERNEL, OWN, SIM, Results
-
-WORLDS = {SIM: "Simulator", KERNEL: "Linux kernel"}
+from multipilot.papers.results import KERNEL, OWN, SIM, WORLDS, Results
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
     """The page of these items. Claims that belong to others are left out."""
     items = [item for item in paper.items if item.name in names]
     claims = replace(paper.claims, all=tuple(c for c in paper.claims.all if c.item in names))
-    judged = _judged(claims, paper, results)
+    values = _values(paper, results)
+    judged = _judged(claims, values)
     opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
     cards = [table.html(claims, judged), *filter(None, [table.picture(claims, judged)])] if claims.all else []
     sections = [_section(item, results, judged) for item in items]
@@ -43,13 +44,23 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
             for (world, scenario), found in results.provenance.items()
             for one in found
         ],
+        "values": [
+            {"world": world, "name": name, "mean": one.mean, "half": None if isnan(one.half) else one.half, "n": one.n}
+            for world, found in values.items()
+            for name, one in found.items()
+            if 0 < one.n < CERTAIN
+        ],
         "rows": [{"item": item.name, **row} for item in items for row in item.rows(results)],
     }
     return Published(html, document)
 
 
-def _judged(claims: Claims, paper: Paper, results: Results) -> list[Judgement]:
-    return [j for world in (SIM, KERNEL, THEORY) for j in judge(claims, paper.values(results, world), world)]
+def _values(paper: Paper, results: Results) -> dict[str, Values]:
+    return {world: paper.values(results, world) for world in (SIM, KERNEL, THEORY)}
+
+
+def _judged(claims: Claims, values: Mapping[str, Values]) -> list[Judgement]:
+    return [j for world, found in values.items() for j in judge(claims, found, world)]
 
 
 def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.Section:
@@ -58,14 +69,14 @@ def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.
     mine = [j for j in judged if j.claim.item == item.name and j.prose]
     prose = [f"Linux kernel: {j.prose}" if j.world == KERNEL else j.prose for j in mine]
     found = {world: results.origins(world, item.scenarios or (OWN,)) for world in WORLDS}
-    origins = [f"{name}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
+    origins = [f"{name.capitalize()}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
     return replace(section, lead=[*section.lead, *prose], origins=origins)
 
 
 def _facts(results: Results) -> str:
     runs = {world: sum(row["world"] == world for row in results.rows) for world in WORLDS}
     parts = [
-        f"{name}: {runs[world]} runs, {said(results.origins(world))}."
+        f"{name.capitalize()}: {runs[world]} runs, {said(results.origins(world))}."
         for world, name in WORLDS.items()
         if runs[world] and results.origins(world)
     ]
@@ -82,8 +93,9 @@ def _facts(results: Results) -> str:
 
 def as_text(document: dict[str, Any]) -> str:
     """One row a line: smaller than indented rows, and two documents still compare line by line."""
-    found = json.dumps({**document, "claims": [], "origins": [], "rows": []}, indent=1)
-    for key in ("claims", "origins", "rows"):
+    lists = ("claims", "origins", "values", "rows")
+    found = json.dumps({**document, **{key: [] for key in lists}}, indent=1)
+    for key in lists:
         lines = ",\n  ".join(json.dumps(row) for row in document[key])
         if lines:
             found = found.replace(f'"{key}": []', f'"{key}": [\n  {lines}\n ]')
@@ -103,6 +115,5 @@ def locked(paper: Paper, results: Results, basis: dict[str, str], scenarios: Pat
             origin[world] = {"commit": last.commit, "date": last.date, "basis": basis[world]}
     origin[THEORY] = {"commit": commit(scenarios), "date": today()}
     names = [claim.id for claim in paper.claims.all]
-    return lock.write(
-        folder, paper.name, lock.updated(lock.read(folder), _judged(paper.claims, paper, results), origin, names)
-    )
+    judged = _judged(paper.claims, _values(paper, results))
+    return lock.write(folder, paper.name, lock.updated(lock.read(folder), judged, origin, names))

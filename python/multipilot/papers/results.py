@@ -19,6 +19,7 @@ Cell = tuple[tuple[str, str], ...]
 Measure = str | Callable[[Row], float | None]
 
 SIM, KERNEL = "sim", "kernel"
+WORLDS = {SIM: "simulator", KERNEL: "Linux kernel"}
 #: In place of a scenario: what a paper measures by itself.
 OWN = "own"
 

@@ -3,12 +3,18 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from multipilot import console
 from multipilot.papers.paper import Experiment, Paper
 from multipilot.papers.publish import publish
-from multipilot.papers.results import Results
+from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import Runner, find_scenarios
+
+
+def named(document: dict[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
+    """The document's values of the simulator by name."""
+    return {v["name"]: v for v in document["values"] if v["world"] == SIM and v["name"].startswith(prefix)}
 
 
 def simulated(paper: str, out: Path, *experiments: Experiment, seeds: int = 1) -> Results:

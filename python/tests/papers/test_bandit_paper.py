@@ -13,11 +13,11 @@ from multipilot.bandit import PathBandit
 from multipilot.papers.bandit import PAPER, stream, worlds
 from multipilot.papers.bandit.measured import UNKNOWN, load_table, load_tests, value
 from multipilot.papers.bandit.places import FEATURES, generate
-from multipilot.papers.bandit.policies import Life, Stream
+from multipilot.papers.bandit.policies import CHOSEN, CONTEXT, Life, Stream, live
 from multipilot.papers.bandit.stream import SIZES, load_or_simulate
 from multipilot.papers.bandit.svm import Svm
 from multipilot.papers.provenance import simulator_source
-from multipilot.papers.results import Results
+from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
 from multipilot.stats import mean_of
 
@@ -27,7 +27,7 @@ from stream import BATCH, FEATURES as WIDTH, stream as drawn  # noqa: E402, I001
 
 
 def test_the_generated_places_keep_to_what_is_published() -> None:
-    places = generate(300)
+    places = generate(300, leaving=0)
     capacity, rtt = (np.concatenate([getattr(p, name) for p in places]) for name in ("capacity", "rtt_ms"))
     context = np.concatenate([p.context for p in places])
     assert len(places) == 20
@@ -44,7 +44,23 @@ def test_the_generated_places_keep_to_what_is_published() -> None:
     assert 0.30 < correlation("wifi.link_speed_mbps", 0) < 0.60
     cqi = [np.isfinite(p.context[:, FEATURES.index("lte.cqi")]).any() for p in places]
     assert 0 < sum(cqi) < 20, "some modems report no CQI"
-    assert np.array_equal(places[3].capacity, generate(300)[3].capacity)
+    assert np.array_equal(places[3].capacity, generate(300, leaving=0)[3].capacity)
+
+
+def test_the_generated_places_are_left_as_recorded_walks_leave_theirs() -> None:
+    places = generate(300)
+    capacity = np.concatenate([p.capacity for p in places])
+    left = np.concatenate([p.leaving for p in places])
+    assert 0.13 < (capacity[:, 0] < 1).mean() < 0.20  # a sixth
+    assert 0.20 < (capacity[:, 1] > 4 * capacity[:, 0]).mean() < 0.30  # a quarter
+    assert 0.17 < left.mean() < 0.23
+    # Within coverage a place is what it is without spells.
+    whole = generate(300, leaving=0)
+    for here, there in zip(places, whole, strict=True):
+        assert np.array_equal(here.capacity[~here.leaving], there.capacity[~here.leaving])
+    # A reading tells: the signal is weak where the user has left.
+    signal = np.concatenate([p.context[:, FEATURES.index("wifi.signal_dbm")] for p in places])
+    assert np.nanmedian(signal[left]) < np.nanmedian(signal[~left]) - 12
 
 
 @pytest.mark.parametrize(
@@ -137,16 +153,15 @@ def test_the_oracle_never_regrets_and_no_policy_beats_it() -> None:
     rng = np.random.default_rng(1)
     rewards = rng.random((400, 2)) < 0.5
     number = np.arange(400)
-    played = Stream(rng.normal(size=(400, len(FEATURES))), rewards, number % 2, number // 2)
-    assert Life.of(played, "oracle", 3).regret[:, -1].tolist() == [0]
-    chosen = Life.of(played, "active-explorer", 2)
-    assert chosen.arms.shape == (2, 400)
-    assert (chosen.regret[:, -1] > 0).all()
-    assert chosen.cumulative().shape == (2, 8)
+    played = Stream(rng.normal(size=(400, len(CONTEXT))), rewards, number % 2, number // 2)
+    lives = {n: Life.of([(played, live(played, n, seed)) for seed in (1, 2)]) for n in ("oracle", CHOSEN)}
+    assert lives["oracle"].regret[:, -1].tolist() == [0, 0]
+    assert (lives[CHOSEN].regret[:, -1] > 0).all()
+    assert lives[CHOSEN].cumulative().shape == (2, 8)
 
 
 def test_the_shipped_svm_knows_the_faster_path_better_than_chance() -> None:
-    places = generate(60, seed=5)
+    places = generate(60, seed=5, leaving=0)
     context, capacity = (np.concatenate([getattr(p, name) for p in places]) for name in ("context", "capacity"))
     better, both = Svm.shipped().decide(context)
     assert (better == capacity.argmax(axis=1)).mean() > 0.65
@@ -190,5 +205,5 @@ def test_the_scenarios_are_those_that_the_generator_writes(tmp_path: Path) -> No
         assert file.read_text() == (shipped / file.name).read_text(), f"python -m {worlds.__name__} {shipped}"
 
 
-def test_what_was_not_measured_has_no_rows() -> None:
-    assert all(item.rows(Results()) == [] for item in PAPER.items)
+def test_what_was_not_measured_has_no_value() -> None:
+    assert not any(value.n for value in PAPER.values(Results(), SIM).values())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import simulated
+from running import named, simulated
 
 from multipilot.papers.ddpg import PAPER, plan
 from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, actors
@@ -94,18 +94,17 @@ def test_figures_6_to_8_are_measured_once_and_recalled(tmp_path: Path) -> None:
     call = [sys.executable, "-m", "multipilot.papers.cli", "ddpg", "--quick", "--only", "fig6,fig8,learning"]
     call += ["--out", str(tmp_path), "--json"]
     first = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-    rate = {row["actor"]: row for row in first["rows"] if row["item"] == "fig6"}
-    assert len(rate) >= 2
+    found = {name: value["mean"] for name, value in named(first).items()}
     # Two of a kind on two paths: each has something, and together no more than there is.
-    assert rate[PLAIN]["tested"] > 10
-    assert rate[PLAIN]["mpcc_beside"] > 10
-    assert rate[PLAIN]["tested"] + rate[PLAIN]["mpcc_beside"] < 110
+    assert found["fig6.plain"] > 10
+    assert found["fig6.plain-rival"] > 10
+    assert found["fig6.plain"] + found["fig6.plain-rival"] < 110
     # A reward is cut off at −1 and 1: at its ends it would say nothing of who is better.
-    assert all(-0.95 < row["tested"] < 0.95 for row in first["rows"] if row["item"] == "fig8")
+    assert all(-0.95 < found[f"fig8.{who}"] < 0.95 for who in ("learned", "plain"))
     assert {c["claim"]: c["n"] for c in first["claims"] if c["world"] == SIM}["fig6-no-harm"] >= 2
     assert {o["scenario"] for o in first["origins"]} == {"own"}
     written = {file: file.stat().st_mtime_ns for file in (tmp_path / "intervals").iterdir()}
-    assert len(written) == len(rate)
+    assert len(written) == len(actors(None))
     assert "Figure 6" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 

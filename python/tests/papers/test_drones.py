@@ -12,10 +12,11 @@ import pytest
 from running import simulated
 
 from multipilot import console
-from multipilot.papers.drones import PAPER, beams, cloning, links, tables, transport
+from multipilot.papers.drones import PAPER, beams, factors, links, tables, transport
 from multipilot.papers.drones.series import delays, extra_bytes
+from multipilot.papers.drones.values import values
 from multipilot.papers.paper import Experiment
-from multipilot.papers.results import SIM, Results
+from multipilot.papers.results import SIM, Results, Row
 from multipilot.papers.runs import find_scenarios
 
 
@@ -33,7 +34,7 @@ def test_the_mobile_rows_are_predicted_with_what_was_calibrated() -> None:
 NAMED = {
     "controllers": ("ld-mpsp", "dalia"),
     "path_managers": ("ms-ucb", "ms-ucb-federated"),
-    "schedulers": ("delay-balance", "cloning"),
+    "schedulers": ("delay-balance", "cloning", "ld-mpsp"),
     "allocations": ("greedy", "exhaustive", "hekaton", "bush", "mu-mimo"),
 }
 
@@ -50,14 +51,14 @@ def test_each_named_system_is_listed_and_some_picture_runs_it() -> None:
 
 def test_a_second_access_point_doubles_what_ld_mpsp_carries_and_the_phy_changes_it(tmp_path: Path) -> None:
     results = run(tmp_path, "best", duration="1s")
-    ours = {(row["row"], row["phy"]): row["ours_gbps"] for row in tables.rows(results)}
-    assert 1.7 < ours["max LD-MPSP", "edmg-sc"] / ours["max TCP", "edmg-sc"] < 2.1
-    assert ours["max LD-MPSP", "edmg-ofdm"] > 1.05 * ours["max LD-MPSP", "edmg-sc"]
+    ours = {name: value.mean for name, value in values(results, SIM).items()}
+    assert 1.7 < ours["table.max LD-MPSP.sc"] / ours["table.max TCP.sc"] < 2.1
+    assert ours["table.max LD-MPSP.ofdm"] > 1.05 * ours["table.max LD-MPSP.sc"]
 
 
 def test_who_allocates_beams_changes_what_transport_carries(tmp_path: Path) -> None:
     results = run(tmp_path, "throughput", duration="2s", sample_interval="100ms")
-    found = {row["case"]: row["goodput_gbps"] for row in transport.rows(results)}
+    found = {case: transport.gbps(results, "throughput", case).mean for case in transport.NAMES}
     assert found["greedy"] > found["hekaton"] > found["802.11ad"]
     assert found["greedy"] > found["bush"]
     # MS-UCB keeps three of five subflows out of backup; without it all carry data.
@@ -77,10 +78,10 @@ def carrying(results: Results, case: str) -> float:
 
 def test_copies_cost_bytes_and_only_where_there_is_loss(tmp_path: Path) -> None:
     results = run(tmp_path, "cloning", duration="8s", **{"grid__paths.*.loss": "[0, 0.2]"})
-    extra = {(r["size"], r["scheduler"], r["loss"]): r["extra"] for r in cloning.rows(results)}
-    assert extra["500kB", "cloning", 0.0] < 0.02
-    assert extra["500kB", "cloning", 0.2] > extra["500kB", "min-rtt", 0.2] + 0.02
-    assert extra["500kB", "redundant", 0.2] > 0.3
+    extra = {name: value.mean for name, value in values(results, SIM).items() if name.endswith(".extra")}
+    assert extra["cloning.cloning.500kB.0.0.extra"] < 0.02
+    assert extra["cloning.cloning.500kB.0.2.extra"] > extra["cloning.min-rtt.500kB.0.2.extra"] + 0.02
+    assert extra["cloning.redundant.500kB.0.2.extra"] > 0.3
 
 
 def test_a_federated_population_begins_on_near_links(tmp_path: Path) -> None:
@@ -121,6 +122,24 @@ def test_delay_balancing_sends_less_over_the_far_link(tmp_path: Path) -> None:
     assert 0.1 < far["delay-balance"] < 0.9 * far["min-rtt"]
 
 
+def test_each_part_of_ld_mpsp_is_run_by_itself_and_with_the_others(tmp_path: Path) -> None:
+    results = run(tmp_path, "factors", duration="8s", sample_interval="1s", **{"grid__paths.*.loss": "[0.02]"})
+    found = {c: factors.mean(results, c, "0.02", "goodput").mean for c in factors.COMBINATIONS}
+    assert len(set(found.values())) == len(factors.COMBINATIONS)
+    assert all(5 < value < 105 for value in found.values())
+    # Copies arrive with cloning alone.
+    extra = {c: np.mean([extra_bytes(row) for row in rows_of(results, *c)]) for c in factors.COMBINATIONS}
+    for controller, scheduler, manager in factors.COMBINATIONS:
+        cloned = scheduler in ("cloning", "ld-mpsp")
+        plain = extra[controller, "default", manager]
+        assert (extra[controller, scheduler, manager] > plain + 0.005) == cloned, (controller, scheduler, manager)
+
+
+def rows_of(results: Results, controller: str, scheduler: str, manager: str) -> list[Row]:
+    wanted = (controller, scheduler, manager)
+    return [row for row in results.rows if (row["controller"], row["scheduler"], row["path_manager"]) == wanted]
+
+
 def test_a_newcomer_that_has_heard_is_sooner_at_its_best() -> None:
     assert links.rounds_to_best(16) < links.rounds_to_best(0)
     # Regret adds up, so it rises under any choice; that the second half adds less than the first is learning.
@@ -129,7 +148,7 @@ def test_a_newcomer_that_has_heard_is_sooner_at_its_best() -> None:
 
 
 def test_training_grows_with_devices_in_11ad_and_stops_at_the_chosen_ones() -> None:
-    training = {(r["case"], r["devices"]): r["training_ms"] for r in beams.overhead_rows(Results())}
+    training = {(r["case"], r["devices"]): r["training_ms"] for r in beams.training()}
     assert training["802.11ad", 100] - training["802.11ad", 90] == pytest.approx(
         training["802.11ad", 20] - training["802.11ad", 10]
     )
@@ -139,7 +158,7 @@ def test_training_grows_with_devices_in_11ad_and_stops_at_the_chosen_ones() -> N
 
 
 def test_each_allocation_has_an_energy_of_its_own() -> None:
-    energy = {r["case"]: r["mbit_per_joule"] for r in beams.energy_rows(Results())}
+    energy = {case: value.mean for case, value in beams.efficiency().items()}
     assert set(energy) == set(beams.OPTIMUM)
     assert len({energy[case] for case in beams.NAMES}) == len(beams.NAMES)
     assert {"greedy", "exhaustive"} == set(sorted(energy, key=lambda case: -energy[case])[:2])

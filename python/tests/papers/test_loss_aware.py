@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pytest
-from running import simulated, stands
+from running import named, simulated, stands
 
 from multipilot.papers.loss_aware import PAPER
 from multipilot.papers.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
 from multipilot.papers.loss_aware.dynamic import FAILURE, reactions
-from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, REST, V_BOTH, WIFI, known, on_traces
+from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, LA, REST, V_BOTH, WIFI, known, on_traces
 from multipilot.papers.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
-from multipilot.papers.loss_aware.verdict import SETS
-from multipilot.papers.loss_aware.verdict import rows as verdict_rows
+from multipilot.papers.loss_aware.verdict import KINDS, SETS, grid, judged
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import KERNEL, SIM, Results
 
@@ -61,7 +60,7 @@ def measured(stock: list[float], aware: list[float]) -> Results:
 
 def test_a_cell_is_harmed_only_where_its_whole_interval_is() -> None:
     found = benefits(measured([-0.30, -0.31, -0.29], [-0.04, 0.03, -0.09]), SIM, "a")
-    stock, aware = of(found, "balia", False), of(found, "balia", True)
+    stock, aware = of(found, "balia", "fullmesh"), of(found, "balia", "loss-aware")
     assert len(found) == 2, "single paths have no benefit"
     assert stock[0].harms
     assert not stock[0].undecided
@@ -82,12 +81,12 @@ def test_a_cell_is_harmed_only_where_its_whole_interval_is() -> None:
 
 
 def test_what_the_header_alone_costs_is_harm_but_not_beyond_it() -> None:
-    one = of(benefits(measured([-0.030, -0.031, -0.029], [0.0]), SIM, "a"), "balia", False)[0]
+    one = of(benefits(measured([-0.030, -0.031, -0.029], [0.0]), SIM, "a"), "balia", "fullmesh")[0]
     assert (one.harms, one.harms_beyond) == (True, False)
 
 
 def test_single_paths_give_median_and_maximum() -> None:
-    cell = of(benefits(measured([0.0, 0.0], [0.0]), SIM, "a"), "balia", False)[0]
+    cell = of(benefits(measured([0.0, 0.0], [0.0]), SIM, "a"), "balia", "fullmesh")[0]
     assert {name: list(values) for name, values in cell.singles.items()} == {"wifi": [10, 20, 30], "lte": [38, 40, 44]}
     assert cell.best_single == 40
     assert cell.with_maximum == pytest.approx((40 - 44) / 44)
@@ -167,7 +166,7 @@ def test_after_a_path_failure_the_stream_dips_in_the_simulator_too(tmp_path: Pat
 
 
 def test_one_run_is_undecided_and_harms_nobody() -> None:
-    (one,) = of(benefits(measured([-0.5], [0.0]), SIM, "a"), "balia", False)
+    (one,) = of(benefits(measured([-0.5], [0.0]), SIM, "a"), "balia", "fullmesh")
     assert math.isnan(one.mean.half)
     assert (one.harms, one.harms_beyond, one.undecided, one.may_harm) == (False, False, True, True)
     found = verdict([one])
@@ -186,7 +185,7 @@ def test_the_benefit_of_the_record_is_that_of_the_page(tmp_path: Path) -> None:
     settings |= {f"grid.paths.{name}.rate": '["10Mbit", "20Mbit"]' for name in ("wifi", "lte")}
     results = simulated("loss-aware", tmp_path, Experiment(WIFI, settings=settings, ben=True, tables=False))
     found = benefits(results, SIM, WIFI)
-    assert len(found) == 8
+    assert len(found) == 12
     assert all(b.mean.mean == pytest.approx(b.with_maximum) for b in found), "one seed: median and maximum are one"
     assert not list(tmp_path.rglob("*.arrow")), "rows alone are kept"
 
@@ -200,7 +199,7 @@ def test_a_known_path_is_judged_by_the_second_transfer_alone_and_by_the_first_on
     assert [e.key for e in (first, later)] == [V_BOTH, known(V_BOTH)]
     found = benefits(results, SIM, V_BOTH)
     for controller in CONTROLLERS:
-        stock, blind, knowing = (of(found, controller, a, k) for a, k in ((False, False), (True, False), (True, True)))
+        stock, blind, knowing = (of(found, controller, a, k) for a, k in (("fullmesh", False), (LA, False), (LA, True)))
         assert [len(b) for b in (stock, blind, knowing)] == [1, 1, 1]
         assert knowing[0].singles == stock[0].singles
         singles = [values[0] for values in knowing[0].singles.values()]
@@ -236,12 +235,8 @@ def test_the_page_tells_all_three_kinds_apart() -> None:
     assert "4 → 0 → 0 of them" in html
     # 40.5 of 50 Mbit/s, where the better path alone has 40
     assert re.search("once more with known paths.*<td>-0.30</td><td>–</td><td>0.05</td><td>40.5</td>", html)
-    totals = [r for r in verdict_rows(found) if r["world"] == SIM and "cells" in r and r["scenario"] is None]
-    assert [(r["known"], r["harmed"], r["harmed_beyond_header"]) for r in totals] == [
-        (False, 4, 4),
-        (False, 4, 0),
-        (True, 0, 0),
-    ]
+    totals = [judged(grid(found, SIM), kind) for kind in KINDS]
+    assert [(one.harmed, one.beyond) for one in totals if one] == [(4, 4), (4, 0), (0, 0)]
 
 
 def test_the_command_draws_a_walk_and_recorded_traces(tmp_path: Path) -> None:
@@ -254,17 +249,15 @@ def test_the_command_draws_a_walk_and_recorded_traces(tmp_path: Path) -> None:
     done = subprocess.run(call, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    walks = [row for row in document["rows"] if row["item"] == "handover"]
-    assert {row["path_manager"] for row in walks} == {"fullmesh", "loss-aware", "signal-aware"}
-    assert all(row["runs"] == 2 and row["goodput_mbps"] > 0 for row in walks)
-    traced = [row for row in document["rows"] if row["item"] == "traces" and row["scenario"] == "9-trace slow"]
-    assert {(row["path_manager"], row["known"]) for row in traced} == {
-        ("fullmesh", False),
-        ("loss-aware", False),
-        ("loss-aware", True),
-    }
+    walks = named(document, "walk.linux-reno.")
+    assert walks.keys() == {f"walk.linux-reno.{kind}" for kind in ("stock", "aware", "signal-aware")}
+    assert all(walk["n"] == 2 and walk["mean"] > 0 for walk in walks.values())
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Beside a recorded LTE" in page
+    # A line for each controller, with all three kinds measured.
+    traced = re.findall(r'<td class="name">slow</td>.*?</tr>', page)
+    assert len(traced) >= len(CONTROLLERS)
+    assert not any("–" in line for line in traced)
     assert str(tmp_path) not in page
 
 

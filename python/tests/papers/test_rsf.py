@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import simulated
+from running import named, simulated
 
 from multipilot import console
 from multipilot.papers import provenance
@@ -22,7 +22,7 @@ from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
 from multipilot.papers.rsf import PAPER, theory
 from multipilot.papers.rsf.figures import between
-from multipilot.papers.rsf.printed import TABLE, Numbers, of_all, of_connection
+from multipilot.papers.rsf.printed import TABLE, VARIANTS, Numbers, of_all, of_connection
 from multipilot.papers.rsf.table import fluid
 from multipilot.stats import mean_of
 
@@ -93,9 +93,9 @@ def test_the_command_writes_page_and_document_and_takes_up_its_records(tmp_path:
     first = subprocess.run(call, capture_output=True, text=True, check=True)
     document = json.loads(first.stdout)
     assert document["schema"] == 1
-    jain = [row for row in document["rows"] if row["item"] == "fig4"]
-    assert {row["variant"] for row in jain} >= {"lia", "olia", "balia", "rsf-db", "rsf-lb", "reno", "cubic", "bbr"}
-    assert all(0.5 < row["jain"] <= 1 and row["runs"] == 2 for row in jain)
+    jain = named(document, "jain.")
+    assert jain.keys() >= {f"jain.{v}" for v in VARIANTS}
+    assert all(0.5 < value["mean"] <= 1 and value["n"] == 2 for value in jain.values())
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Figure 4" in page
     # Where the numbers come from stands at the section and in the document.
@@ -108,7 +108,7 @@ def test_the_command_writes_page_and_document_and_takes_up_its_records(tmp_path:
     written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.arrow")}
     assert written
     again = subprocess.run(call, capture_output=True, text=True, check=True)
-    assert json.loads(again.stdout)["rows"] == document["rows"]
+    assert json.loads(again.stdout)["values"] == document["values"]
     assert written == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.arrow")}
 
     # Another build of the same sources answers the same; other sources do not.

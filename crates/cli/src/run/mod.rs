@@ -36,7 +36,7 @@ A statically linked program, or one with the set-user-ID bit, gets MPTCP only if
 later; else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end says how many
 did, by the kernel's counters of this host. The exit code is the program's own, or 128 plus its signal.
 
---initial-path active-explorer learns from the outcome of each connection over which interface to open the next. It keeps
+--initial-path lin-ucb learns from the outcome of each connection over which interface to open the next. It keeps
 its model in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), and the outcomes, which multipilot experience turns
 into Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of wired
 links. For other interfaces a file that MULTIPILOT_SIGNALS names may state the signal, one line INTERFACE DBM each.
@@ -57,7 +57,7 @@ pub struct Run {
     /// fullmesh, backup or single, on this host's interfaces (default: as the system is set up)
     #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
     path_manager: Option<String>,
-    /// Open connections over this interface, or learn over which: active-explorer (default: the routing table's choice).
+    /// Open connections over this interface, or learn over which: lin-ucb (default: the routing table's choice).
     /// Further subflows are the path manager's
     #[arg(long, value_name = "INTERFACE|NAME")]
     initial_path: Option<String>,
@@ -285,7 +285,7 @@ fn path_manager(name: &str) -> Outcome<Paths> {
     match name {
         "fullmesh" => Ok(Paths::Fullmesh),
         "bandit" => Err(Failure::Usage(
-            "bandit is no path manager: it chooses the initial path; use --initial-path active-explorer".into(),
+            "bandit is no path manager: it chooses the initial path; use --initial-path lin-ucb".into(),
         )),
         "backup" => Ok(Paths::Backup),
         "single" => Ok(Paths::Single),

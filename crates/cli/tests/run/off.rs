@@ -20,7 +20,7 @@ fn without_mptcp_it_is_said_how_to_mend_it_and_nothing_is_touched() {
         &["--", "false"][..],
         &["--controller", "lia", "--", "true"],
         &["--path-manager", "fullmesh", "--", "true"],
-        &["--initial-path", "active-explorer", "--", "true"],
+        &["--initial-path", "lin-ucb", "--", "true"],
         &["--initial-path", "lo", "--", "true"],
     ] {
         let run = multipilot(arguments);

@@ -106,13 +106,10 @@ fn connections_start_on_the_interface_that_the_user_names() {
         .contains("no such interface that is up and has an address (there are: p1, p2)"));
     for (former, line) in [
         (["--primary", "p1"], "--initial-path p1"),
-        (
-            ["--path-manager", "bandit"],
-            "use --initial-path active-explorer",
-        ),
+        (["--path-manager", "bandit"], "use --initial-path lin-ucb"),
         (
             ["--initial-path", "thompson"],
-            "run has first, active-explorer, and the interfaces",
+            "run has first, lin-ucb, and the interfaces",
         ),
     ] {
         let (output, _) = paths.run(&[former[0], former[1], "--", "true"], state.path());
@@ -131,7 +128,7 @@ fn the_bandit_chooses_and_remembers() {
     let script = downloads(30);
     let bandit = [
         "--initial-path",
-        "active-explorer",
+        "lin-ucb",
         "--path-manager",
         "fullmesh",
         "--",

@@ -54,23 +54,23 @@ impl Cloning {
         let losses = candidates(subflows).map(|(i, _)| self.slots[i].loss);
         probability(losses.fold(0.0, f64::max), MOST.1)
     }
-}
 
-impl Schedule for Cloning {
-    fn pick(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> Choice {
+    /// Adds a copy on another subflow to a choice, or leaves it alone.
+    pub(super) fn copied(
+        &mut self,
+        connection: &ConnectionView,
+        subflows: &[SubflowView],
+        mut choice: Choice,
+    ) -> Choice {
         for (slot, view) in self.slots.iter_mut().zip(subflows) {
             slot.look(view);
         }
         self.most = self
             .most
             .max(connection.unsent.saturating_add(connection.in_flight));
-        let Some(first) = lowest_rtt_ready(subflows) else {
-            return Choice::WAIT;
-        };
-        let mut choice = segment(connection, subflows, first);
-        if choice.is_wait() {
+        let Some(first) = choice.first() else {
             return choice;
-        }
+        };
         let share = self.share(subflows);
         if share <= 0.0 {
             return choice;
@@ -91,6 +91,14 @@ impl Schedule for Cloning {
             choice.burst = choice.burst.min(view.mss.max(1));
         }
         choice
+    }
+}
+
+impl Schedule for Cloning {
+    fn pick(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> Choice {
+        let choice = lowest_rtt_ready(subflows)
+            .map_or(Choice::WAIT, |first| segment(connection, subflows, first));
+        self.copied(connection, subflows, choice)
     }
 
     fn forget(&mut self, subflow: usize) {

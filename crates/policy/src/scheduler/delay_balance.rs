@@ -6,11 +6,13 @@
 
 use super::min_rtt::{lowest_rtt_ready, segment};
 use super::{candidates, Choice, ConnectionView, Schedule, SubflowView};
-use crate::balance::{balance, Pace};
+use crate::balance::{balance, Balance, Link, Pace};
 use crate::MAX_SUBFLOWS;
 
 /// Packets in a block at most: larger ones are balanced no better and take longer to split.
 const BLOCK: u32 = 64;
+/// A lower target than this cannot be told from the noise of round-trip times, µs.
+const LEAST_TARGET_US: f64 = 1000.0;
 /// Packets with which a pace is known well enough.
 const ENOUGH: usize = 16;
 
@@ -32,6 +34,7 @@ pub struct DelayBalance {
     slots: [Slot; MAX_SUBFLOWS],
     /// When the block is expected to be there: what was not sent until then is split anew.
     due_us: u64,
+    target_us: Option<u64>,
 }
 
 impl Slot {
@@ -53,6 +56,13 @@ impl Slot {
     }
 }
 
+/// max(1 ms, τ − max D_i) over the links that carry: the part of τ that a queue may take up.
+fn target_us(links: &[Link], split: &Balance) -> u64 {
+    let used = links.iter().zip(&split.packets).filter(|(_, w)| **w > 0);
+    let delay = used.map(|(l, _)| l.delay_us).fold(0.0, f64::max);
+    (split.expected_us - delay).clamp(LEAST_TARGET_US, 60e6) as u64
+}
+
 impl DelayBalance {
     /// Splits the next block; false while too little is known.
     fn plan(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> bool {
@@ -70,6 +80,10 @@ impl DelayBalance {
             })
             .collect();
         let split = balance(&links, packets.min(u64::from(BLOCK)) as u32);
+        // A shorter block says how little there is to send, not how long the links take.
+        if packets >= u64::from(BLOCK) {
+            self.target_us = Some(target_us(&links, &split));
+        }
         self.slots.iter_mut().for_each(|s| s.credit = 0);
         for ((i, _), &share) in open().zip(&split.packets) {
             self.slots[i].credit = share;
@@ -116,6 +130,10 @@ impl Schedule for DelayBalance {
         let slot = chosen.unwrap_or(lowest);
         self.slots[slot].credit = self.slots[slot].credit.saturating_sub(1);
         segment(connection, subflows, slot)
+    }
+
+    fn queue_target_us(&self) -> Option<u64> {
+        self.target_us
     }
 
     fn forget(&mut self, subflow: usize) {
@@ -171,6 +189,45 @@ mod tests {
         let share = [scheduler.slots[0].credit, scheduler.slots[1].credit];
         assert_eq!(share.iter().sum::<u32>(), 64);
         assert_eq!(share, [48, 16], "three times as fast, three times as many");
+        // 48 packets at 100 µs take as long as 16 at 300 µs.
+        assert_eq!(scheduler.queue_target_us(), Some(4_800));
+    }
+
+    #[test]
+    fn the_target_is_what_the_balanced_delay_leaves_for_queues() {
+        let link = |delay_us, pace_us| Link {
+            delay_us,
+            pace_us,
+            covariance: Vec::new(),
+        };
+        let target = |links: &[Link]| target_us(links, &balance(links, 60));
+        // 20 + 0.5·w = 30 + 0.5·(60 − w) ms: 40 and 20 packets, and τ = 40 ms.
+        assert_eq!(
+            target(&[link(20_000.0, 500.0), link(30_000.0, 500.0)]),
+            10_000
+        );
+        // A link that is too far to carry anything takes nothing from the others' target.
+        assert_eq!(
+            target(&[link(20_000.0, 500.0), link(90_000.0, 500.0)]),
+            30_000
+        );
+        assert_eq!(target(&[link(20_000.0, 5.0)]), 1_000, "the least");
+    }
+
+    #[test]
+    fn a_short_block_leaves_the_target() {
+        let mut views = [view(20_000, 1000), view(20_000, 1000)];
+        let (mut scheduler, now_us) = taught([100, 300], &mut views);
+        let before = scheduler.queue_target_us();
+        assert!(before.is_some());
+        let connection = ConnectionView {
+            now_us,
+            unsent: 3_000,
+            window_left: 1 << 30,
+            ..ConnectionView::default()
+        };
+        assert!(scheduler.plan(&connection, &views));
+        assert_eq!(scheduler.queue_target_us(), before);
     }
 
     #[test]

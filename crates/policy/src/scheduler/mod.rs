@@ -11,6 +11,7 @@ mod cloning;
 mod delay_balance;
 mod ecf;
 mod edpf;
+mod ld_mpsp;
 mod linux;
 mod min_rtt;
 mod redundant;
@@ -23,6 +24,7 @@ pub use cloning::Cloning;
 pub use delay_balance::DelayBalance;
 pub use ecf::Ecf;
 pub use edpf::Edpf;
+pub use ld_mpsp::LdMpsp;
 pub use linux::Linux;
 pub use min_rtt::MinRtt;
 pub use redundant::Redundant;
@@ -154,6 +156,12 @@ pub trait Schedule {
     /// The slot was freed, or given to a new subflow: what was remembered of it no longer holds.
     fn forget(&mut self, _subflow: usize) {}
 
+    /// The target for the queueing delay that follows from the last round, µs. A world writes it into the connection's
+    /// congestion controller where that has a parameter for it.
+    fn queue_target_us(&self) -> Option<u64> {
+        None
+    }
+
     /// Each subflow carries the whole stream. The caller keeps a cursor a subflow and sends on it, when it is chosen,
     /// the oldest data that are neither acknowledged at the data level nor carried by it before.
     fn replicates(&self) -> bool {
@@ -229,6 +237,13 @@ macro_rules! schedulers {
             }
 
             #[inline]
+            fn queue_target_us(&self) -> Option<u64> {
+                match self {
+                    $(Self::$variant(s) => s.queue_target_us(),)*
+                }
+            }
+
+            #[inline]
             fn replicates(&self) -> bool {
                 match self {
                     $(Self::$variant(s) => s.replicates(),)*
@@ -268,6 +283,8 @@ schedulers! {
         "Paper drones, equations 5 to 12: delay balancing of LD-MPSP";
     Cloning: Cloning, "cloning", [Sim, Relay], "Lowest RTT, and copies on other subflows in proportion to loss",
         "Paper drones, equations 21 and 22: packet cloning of LD-MPSP";
+    LdMpsp: LdMpsp, "ld-mpsp", [Sim, Relay], "Delay balancing with packet cloning",
+        "Paper drones, algorithm 3: LD-MPSP";
 }
 
 /// A scheduler by its name.

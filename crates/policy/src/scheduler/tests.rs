@@ -324,13 +324,13 @@ proptest! {
                     prop_assert!(s.alive() && s.room > 0, "{}: {s:?}", entry.name);
                     prop_assert!(!(s.backup && normal_lives), "{}: backup {s:?}", entry.name);
                     // These queue in the subflow's send buffer on purpose.
-                    if !matches!(entry.name, "default" | "edpf" | "cloning") {
+                    if !matches!(entry.name, "default" | "edpf" | "cloning" | "ld-mpsp") {
                         prop_assert!(s.window() > 0, "{}: {s:?}", entry.name);
                     }
                 }
                 if !choice.is_wait() {
                     // Only its copies do.
-                    if entry.name == "cloning" {
+                    if matches!(entry.name, "cloning" | "ld-mpsp") {
                         prop_assert!(choice.iter().any(|i| subflows[i].window() > 0));
                     }
                     prop_assert!(choice.burst > 0);

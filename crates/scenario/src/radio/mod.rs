@@ -34,6 +34,7 @@ pub const RADIO_KEYS: &[&str] = &[
     "allocation",
     "select",
     "delay",
+    "delay_interval",
     "seed",
     "blockage",
     "buildings",
@@ -86,6 +87,13 @@ pub(crate) fn read(field: &Field<'_>, traces: &Traces<'_>) -> Result<Radio, Erro
     if interval < 0.001 {
         return Err(section.error("its interval is below a millisecond", "\"1ms\" or more"));
     }
+    let delay_interval = seconds("delay_interval", fresh.delay_interval)?;
+    if delay_interval < interval {
+        return Err(section.error(
+            "its delay_interval is below its interval",
+            "a delay_interval of at least the interval",
+        ));
+    }
     let mut aggregation = fresh.aggregation;
     aggregation.retries = whole("retries", 0, 1000, aggregation.retries as usize)? as u32;
     let aps = aps(&section)?;
@@ -116,7 +124,10 @@ pub(crate) fn read(field: &Field<'_>, traces: &Traces<'_>) -> Result<Radio, Erro
             .get("select")
             .map(|f| f.integer(1, 1000).map(|n| n as usize))
             .transpose()?,
-        delay: seconds("delay", fresh.delay)?,
+        delay: section
+            .get("delay")
+            .map_or(Ok(fresh.delay), |f| delay(&f))?,
+        delay_interval,
         blockage: section.get("blockage").map(|f| blockage(&f)).transpose()?,
         buildings: section.get("buildings").map_or(Ok(Vec::new()), |f| {
             f.items()?.iter().map(building).collect()
@@ -228,6 +239,15 @@ fn speed(section: &Section<'_>) -> Result<f64, Error> {
         0.0,
         1000.0,
     )
+}
+
+fn delay(field: &Field<'_>) -> Result<(f64, f64), Error> {
+    const DELAY: &str = "a duration, or a range such as \"5..20ms\"";
+    let (low, high) = match field.string() {
+        Ok(text) if text.contains("..") => field.range(DELAY)?,
+        _ => field.duration().map(|delay| (delay, delay))?,
+    };
+    Ok((low.as_secs_f64(), high.as_secs_f64()))
 }
 
 fn blockage(field: &Field<'_>) -> Result<Blockage, Error> {

@@ -2,7 +2,7 @@
 
 use mp_policy::path_manager::driver::Driver;
 use mp_policy::path_manager::{self, PathManager};
-use mp_policy::scheduler::{ConnectionView, Scheduler, SubflowView};
+use mp_policy::scheduler::{ConnectionView, Schedule, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
 use super::buffer::Buffer;
@@ -22,6 +22,8 @@ pub struct Plan {
     pub controller: Kindred,
     /// Settings of a shared controller.
     pub parameters: mp_controllers::Connection,
+    /// The parameter that a scheduler writes, where the controller follows one.
+    pub target: Option<usize>,
     pub scheduler: &'static mp_policy::scheduler::Entry,
     pub manager: &'static mp_policy::path_manager::Entry,
     /// What each connection begins with.
@@ -52,6 +54,7 @@ pub struct Connection {
     /// The application has stopped.
     pub closed: bool,
     pub shared: Box<mp_controllers::Connection>,
+    pub target: Option<usize>,
     pub scheduler: Scheduler,
     pub driver: Driver,
     /// The path manager was told that the connection is up.
@@ -122,6 +125,7 @@ impl Connection {
             finished: None,
             closed: false,
             shared: Box::new(plan.parameters.clone()),
+            target: plan.target,
             scheduler: plan.scheduler.build(),
             driver: Driver::new(plan.fresh_manager.clone(), now / 1000),
             managed: false,
@@ -212,6 +216,15 @@ impl Connection {
             };
         let is_taken = ack.seq > s.sender.flow.snd_una;
         slot.data_window = if is_taken { ack.window() * mss } else { 0 };
+    }
+
+    /// LD-MPSP's target is what its delay balancing found last.
+    #[inline]
+    pub fn follow_scheduler(&mut self) {
+        let Some(parameter) = self.target else { return };
+        if let Some(target) = self.scheduler.queue_target_us() {
+            self.shared.parameters[parameter] = target;
+        }
     }
 
     /// Number and payload of the last segment.

@@ -157,8 +157,10 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
             let controller =
                 Kindred::find(name).ok_or_else(|| Error::Unknown("controller", name.clone()))?;
             let mut parameters = mp_controllers::Connection::default();
+            let mut target = None;
             if let Kindred::Shared(shared) = controller {
                 parameters = shared.connection();
+                target = shared.scheduled_parameter();
                 // A competing flow that keeps its own controller keeps that one's defaults as well.
                 if c.controller.is_none() {
                     for (key, value) in &variant.parameters {
@@ -201,6 +203,7 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                 download: c.direction == TransferDirection::Download,
                 controller,
                 parameters,
+                target,
                 scheduler,
                 manager,
                 fresh_manager,

@@ -88,6 +88,7 @@ impl World<'_> {
             let choice = connection
                 .scheduler
                 .pick(&picture, &connection.views[..count]);
+            connection.follow_scheduler();
             let Some(slot) = choice.first() else { break };
             let Some(&chosen) = connection.slots.get(slot) else {
                 break;

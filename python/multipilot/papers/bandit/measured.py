@@ -28,8 +28,7 @@ LTE = {
     "rsrq_db": "cell_rsrq",
     "snr_db": "cell_rssnr",
 }
-#: 5G has the same under other names; this value of ssRsrp is a placeholder with which most of its series begin.
-NR = {"signal_dbm": "cell_ssRsrp", "rsrq_db": "cell_ssRsrq", "snr_db": "cell_ssSinr"}
+#: A value of ssRsrp with which most series of 5G begin.
 PLACEHOLDER = -44.0
 REAL = frozenset({"capacity", *(f"wifi.{name}" for name in WIFI), *(f"lte.{name}" for name in LTE)})
 

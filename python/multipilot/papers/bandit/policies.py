@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,11 @@ from multipilot.papers.bandit.svm import Svm
 
 BATCH = 50
 ARMS = list(PATHS)
-#: The path manager of the project, and what the paper found best.
-CHOSEN = "active-explorer"
+#: What a policy knows: the readings of both paths, and the logarithm of the transfer's size.
+CONTEXT = [*FEATURES, "transfer.log2_bytes"]
+#: The default of the project: the one with the highest reward here. The paper found active explorer best.
+CHOSEN = "lin-ucb"
 BASELINES = ("wifi first", "random", "svm", "oracle")
-#: Those that draw nothing.
-FIXED = ("wifi first", "svm", "oracle")
 NAMES = {
     "active-explorer": "active explorer",
     "epsilon-greedy": "epsilon-greedy",
@@ -39,6 +40,7 @@ NAMES = {
 class Stream:
     """The rounds of all places in turn, as one central learner sees them."""
 
+    #: Columns as in :data:`CONTEXT`.
     context: Floats
     rewards: npt.NDArray[np.bool_]
     #: Index of the place, and of the round within it.
@@ -54,7 +56,7 @@ class Stream:
         order = [(p, t) for t in range(rounds) for p in range(len(outcomes))]
         rewards = [o.rewards() for o in outcomes]
         return cls(
-            np.array([outcomes[p].place.context[t] for p, t in order]),
+            np.array([[*outcomes[p].place.context[t], np.log2(outcomes[p].size[t])] for p, t in order]),
             np.array([rewards[p][t] for p, t in order]),
             np.array([p for p, _ in order]),
             np.array([t for _, t in order]),
@@ -70,29 +72,26 @@ def live(stream: Stream, policy: str, seed: int) -> npt.NDArray[np.intp]:
     if policy == "oracle":
         return np.asarray(stream.rewards.argmax(axis=1), dtype=np.intp)
     if policy == "svm":
-        return Svm.shipped().decide(stream.context)[0].astype(np.intp)
+        return Svm.shipped().decide(stream.context[:, : len(FEATURES)])[0].astype(np.intp)
     if policy not in policies():
         raise ValueError(f"no policy {policy}")
-    bandit = PathBandit(policy, arms=ARMS, features=FEATURES, seed=seed)
+    bandit = PathBandit(policy, arms=ARMS, features=CONTEXT, seed=seed)
     return bandit.play(stream.context, stream.rewards)
 
 
 @dataclass(frozen=True)
 class Life:
-    """One policy with several seeds: one row a seed."""
+    """One policy in several draws of the network: one row a draw."""
 
-    name: str
-    arms: npt.NDArray[np.intp]
     rewards: npt.NDArray[np.bool_]
     regret: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, stream: Stream, policy: str, seeds: int) -> Life:
-        arms = np.array([live(stream, policy, seed) for seed in range(1, 2 if policy in FIXED else seeds + 1)])
-        rounds = np.arange(len(stream))
-        rewards = stream.rewards[rounds, arms]
-        regret = stream.rewards.max(axis=1).astype(int) - rewards
-        return cls(policy, arms, rewards, np.cumsum(regret, axis=1))
+    def of(cls, played: Sequence[tuple[Stream, npt.NDArray[np.intp]]]) -> Life:
+        """Of the arms that it chose in each stream, all of one length."""
+        rewards = np.array([stream.rewards[np.arange(len(stream)), arms] for stream, arms in played])
+        best = np.array([stream.rewards.max(axis=1) for stream, _ in played]).astype(int)
+        return cls(rewards, np.cumsum(best - rewards, axis=1))
 
     def cumulative(self) -> Floats:
         """Mean reward of all rounds so far, at the end of each batch of 50: one row a seed."""

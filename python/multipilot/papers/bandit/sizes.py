@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from multipilot.papers import page
-from multipilot.papers.bandit.measure import SIZE_LABELS, Measured
+from multipilot.papers.bandit.measure import KINDS, SIZE_LABELS, Draw
 from multipilot.papers.bandit.policies import CHOSEN, NAMES
 from multipilot.papers.bandit.stream import SIZES
 from multipilot.papers.charts import Curve, Panel, draw
@@ -19,7 +17,7 @@ CALLED = {"fastest": "hindsight: the faster start", "single": "Wi-Fi alone", "nd
 CALLED["backup"] = "LTE as backup"
 
 
-def section(m: Measured) -> Section:
+def section(m: Draw) -> Section:
     head = ["completion time, mean s (median, 95th percentile)", *SIZE_LABELS]
     listed = []
     for policy in COMPARED:
@@ -28,12 +26,12 @@ def section(m: Measured) -> Section:
             times = m.of(policy)[0][(m.size == size) & m.late]
             cells.append(f"{times.mean():.2f} ({np.median(times):.2f}, {np.percentile(times, 95):.2f})")
         listed.append([CALLED.get(policy, NAMES.get(policy, policy)), *cells])
-    bandit, stock, best = (m.of(policy)[0] for policy in (CHOSEN, "wifi first", "fastest"))
+    bandit, stock = (m.of(policy)[0] for policy in (CHOSEN, "wifi first"))
     gained, could, loses, wins = [], [], [], []
     for size in SIZES:
         chosen = (m.size == size) & m.late
-        gained.append(1 - bandit[chosen].mean() / stock[chosen].mean())
-        could.append(1 - best[chosen].mean() / stock[chosen].mean())
+        gained.append(m.saved(CHOSEN, chosen))
+        could.append(m.saved("fastest", chosen))
         wins.append(float(np.mean(bandit[chosen] < 0.95 * stock[chosen])))
         loses.append(float(np.mean(bandit[chosen] > 1.05 * stock[chosen])))
     x = [size / 1000 for size in SIZES]
@@ -65,26 +63,15 @@ def section(m: Measured) -> Section:
         f"More than 5 % slower than with Wi-Fi first: {100 * float(np.mean(loses)):.0f} % of the transfers; faster by "
         f"as much: {100 * float(np.mean(wins)):.0f} %. Second half of the rounds; Reno.",
     ]
-    body = [card(draw([gain, where], "Gain by transfer size")), card(page.table(head, listed))]
+    kinds = [
+        [
+            kind,
+            *(f"{100 * m.saved(who, m.kind(kind)):+.0f} %" for who in (CHOSEN, "fastest")),
+            f"{m.kind(kind).sum():,}",
+        ]
+        for kind in KINDS
+        if m.kind(kind).any()
+    ]
+    split = page.table(["rounds", "the bandit saves", "hindsight saves", "n"], kinds)
+    body = [card(draw([gain, where], "Gain by transfer size")), card(split), card(page.table(head, listed))]
     return Section("sizes", "Completion time by transfer size", lead, body)
-
-
-def rows(m: Measured) -> list[dict[str, Any]]:
-    found = []
-    for policy in COMPARED:
-        for size in SIZES:
-            times = m.of(policy)[0][(m.size == size) & m.late]
-            found.append({"policy": policy, "bytes": size, "completion_s": float(times.mean()), "n": len(times)})
-    return found
-
-
-def possible(m: Measured, size: int) -> float:
-    """What hindsight would save."""
-    chosen = (m.size == size) & m.late
-    return 1 - float(m.of("fastest")[0][chosen].mean() / m.of("wifi first")[0][chosen].mean())
-
-
-def saved(m: Measured, size: int) -> float:
-    """Share of the mean completion time that the bandit saves against fullmesh, once it has learnt."""
-    chosen = (m.size == size) & m.late
-    return 1 - float(m.of(CHOSEN)[0][chosen].mean() / m.of("wifi first")[0][chosen].mean())

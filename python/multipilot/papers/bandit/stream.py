@@ -48,13 +48,13 @@ class Outcomes:
 
     def rewards(self, seed: int = 0) -> npt.NDArray[np.bool_]:
         """What each arm would pay: by the running medians of both arms' throughput and latency, for each size apart,
-        as one threshold for all would pay for the size of a transfer."""
+        as one threshold for all would pay for the size of a transfer. Both directions share a threshold."""
         rng = np.random.default_rng(seed)
         mbps, latency = self.mbps(), self.latency_ms["fullmesh", "reno"]
-        judges = {(s, u): Judge() for s in SIZES for u in (False, True)}
+        judges = {size: Judge() for size in SIZES}
         rewards = np.zeros(mbps.shape, dtype=bool)
         for t in range(len(mbps)):
-            judge = judges[int(self.size[t]), bool(self.upload[t])]
+            judge = judges[int(self.size[t])]
             thresholds = judge.thresholds
             for arm in rng.permutation(mbps.shape[1]):
                 judge.judge(mbps[t, arm], latency[t, arm])

@@ -67,7 +67,7 @@ def train() -> dict[str, Any]:
         from sklearn.svm import SVR
     except ImportError:
         raise SystemExit("scikit-learn is missing: pip install 'multipilot[svm]'") from None
-    outcomes = [simulate(place, seed=SEED) for place in generate(ROUNDS, seed=SEED)]
+    outcomes = [simulate(place, seed=SEED) for place in generate(ROUNDS, seed=SEED, leaving=0)]
     context = np.concatenate([o.place.context for o in outcomes])
     single = np.concatenate([o.mbps("single") for o in outcomes])
     with np.errstate(all="ignore"):

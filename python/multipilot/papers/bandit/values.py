@@ -1,14 +1,16 @@
 """The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
 
     late.POLICY        mean reward in the second half of the rounds
-    gain.WHAT          throughput of the bandit over that of Wi-Fi first, less 1, second half; WHAT: best, median or
-                       worst of the places
+    gain.KIND.WHAT     throughput of the bandit over that of Wi-Fi first, less 1, second half; KIND: ordinary or
+                       leaving (out of the Wi-Fi's coverage); WHAT: best, median or worst of the places
+    saved.KIND         share of the mean completion time that the bandit saves; hindsight.KIND: that could be saved
+    reward.misled      of the rounds in which LTE ends sooner, the share in which Wi-Fi alone is rewarded
     ahead.least        share of the rounds in which the bandit is ahead by 2 %, at the place where that is least
-    saved.SIZE         share of the mean completion time that the bandit saves; hindsight.SIZE: that could be saved
+    saved.SIZE         the same of ordinary rounds with this size; hindsight.SIZE: that could be saved
     pictures.WHAT      figure 7: share of the pictures in which a bandit system is first; WHAT: fast, latency, both
-    place.NAME.MANAGER ms of completion at one of the three places of the scenarios
+    place.NAME.MANAGER ms of completion at one of the four places of the scenarios
 
-Each of the bandit's lives gives one number: they differ in what the policies draw, and share one draw of the network.
+Each draw of the network gives one number: the places, their rounds and what the policies draw.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ import numpy as np
 
 from multipilot.bandit import policies
 from multipilot.papers.bandit import worlds
-from multipilot.papers.bandit.figures import SHOWN
-from multipilot.papers.bandit.measure import SIZE_LABELS, SYSTEMS, Measured, measured
-from multipilot.papers.bandit.policies import BASELINES, CHOSEN, FIXED, Life
+from multipilot.papers.bandit.figures import SHOWN, system_points
+from multipilot.papers.bandit.measure import KINDS, SIZE_LABELS, Draw, measured
+from multipilot.papers.bandit.policies import BASELINES, CHOSEN
 from multipilot.papers.bandit.stream import SIZES
-from multipilot.papers.claims.quantity import MISSING, Values, constant
+from multipilot.papers.claims.quantity import MISSING, Values
 from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
 
@@ -37,18 +39,24 @@ FIRSTS = ("fast", "latency", "both")
 
 def values(results: Results, world: str) -> Values:
     m = measured(results) if world == SIM else None
+    draws = m.draws if m else []
     found: dict[str, Mean] = {
-        f"late.{name}": _late(m.lives[name]) if m else MISSING for name in (*policies(), *BASELINES)
+        f"late.{name}": mean_of(float(v) for v in m.lives[name].late()) if m else MISSING
+        for name in (*policies(), *BASELINES)
     }
-    seeds = range(len(m.lives[CHOSEN].arms)) if m else range(0)
-    gains = [_gains(m, seed) for seed in seeds] if m else []
-    for name, of in GAINS.items():
-        found[f"gain.{name}"] = mean_of(of(one) for one in gains)
-    found["ahead.least"] = mean_of(_ahead(m, seed) for seed in seeds) if m else MISSING
+    for kind in KINDS:
+        gains = [_gains(d, kind) for d in draws]
+        for name, of in GAINS.items():
+            found[f"gain.{kind}.{name}"] = mean_of(of(one) for one in gains if one)
+        chosen = [(d, d.kind(kind)) for d in draws if d.kind(kind).any()]
+        found[f"saved.{kind}"] = mean_of(d.saved(CHOSEN, rounds) for d, rounds in chosen)
+        found[f"hindsight.{kind}"] = mean_of(d.saved("fastest", rounds) for d, rounds in chosen)
     for label, size in zip(SIZE_LABELS, SIZES, strict=True):
-        found[f"saved.{label}"] = mean_of(_saved(m, CHOSEN, size, seed) for seed in seeds) if m else MISSING
-        found[f"hindsight.{label}"] = constant(_saved(m, "fastest", size, 0)) if m else MISSING
-    pictures = [_firsts(m, seed) for seed in seeds] if m else []
+        found[f"saved.{label}"] = mean_of(d.saved(CHOSEN, (d.size == size) & d.kind("ordinary")) for d in draws)
+        found[f"hindsight.{label}"] = mean_of(d.saved("fastest", (d.size == size) & d.kind("ordinary")) for d in draws)
+    found["reward.misled"] = mean_of(_misled(d) for d in draws)
+    found["ahead.least"] = mean_of(_ahead(d) for d in draws)
+    pictures = [_firsts(d) for d in draws]
     for index, name in enumerate(FIRSTS):
         found[f"pictures.{name}"] = mean_of(one[index] for one in pictures)
     for name in worlds.CHOSEN:
@@ -57,41 +65,31 @@ def values(results: Results, world: str) -> Values:
     return found
 
 
-def _late(life: Life) -> Mean:
-    """What draws nothing has one life, and no doubt of it."""
-    late = life.late()
-    return constant(float(late[0])) if life.name in FIXED else mean_of(float(v) for v in late)
+def _gains(draw: Draw, kind: str) -> list[float]:
+    chosen = draw.kind(kind)
+    pairs = ([draw.mbps(who, place, chosen) for who in (CHOSEN, "wifi first")] for place in range(len(draw.outcomes)))
+    return [float(bandit.mean() / stock.mean() - 1) for bandit, stock in pairs if len(stock)]
 
 
-def _by_place(m: Measured, policy: str, seed: int) -> list[np.ndarray]:
-    rate = m.size * 8e-6 / m.of(policy, seed=seed)[0]
-    return [rate[(m.stream.place == place) & m.late] for place in range(len(m.outcomes))]
-
-
-def _gains(m: Measured, seed: int) -> list[float]:
-    pairs = zip(_by_place(m, CHOSEN, seed), _by_place(m, "wifi first", 0), strict=True)
-    return [float(bandit.mean() / stock.mean() - 1) for bandit, stock in pairs]
-
-
-def _ahead(m: Measured, seed: int) -> float:
-    pairs = zip(_by_place(m, CHOSEN, seed), _by_place(m, "wifi first", 0), strict=True)
+def _ahead(draw: Draw) -> float:
+    pairs = ([draw.mbps(who, p, draw.late) for who in (CHOSEN, "wifi first")] for p in range(len(draw.outcomes)))
     return min(float(np.mean(bandit > 1.02 * stock)) for bandit, stock in pairs)
 
 
-def _saved(m: Measured, policy: str, size: int, seed: int) -> float:
-    chosen = (m.size == size) & m.late
-    return 1 - float(m.of(policy, seed=seed)[0][chosen].mean() / m.of("wifi first")[0][chosen].mean())
+def _misled(draw: Draw) -> float:
+    """Of the rounds in which LTE ends sooner, the share in which Wi-Fi alone is rewarded."""
+    completion = draw.completion()
+    sooner = completion[:, 1] < completion[:, 0]
+    wifi, lte = draw.stream.rewards.T
+    return float((wifi & ~lte)[sooner].mean())
 
 
-def _firsts(m: Measured, seed: int) -> tuple[float, float, float]:
+def _firsts(draw: Draw) -> tuple[float, float, float]:
     fast, quick = [], []
-    outcomes = [(s.name.startswith("bandit"), *m.of(s.policy, s.controller, seed)) for s in SYSTEMS]
-    for place in range(min(SHOWN, len(m.outcomes))):
+    for place in range(min(SHOWN, len(draw.outcomes))):
         for upload in (False, True):
-            chosen = (m.stream.place == place) & (m.upload == upload) & m.late
-            rates = [(float((m.size[chosen] / completion[chosen]).mean()), own) for own, completion, _ in outcomes]
-            delays = [(float(latency[chosen].mean()), own) for own, _, latency in outcomes]
-            fast.append(max(rates)[1])
-            quick.append(min(delays)[1])
+            points = system_points(draw, place, upload)
+            fast.append(max(points, key=lambda point: point[2])[0].startswith("bandit"))
+            quick.append(min(points, key=lambda point: point[1])[0].startswith("bandit"))
     both = np.logical_and(fast, quick)
     return float(np.mean(fast)), float(np.mean(quick)), float(both.mean())

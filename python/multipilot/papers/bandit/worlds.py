@@ -1,4 +1,4 @@
-"""Three places as scenario files: the bandit learns within the run, in the simulator and on the kernel.
+"""Four places as scenario files: the bandit learns within the run, in the simulator and on the kernel.
 
 The files in ``scenarios/bandit`` were written by ``python -m multipilot.papers.bandit.worlds FOLDER``.
 """
@@ -7,40 +7,40 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from multipilot.papers import page
-from multipilot.papers.bandit.places import FEATURES, PATHS, Place, generate
+from multipilot.papers.bandit.places import FEATURES, LEAVING, PATHS, Place, generate
+from multipilot.papers.bandit.policies import CHOSEN as BANDIT
 from multipilot.papers.charts import Bars, draw
 from multipilot.papers.page import Section, card
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.tables import read
 from multipilot.report import svg
 from multipilot.stats import Mean, mean_of
 
 #: Names of the files, and which of the generated places they are.
-CHOSEN = {"bad-wifi": 8, "mixed": 10, "good-wifi": 5}
+CHOSEN = {"bad-wifi": 8, "mixed": 10, "good-wifi": 5, "leaving": 5}
 TITLES = {
     "bad-wifi": "a place where LTE is mostly faster",
     "mixed": "a place where either is",
     "good-wifi": "a place where Wi-Fi is mostly faster",
+    "leaving": "a place whose Wi-Fi the user leaves and comes back to",
 }
 DURATION_S, STEP_S = 120, 4
 #: Path manager and choice of the initial path, by the name on the page.
 VARIANTS = {
     "fullmesh": ("fullmesh", "first"),
-    "bandit": ("fullmesh", "active-explorer"),
+    "bandit": ("fullmesh", BANDIT),
     "single": ("single", "first"),
     "ndiffports": ("ndiffports", "first"),
     "backup": ("backup", "first"),
 }
 
 EXPERIMENTS = tuple(Experiment(name) for name in CHOSEN)
-POINTS = tuple(Point(name, {}, "reno", initial_paths=("first", "active-explorer")) for name in CHOSEN)
+POINTS = tuple(Point(name, {}, "reno", initial_paths=("first", BANDIT)) for name in CHOSEN)
 
 
 def scenario(name: str, place: Place) -> str:
@@ -63,7 +63,7 @@ def scenario(name: str, place: Place) -> str:
         "",
         "[[variants]]",
         'controller = "reno"',
-        'initial_path = ["first", "active-explorer"]',
+        f'initial_path = ["first", "{BANDIT}"]',
         "",
         "[[variants]]",
         'controller = "reno"',
@@ -92,9 +92,9 @@ def scenario(name: str, place: Place) -> str:
 
 
 def write(folder: Path) -> None:
-    places = generate(DURATION_S // STEP_S, seed=3)
     folder.mkdir(parents=True, exist_ok=True)
     for name, number in CHOSEN.items():
+        places = generate(DURATION_S // STEP_S, seed=3, leaving=LEAVING if name == "leaving" else 0.0)
         (folder / f"{name}.toml").write_text(scenario(name, places[number]), encoding="utf-8")
 
 
@@ -107,13 +107,10 @@ def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
     """Of the connections of the last third, the share that the bandit started on this path."""
     shares = []
     for row in results.rows:
-        if _is(row, world, name, "bandit") and row["folder"]:
-            file = Path(row["folder"]) / "runs" / f"{row['index']:04}" / "decisions.arrow"
-            if file.exists():
-                with pa.memory_map(str(file)) as source:
-                    table = ipc.open_file(source).read_all()
-                late = np.array(table["time_s"]) >= DURATION_S * 2 / 3
-                shares.append(float(np.mean(np.array(table["arm"].to_pylist())[late] == arm)))
+        table = read(row, "decisions") if _is(row, world, name, "bandit") else None
+        if table is not None:
+            late = table["time_s"].to_numpy() >= DURATION_S * 2 / 3
+            shares.append(float(np.mean(np.array(table["arm"].to_pylist())[late] == arm)))
     return mean_of(shares)
 
 
@@ -154,7 +151,7 @@ def show(results: Results) -> Section:
                 )
     head = ["256 kB downloads", "fullmesh", "bandit", "change", "started on LTE, last third", "runs"]
     lead = [
-        "Three places as scenario files, the same for both worlds: short downloads one after the other "
+        "Four places as scenario files, the same for both worlds: short downloads one after the other "
         "for two minutes, "
         "while links and radio readings change every four seconds. The bandit starts with nothing and "
         "learns within the "
@@ -162,26 +159,12 @@ def show(results: Results) -> Section:
     ]
     if not rows:
         lead.append("Not measured yet.")
-        return Section("worlds", "Three places in both worlds", lead, [])
+        return Section("worlds", "Four places in both worlds", lead, [])
     body = [
         card(draw(panels, "Completion time by path manager, and with the bandit's initial path", 3.4)),
         card(page.table(head, rows)),
     ]
-    return Section("worlds", "Three places in both worlds", lead, body)
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    found = []
-    for world in (SIM, KERNEL):
-        for name in CHOSEN:
-            for variant, (manager, initial) in VARIANTS.items():
-                time = _completion(results, world, name, variant)
-                if time.n:
-                    found.append(
-                        {"world": world, "scenario": name, "path_manager": manager, "initial_path": initial,
-                         "completion_s": time.mean, "half": None if np.isnan(time.half) else time.half, "runs": time.n}
-                    )  # fmt: skip
-    return found
+    return Section("worlds", "Four places in both worlds", lead, body)
 
 
 if __name__ == "__main__":

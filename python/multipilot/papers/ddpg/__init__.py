@@ -14,7 +14,6 @@ values      the values that claims.toml is about
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from multipilot.papers.claims import load
@@ -31,21 +30,19 @@ PAPER = Paper(
     experiments=plan.EXPERIMENTS,
     points=plan.POINTS,
     items=(
-        Item(
-            "tolerance", "Loss: MPCC, BBR and the closed form", (plan.ALONE, plan.LARGE), tolerance.show, tolerance.rows
-        ),
-        Item("fig4", "Figure 4", (plan.BUFFERS,), topologies.show_buffers, topologies.buffer_rows),
-        Item("fig5", "Figure 5", (plan.LOSS,), topologies.show_loss, topologies.loss_rows),
-        Item("bandwidth", "Paths of unlike rate", (plan.RATES,), topologies.show_rates, topologies.rate_rows),
-        Item("fig6", "Figure 6", (), contention.show_rate, partial(contention.interval_rows, "rate")),
-        Item("fig7", "Figure 7", (), contention.show_utility, partial(contention.interval_rows, "utility")),
-        Item("fig8", "Figure 8", (), contention.show_reward, partial(contention.interval_rows, "reward")),
-        Item("pairs", "Two connections", (plan.AGAINST, plan.OWN), contention.show_pairs, contention.pair_rows),
-        Item("bottleneck", "Shared bottleneck", (plan.SHARED,), beyond.show_shared, beyond.shared_rows),
-        Item("capacity", "Varying capacity", (plan.VARYING,), beyond.show_varying, beyond.varying_rows),
-        Item("short", "Short flows", (plan.SHORT,), beyond.show_short, beyond.short_rows),
-        Item("unseen", "Unseen paths", (plan.UNSEEN,), beyond.show_unseen, beyond.unseen_rows),
-        Item("learning", "Where learning helps", (), learning.show, learning.rows),
+        Item("tolerance", "Loss: MPCC, BBR and the closed form", (plan.ALONE, plan.LARGE), tolerance.show),
+        Item("fig4", "Figure 4", (plan.BUFFERS,), topologies.show_buffers),
+        Item("fig5", "Figure 5", (plan.LOSS,), topologies.show_loss),
+        Item("bandwidth", "Paths of unlike rate", (plan.RATES,), topologies.show_rates),
+        Item("fig6", "Figure 6", (), contention.show_rate),
+        Item("fig7", "Figure 7", (), contention.show_utility),
+        Item("fig8", "Figure 8", (), contention.show_reward),
+        Item("pairs", "Two connections", (plan.AGAINST, plan.OWN), contention.show_pairs),
+        Item("bottleneck", "Shared bottleneck", (plan.SHARED,), beyond.show_shared),
+        Item("capacity", "Varying capacity", (plan.VARYING,), beyond.show_varying),
+        Item("short", "Short flows", (plan.SHORT,), beyond.show_short),
+        Item("unseen", "Unseen paths", (plan.UNSEEN,), beyond.show_unseen),
+        Item("learning", "Where learning helps", (), learning.show),
     ),
     on_traces=plan.on_traces,
     measure=intervals.measure,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.ipc as ipc
-
-from multipilot.papers.charts import Bars, draw
+from multipilot.papers.charts import bars_of, draw
 from multipilot.papers.ddpg.plan import (
     COLOURS,
     CONTROLLERS,
@@ -20,10 +18,10 @@ from multipilot.papers.ddpg.plan import (
     UNSEEN,
     VARYING,
 )
-from multipilot.papers.ddpg.sections import label, row, say, swept_rows
-from multipilot.papers.page import Section, table
+from multipilot.papers.ddpg.sections import broken, label, say
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results, Row
-from multipilot.papers.rsf.table import number
+from multipilot.papers.tables import round_trip
 from multipilot.stats import Mean
 
 TCP_RIVALS = ("reno", "cubic", "bbr")
@@ -39,7 +37,7 @@ CASES = {
 }
 
 
-def share(results: Results, controller: str, rival: str, world: str = SIM) -> Mean:
+def share(results: Results, rival: str, controller: str, world: str = SIM) -> Mean:
     """Goodput of the connection over that of the one TCP flow beside it."""
 
     def read(found: Row) -> float | None:
@@ -51,25 +49,24 @@ def share(results: Results, controller: str, rival: str, world: str = SIM) -> Me
 
 def show_shared(results: Results) -> Section:
     panels = [
-        Bars(
+        bars_of(
             f"Share against one {RIVAL_NAMES[rival]} flow",
-            [label(c).replace("-", "-\n") for c in CONTROLLERS],
-            [share(results, c, rival) for c in CONTROLLERS],
-            [COLOURS[c] for c in CONTROLLERS],
-            [],
-            [share(results, c, rival, KERNEL) for c in CONTROLLERS],
+            CONTROLLERS,
+            partial(share, results, rival),
+            broken,
+            COLOURS,
         )
         for rival in ("reno", "bbr")
     ]
     lines = []
     for controller in CONTROLLERS:
-        here = [share(results, controller, rival) for rival in TCP_RIVALS]
-        kernel = [share(results, controller, rival, KERNEL) for rival in TCP_RIVALS]
+        here = [share(results, rival, controller) for rival in TCP_RIVALS]
+        kernel = [share(results, rival, controller, KERNEL) for rival in TCP_RIVALS]
         if any(m.n for m in here):
             lines.append([label(controller), *(number(m) for m in here), *(number(m) for m in kernel)])
 
     def at(controller: str, rival: str) -> str:
-        return say(share(results, controller, rival), 2)
+        return say(share(results, rival, controller), 2)
 
     return Section(
         "bottleneck",
@@ -90,24 +87,6 @@ def show_shared(results: Results) -> Section:
         ],
         ["100 Mbit/s, 40 ms, a queue of 400 packets, 60 s."],
     )
-
-
-def shared_rows(results: Results) -> list[dict[str, Any]]:
-    found = swept_rows(results, SHARED, RIVAL_KEY, [(r, 0.0) for r in TCP_RIVALS])
-    for entry in found:
-        entry["rival"] = entry["cell"][RIVAL_KEY]
-        entry["share"] = share(results, entry["controller"], entry["rival"], entry["world"]).mean
-    return found
-
-
-def round_trip(found: Row) -> float | None:
-    """Mean smoothed round trip over all samples of the run, ms; None where its tables were not kept."""
-    file = found["folder"] / "runs" / f"{found['index']:04}" / "samples.arrow" if found.get("folder") else None
-    if file is None or not file.exists():
-        return None
-    with ipc.open_file(file) as reader:
-        mean = pc.mean(reader.read_all()["srtt_us"]).as_py()
-    return None if mean is None else float(mean) / 1000
 
 
 def show_varying(results: Results) -> Section:
@@ -140,16 +119,6 @@ def show_varying(results: Results) -> Section:
             "FOLDER puts recorded Mahimahi traces in place of the second path."
         ],
     )
-
-
-def varying_rows(results: Results) -> list[dict[str, Any]]:
-    found = []
-    for world in (SIM, KERNEL):
-        for controller in CONTROLLERS:
-            for entry in row(results, world, VARYING, controller):
-                trip = results.mean(world, VARYING, controller, round_trip)
-                found.append({**entry, "srtt_ms": trip.mean if trip.n else None})
-    return found
 
 
 def show_short(results: Results) -> Section:
@@ -190,14 +159,6 @@ def show_short(results: Results) -> Section:
     )
 
 
-def short_rows(results: Results) -> list[dict[str, Any]]:
-    found = swept_rows(results, SHORT, SIZE_KEY, [(s, 0.0) for s, _ in SIZES])
-    for entry in found:
-        median = results.mean(entry["world"], SHORT, entry["controller"], "completion_median_s", entry["cell"])
-        entry["completion_median_s"] = median.mean if median.n else None
-    return found
-
-
 def show_unseen(results: Results) -> Section:
     names = ("mpcc", "ddpg-mpcc", "lia", "bbr")
     lines = []
@@ -217,11 +178,3 @@ def show_unseen(results: Results) -> Section:
         [table(["goodput alone, Mbit/s", *(NAMES[c].split(",")[0] for c in names)], lines)],
         ["One connection alone on two such paths, 60 s."],
     )
-
-
-def unseen_rows(results: Results) -> list[dict[str, Any]]:
-    found = []
-    for controller in ("mpcc", "ddpg-mpcc", "lia", "bbr"):
-        for case in CASES:
-            found += row(results, SIM, UNSEEN, controller, {"case": case})
-    return found

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from multipilot.papers.charts import Bars, Curve, Panel, draw
+from multipilot.papers.charts import Curve, Panel, bars_of, draw
 from multipilot.papers.ddpg import over_time
 from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, Measured, measured, who_ships
 from multipilot.papers.ddpg.plan import AGAINST, COLOURS, CONTROLLERS, OWN
-from multipilot.papers.ddpg.sections import label, row
-from multipilot.papers.page import Section, table
+from multipilot.papers.ddpg.sections import broken, label
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results, ratio
-from multipilot.papers.rsf.table import number
 from multipilot.report import svg
 from multipilot.stats import Mean, difference, mean_of
 
@@ -139,28 +136,6 @@ def show_reward(results: Results) -> Section:
     )
 
 
-def interval_rows(what: str, results: Results) -> list[dict[str, Any]]:
-    found = measured(results)
-    entries = []
-    for actor, (tested, rival) in found.beside.items():
-        mine, theirs = tested.late(what), rival.late(what)
-        entries.append(
-            {
-                "world": SIM,
-                "actor": actor,
-                "made_by": found.actors[actor].made_by,
-                "what": what,
-                "seeds": mine.n,
-                "tested": mine.mean,
-                "tested_half": mine.half,
-                "mpcc_beside": theirs.mean,
-                "mpcc_beside_half": theirs.half,
-                "paper": None,
-            }
-        )
-    return entries
-
-
 def show_pairs(results: Results) -> Section:
     lines = []
     for controller in CONTROLLERS:
@@ -179,13 +154,12 @@ def show_pairs(results: Results) -> Section:
                     number(jain),
                 ]
             )
-    bars = Bars(
+    bars = bars_of(
         "Jain's index, two of a kind",
-        [label(c).replace("-", "-\n") for c in CONTROLLERS],
-        [results.mean(SIM, OWN, c, "jain") for c in CONTROLLERS],
-        [COLOURS[c] for c in CONTROLLERS],
-        [],
-        [results.mean(KERNEL, OWN, c, "jain") for c in CONTROLLERS],
+        CONTROLLERS,
+        lambda c, world: results.mean(world, OWN, c, "jain"),
+        broken,
+        COLOURS,
         low=0.4,
     )
     head = [
@@ -213,14 +187,3 @@ def show_pairs(results: Results) -> Section:
             "its own time."
         ],
     )
-
-
-def pair_rows(results: Results) -> list[dict[str, Any]]:
-    found = []
-    for world in (SIM, KERNEL):
-        for scenario in (AGAINST, OWN):
-            for controller in CONTROLLERS:
-                for entry in row(results, world, scenario, controller):
-                    jain = results.mean(world, scenario, controller, "jain")
-                    found.append({**entry, "jain": jain.mean if jain.n else None})
-    return found

@@ -25,6 +25,8 @@ from multipilot.stats import Mean, mean_of
 
 #: Monitor intervals of each subflow, and evaluation seeds.
 INTERVALS, SEEDS, QUICK_SEEDS = 100, 12, 4
+#: First of the evaluation seeds: not those by which training chooses an actor (``multipilot.learn.training``).
+SEED = 3_000_000
 #: Modules that decide what an actor sees and earns.
 PLAYING = ("../env/lanes.py", "../env/task.py", "../learn/evaluate.py")
 #: No actor: both connections are MPCC.
@@ -205,7 +207,7 @@ def _alone(actor: Actor, scenario: dict[str, Any], seeds: int) -> list[float]:
 def _play(actor: Actor, scenario: dict[str, Any], seeds: int, steps: int, watched: list[int]) -> Played:
     policy = of_file(actor.file) if actor.file else hold
     task = Task(scenario, start=None)
-    return play(policy, task, lanes=seeds, steps=steps, seed=10**6, history=actor.history, watched=watched)
+    return play(policy, task, lanes=seeds, steps=steps, seed=SEED, history=actor.history, watched=watched)
 
 
 def _counts(played: Played, seeds: int, connection: int) -> np.ndarray:

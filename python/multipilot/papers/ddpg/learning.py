@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from multipilot.papers.charts import Curve, Panel, draw
 from multipilot.papers.ddpg.intervals import CONDITIONS, PLAIN, Measured, measured, who_ships
-from multipilot.papers.page import Section, table
-from multipilot.papers.results import SIM, Results
-from multipilot.papers.rsf.table import number
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.results import Results
 from multipilot.report import svg
 from multipilot.stats import Mean, difference, mean_of
 
@@ -86,24 +83,3 @@ def _training(training: dict[str, list[dict[str, float]]]) -> Panel:
         x, y = [e["steps"] / 1e3 for e in tested], [e["reward"] for e in tested]
         curves.append(Curve(name, x, y, svg.PATHS[index % len(svg.PATHS)], bold=True))
     return Panel("Reward in evaluation", "thousand questions answered", "mean reward", curves, from_zero=False)
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    found = measured(results)
-    entries = []
-    for name, actor in found.actors.items():
-        for condition, values in found.alone[name].items():
-            mean = mean_of(values)
-            entries.append(
-                {
-                    "world": SIM,
-                    "actor": name,
-                    "made_by": actor.made_by,
-                    "shipped": actor.shipped,
-                    "case": condition,
-                    "reward": mean.mean,
-                    "half": mean.half,
-                    "seeds": mean.n,
-                }
-            )
-    return entries

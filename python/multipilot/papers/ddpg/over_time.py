@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pyarrow.ipc as ipc
 
 from multipilot.papers.charts import Curve, Panel
 from multipilot.papers.ddpg.plan import AGAINST, COLOURS
 from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.tables import delivered, read
 from multipilot.stats import mean_of
 
 #: Seconds a point.
@@ -18,25 +16,15 @@ STEP = 2.0
 
 def rates(row: Row, step: float = STEP) -> dict[str, np.ndarray]:
     """Mbit/s of payload in each step, by connection; empty where the run's tables were not kept."""
-    folder: Path | None = row["folder"]
-    run = folder / "runs" / f"{row['index']:04}" if folder else None
-    if run is None or not (run / "samples.arrow").exists():
+    transfers, samples = read(row, "transfers"), read(row)
+    if transfers is None or samples is None:
         return {}
-    with ipc.open_file(run / "transfers.arrow") as reader:
-        transfers = reader.read_all()
-    with ipc.open_file(run / "samples.arrow") as reader:
-        samples = reader.read_all()
     grid = np.arange(0, float(row["elapsed_s"]) + step / 2, step)
-    columns = {name: samples[name].to_numpy() for name in ("time_s", "transfer", "subflow", "delivered_bytes")}
+    owner = samples["transfer"].to_numpy()
     found: dict[str, np.ndarray] = {}
     for name, number in zip(transfers["connection"].to_pylist(), transfers["id"].to_pylist(), strict=True):
-        delivered = np.zeros(len(grid))
-        own = columns["transfer"] == number
-        for subflow in np.unique(columns["subflow"][own]):
-            mine = own & (columns["subflow"] == subflow)
-            total = columns["delivered_bytes"][mine].astype(float)
-            delivered += np.interp(grid, columns["time_s"][mine], total, left=0.0)
-        found[name] = found.get(name, np.zeros(len(grid) - 1)) + np.diff(delivered) * 8e-6 / step
+        rate = np.diff(delivered(samples, grid, owner == number)) * 8e-6 / step
+        found[name] = found.get(name, 0.0) + rate
     return found
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from multipilot.papers.charts import Curve, Mark
-from multipilot.papers.ddpg.plan import BOLD, COLOURS, CONTROLLERS, DASHED, NAMES, RIVAL_OF, RIVALS
+from multipilot.papers.ddpg.plan import BOLD, COLOURS, CONTROLLERS, DASHED, NAMES
 from multipilot.papers.results import KERNEL, SIM, Measure, Results, Row
-from multipilot.papers.rsf.table import line
 from multipilot.stats import Mean
 
 #: MPCC's constants, rates in Mbit/s (Gilad et al., CoNEXT 2020; ours in controllers/mpcc.h).
@@ -68,33 +66,6 @@ def curves(
     return drawn, marks
 
 
-def swept_rows(
-    results: Results, scenario: str, axis: str, values: Values, controllers: Sequence[str] = CONTROLLERS
-) -> list[dict[str, Any]]:
-    found = []
-    for world in (SIM, KERNEL):
-        for controller in controllers:
-            for value, _ in values:
-                found += row(results, world, scenario, controller, {axis: value})
-    return found
-
-
-def row(
-    results: Results, world: str, scenario: str, controller: str, cell: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """The figures of one cell, if it was measured."""
-    mean = results.mean(world, scenario, controller, "goodput_mbps", cell)
-    if not mean.n:
-        return []
-    entry = {"world": world, "scenario": scenario, **line(controller, mean, None, cell)}
-    theirs = results.mean(world, scenario, controller, of_rivals, cell)
-    if theirs.n:
-        entry["competing_mbps"] = theirs.mean
-    if scenario in RIVALS:
-        entry["rival"] = RIVAL_OF[controller]
-    return [entry]
-
-
 def say(mean: Mean, digits: int = 1) -> str:
     """A value for a sentence."""
     return f"{mean.mean:.{digits}f}" if mean.n else "(not measured)"
@@ -102,3 +73,8 @@ def say(mean: Mean, digits: int = 1) -> str:
 
 def label(controller: str) -> str:
     return NAMES[controller].replace(", uncoupled", "")
+
+
+def broken(controller: str) -> str:
+    """For a narrow bar."""
+    return label(controller).replace("-", "-\n")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from multipilot.papers.charts import Curve, Mark, Panel, draw
 from multipilot.papers.ddpg.plan import ALONE, COLOURS, LARGE, LOSS_KEY
-from multipilot.papers.ddpg.sections import Values, curves, label, resting_goodput, resting_rate, say, swept_rows
-from multipilot.papers.page import Section, table
+from multipilot.papers.ddpg.sections import Values, curves, label, resting_goodput, resting_rate, say
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results, ratio
-from multipilot.papers.rsf.table import number
 from multipilot.report import svg
 from multipilot.stats import Mean
 
@@ -112,15 +110,3 @@ def show(results: Results) -> Section:
         ],
         ["60 s a run, Mbit/s of payload; “at most arrives”: the lower of X* and 200 Mbit/s, less loss and headers."],
     )
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    found = []
-    for scenario in (ALONE, LARGE):
-        for entry in swept_rows(results, scenario, LOSS_KEY, LOSSES, CONTROLLERS):
-            loss = entry["cell"][LOSS_KEY]
-            against = over_bbr(results, entry["controller"], loss, entry["world"], scenario)
-            rest = resting_rate(float(loss))
-            closed = None if math.isinf(rest) else rest
-            found.append({**entry, "over_bbr": against.mean if against.n else None, "closed_form_mbps": closed})
-    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from multipilot.papers.charts import Panel, draw
 from multipilot.papers.ddpg.plan import (
     BUFFERS,
@@ -16,10 +14,9 @@ from multipilot.papers.ddpg.plan import (
     RIVAL_NAMES,
     RIVAL_OF,
 )
-from multipilot.papers.ddpg.sections import Values, curves, label, of_rivals, on_path, swept_rows
-from multipilot.papers.page import Section, table
+from multipilot.papers.ddpg.sections import Values, curves, label, of_rivals, on_path
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Measure, Results
-from multipilot.papers.rsf.table import number
 
 QUEUES: Values = [(f"{p}p", float(p)) for p in (5, 10, 25, 50, 100, 200, 400, 1000)]
 LOSSES: Values = [(f"{p / 100:g}", float(p)) for p in (0, 1, 2, 3, 4, 5, 6, 8, 10)]
@@ -78,10 +75,6 @@ def show_buffers(results: Results) -> Section:
     )
 
 
-def buffer_rows(results: Results) -> list[dict[str, Any]]:
-    return swept_rows(results, BUFFERS, QUEUE_KEY, QUEUES)
-
-
 def show_loss(results: Results) -> Section:
     return Section(
         "fig5",
@@ -100,10 +93,6 @@ def show_loss(results: Results) -> Section:
         ],
         ["100 Mbit/s, 40 ms and 400 packets a path, a single-path rival of the connection's own kind on each, 60 s."],
     )
-
-
-def loss_rows(results: Results) -> list[dict[str, Any]]:
-    return swept_rows(results, LOSS, LOSS_KEY, LOSSES)
 
 
 def show_rates(results: Results) -> Section:
@@ -128,7 +117,3 @@ def show_rates(results: Results) -> Section:
             table(["Mbit/s", *(f"path 2: {r:.0f}" for _, r in SECOND_RATES)], lines),
         ],
     )
-
-
-def rate_rows(results: Results) -> list[dict[str, Any]]:
-    return swept_rows(results, RATES, RATE_KEY, SECOND_RATES)

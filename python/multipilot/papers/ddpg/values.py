@@ -7,6 +7,8 @@ fig8.rise                     the learned actor's mean reward, last ten interval
 alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
 peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
 short.CONTROLLER.SIZE         s, median completion of downloads
+below.cells                   cells of figures 4 and 5, of unlike rates and alone in which DDPG-MPCC carries
+                              significantly less than MPCC
 pair.CONTROLLER.WHAT          beside MPCC on both paths; WHAT: goodput, mpcc
 """
 
@@ -23,13 +25,15 @@ from multipilot.papers.ddpg.plan import (
     LOSS,
     LOSS_KEY,
     QUEUE_KEY,
+    RATE_KEY,
+    RATES,
     SHORT,
     SIZE_KEY,
 )
 from multipilot.papers.ddpg.sections import PAYLOAD, of_rivals, on_path, resting_rate
-from multipilot.papers.ddpg.topologies import LOSSES, QUEUES
+from multipilot.papers.ddpg.topologies import LOSSES, QUEUES, SECOND_RATES
 from multipilot.papers.results import SIM, Results, ratio
-from multipilot.stats import Mean, mean_of
+from multipilot.stats import Mean, difference, mean_of
 
 FIGURES = {"fig6": "rate", "fig7": "utility", "fig8": "reward"}
 #: MPCC's utility in Mbit/s, and that of its published code in bytes/s.
@@ -62,12 +66,28 @@ def values(results: Results, world: str) -> Values:
     for controller in CONTROLLERS:
         median = results.mean(world, SHORT, controller, "completion_median_s", {SIZE_KEY: "1MB"})
         found[f"short.{controller}.1MB"] = median
+    found["below.cells"] = _below(results, world)
     courses = _courses(results) if world == SIM else {}
     for figure, what in FIGURES.items():
         for who in COURSES:
             found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
     found["fig8.rise"] = _rise(courses["learned"]) if "learned" in courses else MISSING
     return found
+
+
+def _below(results: Results, world: str) -> Mean:
+    swept = ((BUFFERS, QUEUE_KEY, QUEUES), (LOSS, LOSS_KEY, LOSSES), (RATES, RATE_KEY, SECOND_RATES))
+    cells = 0
+    count = 0
+    for scenario, key, axis in (*swept, (ALONE, LOSS_KEY, tolerance.LOSSES)):
+        for value, _ in axis:
+            ours, plain = (
+                results.mean(world, scenario, c, "goodput_mbps", {key: value}) for c in ("ddpg-mpcc", "mpcc")
+            )
+            if min(ours.n, plain.n) > 1:
+                cells += 1
+                count += difference(ours, plain).high < 0
+    return constant(count) if cells else MISSING
 
 
 def _courses(results: Results) -> dict[str, Course]:

@@ -7,9 +7,9 @@ from typing import Any
 from multipilot.papers.charts import Bars, Curve, Panel, draw
 from multipilot.papers.drones import air, transport
 from multipilot.papers.page import Section
-from multipilot.papers.results import Results
+from multipilot.papers.results import Results, ratio
 from multipilot.report import svg
-from multipilot.stats import Mean
+from multipilot.stats import Mean, mean_of
 
 ALLOCATION, ENERGY = "allocation", "energy"
 NAMES = {
@@ -20,6 +20,8 @@ NAMES = {
 }
 TINTS = dict(zip(NAMES, (svg.PATHS[1], svg.PATHS[0], svg.PATHS[2], svg.MUTED), strict=True))
 COUNT = "radio.devices.drone.count"
+#: Seeds of the passers-by in figure 9.
+DRAWS = range(1, 6)
 
 
 def overhead(_: Results) -> Section:
@@ -47,10 +49,6 @@ def overhead(_: Results) -> Section:
     )
 
 
-def overhead_rows(_: Results) -> list[dict[str, Any]]:
-    return training()
-
-
 def training() -> list[dict[str, Any]]:
     """By case and number of devices."""
     return [
@@ -67,24 +65,20 @@ def _at(cells: tuple[air.Cell, ...]) -> dict[str, air.Cell]:
 OPTIMUM = {"greedy": NAMES["greedy"], "exhaustive": "the optimum", **NAMES}
 
 
-def _flat(value: float) -> Mean:
-    return Mean(value, 0.0, 1, value)
-
-
 def energy(_: Results) -> Section:
-    found = _at(air.cells(ENERGY))
-    base = found["802.11ad"].bits_per_joule
+    found = efficiency()
+    base = found["802.11ad"]
     bars = Bars(
         "bits per joule, 802.11ad MU-MIMO = 1",
         list(OPTIMUM.values()),
-        [_flat(found[case].bits_per_joule / base) for case in OPTIMUM],
+        [ratio(found[case], base) for case in OPTIMUM],
         [TINTS.get(case, svg.PATHS[3]) for case in OPTIMUM],
         digits=1,
     )
     return Section(
         "fig9",
         "Figure 9: energy",
-        ["Two chains at each access point and two devices, for 20 s of orbit with passers-by."],
+        [f"Two chains at each access point and two devices, for 20 s of orbit, {len(DRAWS)} draws of passers-by."],
         [draw([bars], "Energy efficiency of five allocations over 802.11ad", height=3.2)],
         [
             "Power of an active chain: 32 phase shifters of 30 mW, mixer 40 mW, converter 200 mW, amplifier at 20 %; "
@@ -97,14 +91,10 @@ def energy(_: Results) -> Section:
     )
 
 
-def energy_rows(_: Results) -> list[dict[str, Any]]:
-    return [{"case": case, "mbit_per_joule": value} for case, value in efficiency().items()]
-
-
-def efficiency() -> dict[str, float]:
+def efficiency() -> dict[str, Mean]:
     """Mbit/J by case."""
-    found = _at(air.cells(ENERGY))
-    return {case: found[case].bits_per_joule / 1e6 for case in OPTIMUM}
+    draws = [_at(air.cells(ENERGY, f"radio.seed={seed}")) for seed in DRAWS]
+    return {case: mean_of(found[case].bits_per_joule / 1e6 for found in draws) for case in OPTIMUM}
 
 
 DEVICES = (5, 10, 15, 20)
@@ -141,11 +131,3 @@ def aggregate(results: Results) -> Section:
             "and an access point's airtime is shared among all that hold it, whether they use it or not.",
         ],
     )
-
-
-def aggregate_rows(results: Results) -> list[dict[str, Any]]:
-    return transport.device_rows(results, DEVICES) + [
-        {"devices": n, "case": case, "gbps": cell.gbps}
-        for n in DEVICES
-        for case, cell in _at(air.cells(ALLOCATION, f"{COUNT}={n}")).items()
-    ]

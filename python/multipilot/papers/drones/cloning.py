@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from multipilot.papers.charts import Curve, Panel, draw
@@ -78,13 +76,3 @@ def show(results: Results) -> Section:
             "one subflow and cannot be cloned."
         ],
     )
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"size": size, "scheduler": scheduler, "loss": loss, "extra": _extra(found)}
-        | {f"p{q * 100:.0f}_ms": value for q, value in zip(QUANTILES, _quantiles(found), strict=True)}
-        for size in SIZES
-        for scheduler in COLOURS
-        for loss, found in _cells(results, scheduler, size)
-    ]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
 from multipilot.papers.charts import COLOURS, NAMES, Curve, Panel, draw
 from multipilot.papers.drones.series import rate_over_time, utility
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results, Row
+from multipilot.stats import mean_of
 
 LOSSY, JOINING, DOWNLOADS = "lossy", "joining", "downloads"
 SIZES = ("2MB", "4MB", "6MB", "8MB", "10MB", "100MB")
@@ -18,17 +16,28 @@ SIZE = "connections.0.bytes"
 RETRY, RETRIES = "radio.retries", (7, 25)
 
 
+def gbps(row: Row) -> float:
+    return float(row["goodput_mbps"]) / 1e3
+
+
+def competing_gbps(row: Row) -> float:
+    return float(row["competing_mbps"]) / 1e3
+
+
+def share(row: Row) -> float:
+    """Of what both kinds of flows carry."""
+    return gbps(row) / (gbps(row) + competing_gbps(row))
+
+
 def lossy(results: Results) -> Section:
     lines = []
     for retries in RETRIES:
         for name in ("lia", "ld-mpsp"):
             cell = {RETRY: str(retries)}
-            ours = results.mean(SIM, LOSSY, name, "goodput_mbps", cell)
-            theirs = results.mean(SIM, LOSSY, name, "competing_mbps", cell)
-            if not math.isnan(ours.mean):
-                share = ours.mean / (ours.mean + theirs.mean)
+            means = [results.mean(SIM, LOSSY, name, read, cell) for read in (gbps, competing_gbps, share)]
+            if means[0].n:
                 line = [f"{retries}, {0.4 ** (retries + 1):.0e}", NAMES[name]]
-                lines.append([*line, f"{ours.mean / 1e3:.2f}", f"{theirs.mean / 1e3:.2f}", f"{share * 100:.0f} %"])
+                lines.append([*line, *map(number, means)])
     return Section(
         "fig5",
         "Figure 5: five Reno flows against five multipath flows, 40 % of frames failing",
@@ -41,7 +50,7 @@ def lossy(results: Results) -> Section:
         ],
         [
             table(
-                ["retries, loss", "multipath controller", "multipath, Gbit/s", "Reno, Gbit/s", "multipath's share"],
+                ["retries, loss", "multipath controller", "multipath, Gbit/s", "Reno, Gbit/s", "multipath of both"],
                 lines,
                 names=2,
             )
@@ -53,27 +62,20 @@ def lossy(results: Results) -> Section:
     )
 
 
-def lossy_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"variant": v, "retries": retries}
-        | {c: results.mean(SIM, LOSSY, v, c, {RETRY: str(retries)}).mean for c in ("goodput_mbps", "competing_mbps")}
-        for retries in RETRIES
-        for v in ("lia", "ld-mpsp")
-    ]
-
-
 def joining(results: Results) -> Section:
     curves, lines = [], []
     for name in ("ld-mpsp", "dalia"):
         found = results.find(SIM, JOINING, name)
         if not found:
             continue
-        rate = rate_over_time(found[0], 0)
+        every = [rate_over_time(row, 0) for row in found]
+        rate = np.mean(every, axis=0)
         curves.append(
             Curve(NAMES[name], list(np.arange(1.0, len(rate) + 1)), list(rate), COLOURS[name], True, markers=False)
         )
-        swing = np.abs(np.diff(rate[5:])).mean() / rate[5:].mean()
-        lines.append([NAMES[name], f"{rate[5:].mean():.2f}", f"{swing * 100:.1f} %"])
+        rates = [one[5:] for one in every]
+        swing = mean_of(float(100 * np.abs(np.diff(one)).mean() / one.mean()) for one in rates)
+        lines.append([NAMES[name], number(mean_of(float(one.mean()) for one in rates)), number(swing, 1)])
     panel = Panel("One multipath connection on five links", "s", "Gbit/s", curves)
     return Section(
         "fig11",
@@ -81,16 +83,10 @@ def joining(results: Results) -> Section:
         ["A Reno flow joins one link after the other from 10 s on; the last that came leaves first, from 70 s on."],
         [
             draw([panel], "Goodput of LD-MPSP and DALIA while flows join and leave"),
-            table(["controller", "mean, Gbit/s", "mean change from second to second"], lines),
+            table(["controller", "mean, Gbit/s", "mean change from second to second, %"], lines),
         ],
         ["DALIA's rule is in no public text: this is a reconstruction."],
     )
-
-
-def joining_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"variant": v, "goodput_mbps": results.mean(SIM, JOINING, v, "goodput_mbps").mean} for v in ("ld-mpsp", "dalia")
-    ]
 
 
 def utility_of(row: Row) -> float | None:
@@ -123,11 +119,3 @@ def downloads(results: Results) -> Section:
             "The five links are the best by SNR. DALIA is a reconstruction.",
         ],
     )
-
-
-def download_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"variant": v, "size": s, "utility": results.mean(SIM, DOWNLOADS, v, utility_of, {SIZE: s}).mean}
-        for v in ("lia", "dalia", "ld-mpsp")
-        for s in SIZES
-    ]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from multipilot.federation import Known, SuperArms, merge
 from multipilot.papers.charts import Curve, Panel, draw
 from multipilot.papers.drones.series import delays
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
 from multipilot.report import svg
+from multipilot.stats import mean_of
 
 #: Mean delays of seven links, ms; each draw is uniform within half of that around it.
 DELAYS = {"a": 12.0, "b": 60.0, "c": 18.0, "d": 45.0, "e": 15.0, "f": 55.0, "g": 50.0}
@@ -88,11 +88,13 @@ def rounds_to_best(before: int, span: int = 20) -> float:
 def _population(results: Results) -> list[list[str]]:
     lines = []
     for name in ("ms-ucb", "ms-ucb-federated"):
-        for row in results.find(SIM, POPULATION, f"ld-mpsp {name}"):
-            found = delays(row) * 1e3
-            near = sum(row["path_mbps"][path] for path in "ace") / sum(row["path_mbps"].values())
-            quantiles = (f"{q:.0f}" for q in np.quantile(found, (0.5, 0.95)))
-            lines.append([name, f"{len(found):,}", *quantiles, f"{near:.0%}"])
+        rows = results.find(SIM, POPULATION, f"ld-mpsp {name}")
+        found = [delays(row) * 1e3 for row in rows]
+        near = mean_of(
+            100 * sum(row["path_mbps"][path] for path in "ace") / sum(row["path_mbps"].values()) for row in rows
+        )
+        quantiles = (number(mean_of(float(np.quantile(one, q)) for one in found), 0) for q in (0.5, 0.95))
+        lines.append([name, *quantiles, number(near, 0)])
     return lines
 
 
@@ -127,9 +129,7 @@ def show(results: Results) -> Section:
         ],
         [
             draw([left, right], "Regret of MS-UCB over rounds, and what a newcomer gains by federation", height=3.5),
-            table(
-                ["ten thousand devices", "downloads", "median, ms", "95 %, ms", "on near links"], _population(results)
-            ),
+            table(["ten thousand devices", "median, ms", "95 %, ms", "on near links, %"], _population(results)),
             table(["devices heard of, 200 rounds each", "rounds until within 5 % of the best super-arm"], lines),
         ],
         [
@@ -139,9 +139,3 @@ def show(results: Results) -> Section:
             "round of the path manager lasts 200 ms.",
         ],
     )
-
-
-def rows(_: Results) -> list[dict[str, Any]]:
-    regret = [{"rounds": ROUNDS, "regret": float(regrets(p)[-1]), "printed_reward": p} for p in (False, True)]
-    newcomers = [{"devices_before": n, "rounds_to_best": rounds_to_best(n)} for n in BEFORE]
-    return [{"slope": slope()}, *regret, *newcomers]

@@ -4,11 +4,12 @@ table.ROW.PHY        Gbit/s, tables 1 and 3
 fig5.VARIANT.RETRIES.WHAT   WHAT: goodput, rival (Mbit/s), share (of both)
 fig7.CASE.DEVICES    ms of beam training in each beacon interval; world theory
 fig8.CASE            Gbit/s; fig10.CASE.DEVICES: with so many devices
-fig9.CASE            Mbit/J of the radio alone, one draw of the air; world theory
+fig9.CASE            Mbit/J of the radio alone, five draws of passers-by; world theory
 fig11.VARIANT.WHEN   Gbit/s of the connection: before any Reno flow comes, and after all have left
 fig12.VARIANT.SIZE   utility
 cloning.SCHEDULER.SIZE.LOSS.WHAT   WHAT: p50, p99 (ms of a run's deliveries), extra (share of the bytes)
 balance.SCHEDULER.SIZE             ms, median of a run's blocks
+factors.CONTROLLER.SCHEDULER.MANAGER.LOSS.WHAT   WHAT: goodput (Mbit/s), rtt (ms)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.quantity import Values, constant
-from multipilot.papers.drones import balance, beams, cloning, flows, tables, transport
+from multipilot.papers.drones import balance, beams, cloning, factors, flows, tables, transport
 from multipilot.papers.drones.series import delays, extra_bytes, rate_over_time
 from multipilot.papers.results import Results, Row
 from multipilot.stats import Mean, mean_of
@@ -38,7 +39,7 @@ def values(results: Results, world: str) -> Values:
             found[f"table.{row.name}.{phy.removeprefix('edmg-')}"] = tables.measured(results, row, phy, world)
     for variant in ("lia", "ld-mpsp"):
         for retries in flows.RETRIES:
-            for what, read in (("goodput", _goodput), ("rival", _competing), ("share", _share)):
+            for what, read in (("goodput", _goodput), ("rival", _competing), ("share", flows.share)):
                 cell = {flows.RETRY: str(retries)}
                 found[f"fig5.{variant}.{retries}.{what}"] = results.mean(world, flows.LOSSY, variant, read, cell)
     for case in transport.NAMES:
@@ -59,6 +60,11 @@ def values(results: Results, world: str) -> Values:
                 rows = cloning.rows_at(results, scheduler, size, float(loss), world)
                 for what, of in (("p50", _quantile(0.5)), ("p99", _quantile(0.99)), ("extra", extra_bytes)):
                     found[f"cloning.{scheduler}.{size}.{loss}.{what}"] = mean_of(map(of, rows))
+    for combination in factors.COMBINATIONS:
+        for loss in factors.LOSSES:
+            for name in factors.WHAT:
+                value = factors.mean(results, combination, loss, name, world)
+                found[".".join(["factors", *combination, loss, name])] = value
     for scheduler in balance.SCHEDULERS:
         for size in balance.SIZES:
             rows = balance.rows_at(results, scheduler, size, world)
@@ -77,11 +83,9 @@ def _quantile(q: float) -> Callable[[Row], float]:
 
 
 def _radio() -> Values:
-    """Frame times are certain; figure 9 is one draw of passers-by."""
+    """Frame times are certain."""
     found = {f"fig7.{row['case']}.{row['devices']}": constant(row["training_ms"]) for row in beams.training()}
-    for case, value in beams.efficiency().items():
-        found[f"fig9.{case}"] = Mean(value, math.nan, 1, math.nan)
-    return found
+    return found | {f"fig9.{case}": value for case, value in beams.efficiency().items()}
 
 
 def _goodput(row: Row) -> float:
@@ -90,10 +94,6 @@ def _goodput(row: Row) -> float:
 
 def _competing(row: Row) -> float:
     return float(row["competing_mbps"])
-
-
-def _share(row: Row) -> float:
-    return _goodput(row) / (_goodput(row) + _competing(row))
 
 
 def _joined(when: str) -> Callable[[Row], float | None]:

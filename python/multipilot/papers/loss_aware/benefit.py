@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from multipilot.papers.loss_aware.plan import LA, known
+from multipilot.papers.loss_aware.plan import known
 from multipilot.papers.results import Cell, Results, Row
 from multipilot.stats import Mean, mean_of
 
@@ -184,6 +184,5 @@ def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
     )
 
 
-def of(found: Iterable[Benefit], controller: str, aware: bool, later: bool = False) -> list[Benefit]:
-    manager = LA if aware else "fullmesh"
+def of(found: Iterable[Benefit], controller: str, manager: str, later: bool = False) -> list[Benefit]:
     return [b for b in found if (b.controller, b.manager, b.known) == (controller, manager, later)]

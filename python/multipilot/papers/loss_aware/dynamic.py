@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from multipilot.papers.charts import NAMES, Curve, Panel, draw
-from multipilot.papers.loss_aware.pictures import LA_COLOUR, MA_COLOUR, STOCK_COLOUR
-from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, MA
+from multipilot.papers.loss_aware.pictures import KINDS, MA_COLOUR
+from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, MA, RULE
 from multipilot.papers.loss_aware.series import changes_per_minute, in_order, paths_of, recovery, runs_of, time_to_use
-from multipilot.papers.page import Section, table
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
 from multipilot.papers.spread import Boxes
 from multipilot.papers.spread import Series as BoxSeries
 from multipilot.report import svg
@@ -26,9 +23,10 @@ DYNAMIC, FAILURE, HANDOVER, THRESHOLD, DEAD = (
     "6-threshold",
     "6-dead-primary",
 )
-MANAGERS = {"fullmesh": ("stock", STOCK_COLOUR), LA: ("loss-aware", LA_COLOUR), MA: ("signal-aware", MA_COLOUR)}
+MANAGERS = {**KINDS, MA: ("signal-aware", MA_COLOUR)}
+#: Beyond the paper its rule is not run.
+OURS = ("fullmesh", LA, MA)
 WIFI_COLOUR, LTE_COLOUR = svg.PATHS[5], svg.PATHS[3]
-WORLDS = {SIM: "simulator", KERNEL: "Linux kernel"}
 
 
 def variant(controller: str, manager: str) -> str:
@@ -38,13 +36,6 @@ def variant(controller: str, manager: str) -> str:
 def goodputs(results: Results, world: str, scenario: str, controller: str, manager: str) -> list[float]:
     rows = runs_of(results, world, scenario, variant(controller, manager))
     return [float(row["goodput_mbps"]) for row in rows]
-
-
-def number(mean: Mean, digits: int = 1) -> str:
-    if math.isnan(mean.mean):
-        return '<span class="muted">–</span>'
-    half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
-    return f"{mean.mean:.{digits}f}{half}"
 
 
 def _boxes(results: Results, scenario: str, title: str, managers: Sequence[str]) -> Boxes:
@@ -61,7 +52,7 @@ def _table(results: Results, scenario: str, managers: Sequence[str]) -> str:
         for controller in CONTROLLERS:
             means = [mean_of(goodputs(results, world, scenario, controller, m)) for m in managers]
             if any(m.n for m in means):
-                lines.append([NAMES[controller], name, *(number(m) for m in means)])
+                lines.append([NAMES[controller], name, *(number(m, 1) for m in means)])
     return table(["", "world", *(f"{MANAGERS[m][0]},<br>Mbit/s" for m in managers)], lines, names=2) if lines else ""
 
 
@@ -84,7 +75,7 @@ def show_average(results: Results) -> Section:
         [
             "90 s at 50 + 50 Mbit/s; the Wi-Fi loses 5 % from 30 s to 60 s. In the paper the stock connection "
             "mostly stays below 50 Mbit/s, one path's rate, and MPTCP-LA above it. "
-            + _compare(results, DYNAMIC, "balia", LA),
+            + " ".join(_compare(results, DYNAMIC, "balia", manager) for manager in (RULE, LA)),
             "Signal awareness (MPTCP-MA), for comparison, is told of the loss by a signal that falls at the same "
             "moment to −80 dBm, and of its end: it need not find out. " + _compare(results, DYNAMIC, "balia", MA),
         ],
@@ -96,7 +87,7 @@ def show_average(results: Results) -> Section:
             ),
             _table(results, DYNAMIC, tuple(MANAGERS)),
         ],
-        ["BALIA is the paper's; the path manager is this project's loss-aware, not the rule of MPTCP-LA."],
+        ["BALIA and MPTCP-LA are the paper's; loss-aware is this project's rule."],
     )
 
 
@@ -112,7 +103,7 @@ def _panels(results: Results, world: str, scenario: str, controller: str, manage
             if name in found:
                 series = found[name]
                 curves.append(Curve(label, list(series.time[1:]), list(series.rate()), colour, markers=False))
-        title = f"{MANAGERS[manager][0].capitalize()}, {WORLDS[world]}"
+        title = f"{MANAGERS[manager][0]}, {WORLDS[world]}"
         panels.append(Panel(title, "time, s", "Mbit/s acknowledged", curves, rules=_RULES[scenario]))
     return panels
 
@@ -137,7 +128,7 @@ def show_rates(results: Results) -> Section:
             "BALIA, the first seed. In the paper the stock connection leaves most of the traffic on the good path "
             "and does not return to the Wi-Fi once that is well again; MPTCP-LA does.",
         ],
-        _drawn(results, DYNAMIC, "balia", ("fullmesh", LA), "Rate of each path over time, stock and loss-aware"),
+        _drawn(results, DYNAMIC, "balia", tuple(KINDS), "Rate of each path over time: stock, MPTCP-LA, loss-aware"),
         [
             "Payload acknowledged in each second. A spared path carries nothing by which its state could be told: "
             "it is probed by echo requests, and comes back once enough of them were answered.",
@@ -176,7 +167,7 @@ def show_failure(results: Results) -> Section:
                             number(found["lowest"], 0),
                             number(found["full"], 2),
                             number(found["used"], 2),
-                            number(goodput),
+                            number(goodput, 1),
                         ]
                     )
     head = [
@@ -221,7 +212,7 @@ def show_handover(results: Results) -> Section:
         ],
         [
             *_drawn(results, HANDOVER, "linux-reno", ("fullmesh", LA, MA), "Rate of each path during a walk"),
-            _table(results, HANDOVER, tuple(MANAGERS)),
+            _table(results, HANDOVER, OURS),
         ],
         [
             "Loss awareness sends probes over the fading path while it is spared, and uses it again once enough of "
@@ -260,70 +251,3 @@ def show_threshold(results: Results) -> Section:
         [table(["", "0.03 % loss", "0.06 % loss"], lines)] if lines else [],
         ["Simulator, 50 + 50 Mbit/s; intervals over the seeds."],
     )
-
-
-def _rows(results: Results, scenario: str, managers: Sequence[str]) -> list[dict[str, Any]]:
-    found = []
-    for world in WORLDS:
-        for controller in CONTROLLERS:
-            for manager in managers:
-                mean = mean_of(goodputs(results, world, scenario, controller, manager))
-                if mean.n:
-                    found.append(
-                        {
-                            "world": world,
-                            "variant": f"{controller}/{manager}",
-                            "controller": controller,
-                            "path_manager": manager,
-                            "scheduler": "default",
-                            "seed": None,
-                            "goodput_mbps": mean.mean,
-                            "half": _none(mean.half),
-                            "runs": mean.n,
-                            "paper": None,
-                        }
-                    )
-    return found
-
-
-def _none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def average_rows(results: Results) -> list[dict[str, Any]]:
-    return _rows(results, DYNAMIC, tuple(MANAGERS))
-
-
-def rate_rows(results: Results) -> list[dict[str, Any]]:
-    """Mean rate of each path before, during and after the loss, first seed."""
-    found = []
-    for world in WORLDS:
-        for manager in ("fullmesh", LA):
-            row = next(runs_of(results, world, DYNAMIC, variant("balia", manager)), None)
-            for path, series in (paths_of(row, 1.0, 89.0) if row else {}).items():
-                rate, time = series.rate(), series.time[1:]
-                thirds = [float(np.mean(rate[(time > a) & (time <= b)])) for a, b in ((5, 30), (30, 60), (60, 89))]
-                found.append({"world": world, "path_manager": manager, "path": path, "mbps": thirds, "paper": None})
-    return found
-
-
-def failure_rows(results: Results) -> list[dict[str, Any]]:
-    rows = _rows(results, FAILURE, ("fullmesh", LA))
-    for row in rows:
-        found = reactions(results, row["world"], row["controller"], row["path_manager"])
-        row["full_rate_after_s"], row["in_use_after_s"] = (_none(found[k].mean) for k in ("full", "used"))
-        row["lowest_percent"] = _none(found["lowest"].mean)
-    return rows
-
-
-def handover_rows(results: Results) -> list[dict[str, Any]]:
-    return _rows(results, HANDOVER, tuple(MANAGERS))
-
-
-def threshold_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"controller": c, "loss": float(loss), "changes_per_minute": m.mean, "half": _none(m.half), "paper": None}
-        for c in CONTROLLERS
-        for loss in ("0.0003", "0.0006")
-        if (m := flaps(results, SIM, c, loss)).n
-    ]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from multipilot.papers.charts import NAMES
 from multipilot.papers.loss_aware.benefit import Benefit, benefits, of
-from multipilot.papers.loss_aware.dynamic import number, variant
-from multipilot.papers.loss_aware.pictures import row
+from multipilot.papers.loss_aware.dynamic import variant
 from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, LA, LOSSES, SIZES, V_WIFI, WIFI, known
 from multipilot.papers.loss_aware.verdict import HEAD, KINDS, totals
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
 
@@ -53,10 +51,6 @@ def show_sizes(results: Results) -> Section:
         [table(head, lines, names=2)] if lines else [],
         ["Time from opening the connection to the last byte, simulator, mean over the seeds."],
     )
-
-
-def size_rows(results: Results) -> list[dict[str, Any]]:
-    return [row(b) for b in benefits(results, SIM, SIZES.key)]
 
 
 def traces(results: Results) -> list[str]:
@@ -110,19 +104,15 @@ def _detail(trace: str, stock: Benefit, kinds: Sequence[Benefit | None]) -> list
         NAMES[stock.controller].split(",")[0],
         stock.at("paths.wifi.loss") or "",
         f"{stock.best_single:.1f}",
-        *(number(b.goodput) if b else "–" for b in kinds),
+        *(number(b.goodput, 1) if b else "–" for b in kinds),
         *(f"{b.mean.mean:+.2f}" if b else "–" for b in kinds),
     ]
 
 
-def trace_rows(results: Results) -> list[dict[str, Any]]:
-    return [row(b) for name in traces(results) for b in benefits(results, SIM, name)]
-
-
-def _mean_at(results: Results, scenario: str, loss: float, aware: bool) -> float:
+def _mean_at(results: Results, scenario: str, loss: float, manager: str) -> float:
     cells = [
         b
-        for b in of(benefits(results, SIM, scenario), "balia", aware)
+        for b in of(benefits(results, SIM, scenario), "balia", manager)
         if abs(float(b.at("paths.wifi.loss") or "nan") - loss) < 1e-9
     ]
     return mean_of(b.mean.mean for b in cells).mean
@@ -131,7 +121,7 @@ def _mean_at(results: Results, scenario: str, loss: float, aware: bool) -> float
 def show_balia(results: Results) -> Section:
     lines = []
     for loss in LOSSES:
-        values = [_mean_at(results, s, loss, a) for s in (WIFI, V_WIFI) for a in (False, True)]
+        values = [_mean_at(results, s, loss, a) for s in (WIFI, V_WIFI) for a in ("fullmesh", LA)]
         if values[0] == values[0] or values[2] == values[2]:
             lines.append([f"{100 * loss:g} %", *("–" if v != v else f"{v:+.2f}" for v in values)])
     head = [

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from multipilot.papers.charts import draw
 from multipilot.papers.loss_aware.benefit import Benefit, benefits, of
-from multipilot.papers.loss_aware.plan import LA, LOSS_KEY, LOSSES, LTE, WIFI
+from multipilot.papers.loss_aware.plan import LA, LOSS_KEY, LOSSES, LTE, RULE, WIFI
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.spread import Boxes, Cloud, Scatter, Series
@@ -17,6 +16,9 @@ from multipilot.stats import mean_of
 
 SIDES = {WIFI: "Wi-Fi", LTE: "LTE"}
 STOCK_COLOUR, LA_COLOUR, MA_COLOUR, KNOWN_COLOUR = svg.PATHS[1], svg.PATHS[0], svg.PATHS[2], svg.PATHS[3]
+RULE_COLOUR = svg.PATHS[4]
+#: By path manager, in the order of the page: the paper's rule stands before ours.
+KINDS = {"fullmesh": ("stock", STOCK_COLOUR), RULE: ("MPTCP-LA", RULE_COLOUR), LA: ("loss-aware", LA_COLOUR)}
 #: By loss, from light to heavy.
 LOSS_COLOURS = (svg.PATHS[5], svg.PATHS[2], svg.PATHS[0], svg.PATHS[3], svg.PATHS[4])
 #: What the paper's text says of figure 3: from this loss on the benefit "tends to be zero or negative".
@@ -31,17 +33,17 @@ def with_loss(found: Sequence[Benefit], scenario: str, loss: float) -> list[Bene
     return [b for b in found if math.isclose(float(b.at(LOSS_KEY[scenario]) or "nan"), loss)]
 
 
-def _series(label: str, colour: str, aware: bool, scenario: str, sim: list[Benefit], kernel: list[Benefit]) -> Series:
+def _series(manager: str, scenario: str, sim: list[Benefit], kernel: list[Benefit]) -> Series:
     def values(found: list[Benefit]) -> list[list[float]]:
-        mine = of(found, "balia", aware)
+        mine = of(found, "balia", manager)
         return [[b.mean.mean for b in with_loss(mine, scenario, loss)] for loss in LOSSES]
 
-    return Series(label, colour, values(sim), values(kernel))
+    return Series(*KINDS[manager], values(sim), values(kernel))
 
 
 def turns_at(found: Sequence[Benefit], scenario: str) -> float | None:
     """The lightest loss at which the stock benefit's median over the pairs of rates is not above zero."""
-    stock = of(found, "balia", False)
+    stock = of(found, "balia", "fullmesh")
     for loss in LOSSES:
         values = sorted(b.mean.mean for b in with_loss(stock, scenario, loss))
         if values and values[len(values) // 2] <= 0:
@@ -49,8 +51,8 @@ def turns_at(found: Sequence[Benefit], scenario: str) -> float | None:
     return None
 
 
-def _median_of_pairs(found: Sequence[Benefit], scenario: str, loss: float, aware: bool) -> float:
-    values = sorted(b.mean.mean for b in with_loss(of(found, "balia", aware), scenario, loss))
+def _median_of_pairs(found: Sequence[Benefit], scenario: str, loss: float, manager: str) -> float:
+    values = sorted(b.mean.mean for b in with_loss(of(found, "balia", manager), scenario, loss))
     return values[len(values) // 2] if values else math.nan
 
 
@@ -63,10 +65,7 @@ def show_benefit(results: Results) -> Section:
             Boxes(
                 f"{letter} · loss on the {name}",
                 [percent(loss) for loss in LOSSES],
-                [
-                    _series("stock", STOCK_COLOUR, False, scenario, sim, kernel),
-                    _series("loss-aware", LA_COLOUR, True, scenario, sim, kernel),
-                ],
+                [_series(manager, scenario, sim, kernel) for manager in KINDS],
                 f"loss on the {name}",
                 "benefit of aggregation",
                 rule=0.0,
@@ -81,12 +80,12 @@ def show_benefit(results: Results) -> Section:
             f"{percent(PAPER_TURNS[scenario])} on, here its median over the pairs is {said}."
         )
         for loss in LOSSES:
-            cells = with_loss(of(sim, "balia", False), scenario, loss)
+            cells = with_loss(of(sim, "balia", "fullmesh"), scenario, loss)
             rows.append(
                 [
                     name,
                     percent(loss),
-                    *(f"{_median_of_pairs(sim, scenario, loss, aware):+.2f}" for aware in (False, True)),
+                    *(f"{_median_of_pairs(sim, scenario, loss, manager):+.2f}" for manager in KINDS),
                     f"{mean_of(b.with_maximum for b in cells).mean:+.2f}",
                     f"{mean_of(b.mean.mean for b in cells).mean:+.2f}",
                 ]
@@ -95,6 +94,7 @@ def show_benefit(results: Results) -> Section:
         "lossy path",
         "loss",
         "stock, median<br>of the pairs",
+        "MPTCP-LA,<br>the same",
         "loss-aware,<br>the same",
         "stock, mean with<br>the paper's Cᵢ",
         "stock, mean with<br>the median Cᵢ",
@@ -109,7 +109,7 @@ def show_benefit(results: Results) -> Section:
             *lead,
         ],
         [
-            draw(panels, "Box plots of the benefit of aggregation by loss, stock and loss-aware", height=4.0),
+            draw(panels, "Box plots of the benefit of aggregation by loss: stock, MPTCP-LA and loss-aware", height=4.0),
             *([table(head, rows, names=2)] if rows else []),
         ],
         [
@@ -123,36 +123,10 @@ def show_benefit(results: Results) -> Section:
     )
 
 
-def benefit_rows(results: Results) -> list[dict[str, Any]]:
-    return [row(b) for world in (SIM, KERNEL) for s in SIDES for b in benefits(results, world, s)]
-
-
-def row(b: Benefit) -> dict[str, Any]:
-    """A cell for ``--json``."""
-    return {
-        "world": b.world,
-        "scenario": b.scenario,
-        "cell": dict(b.cell),
-        "variant": f"{b.controller}/{b.manager}",
-        "controller": b.controller,
-        "path_manager": b.manager,
-        "known": b.known,
-        "scheduler": "default",
-        "seed": None,
-        "goodput_mbps": b.goodput.mean,
-        "ben": b.mean.mean,
-        "half": None if math.isnan(b.mean.half) else b.mean.half,
-        "runs": b.mean.n,
-        "ben_with_maximum": b.with_maximum,
-        "best_single_mbps": b.best_single,
-        "paper": None,
-    }
-
-
-def _clouds(sim: list[Benefit], kernel: list[Benefit], scenario: str) -> list[Cloud]:
+def _clouds(sim: list[Benefit], kernel: list[Benefit], scenario: str, manager: str) -> list[Cloud]:
     def pairs(found: list[Benefit], loss: float) -> list[tuple[float, float]]:
-        stock = {b.cell: b.goodput.mean for b in with_loss(of(found, "balia", False), scenario, loss)}
-        aware = {b.cell: b.goodput.mean for b in with_loss(of(found, "balia", True), scenario, loss)}
+        stock = {b.cell: b.goodput.mean for b in with_loss(of(found, "balia", "fullmesh"), scenario, loss)}
+        aware = {b.cell: b.goodput.mean for b in with_loss(of(found, "balia", manager), scenario, loss)}
         return [(stock[cell], aware[cell]) for cell in stock if cell in aware]
 
     return [
@@ -162,54 +136,32 @@ def _clouds(sim: list[Benefit], kernel: list[Benefit], scenario: str) -> list[Cl
 
 
 def show_throughput(results: Results) -> Section:
-    panels, lead = [], []
-    for scenario, name in SIDES.items():
-        sim, kernel = (benefits(results, world, scenario) for world in (SIM, KERNEL))
-        letter = "a" if scenario == WIFI else "b"
-        clouds = _clouds(sim, kernel, scenario)
-        panels.append(Scatter(f"{letter} · loss on the {name}", clouds, "stock, Mbit/s", "loss-aware, Mbit/s"))
-        gains = [(x, y) for cloud in clouds for x, y in cloud.points]
-        if gains:
-            better = sum(y > 1.02 * x for x, y in gains)
-            worse = sum(y < 0.98 * x for x, y in gains)
-            before, after = (mean_of(values).mean for values in zip(*gains, strict=True))
-            lead.append(
-                f"Loss on the {name}: {before:.1f} Mbit/s stock and {after:.1f} loss-aware in the mean of "
-                f"{len(gains)} cells; faster by more than 2 % in {better}, slower in {worse}."
-            )
+    rows, lead = [], []
+    for manager in (RULE, LA):
+        who = KINDS[manager][0]
+        panels = []
+        for letter, (scenario, name) in zip("ab", SIDES.items(), strict=True):
+            sim, kernel = (benefits(results, world, scenario) for world in (SIM, KERNEL))
+            clouds = _clouds(sim, kernel, scenario, manager)
+            panels.append(Scatter(f"{letter} · loss on the {name}", clouds, "stock, Mbit/s", f"{who}, Mbit/s"))
+            gains = [(x, y) for cloud in clouds for x, y in cloud.points]
+            if gains:
+                better = sum(y > 1.02 * x for x, y in gains)
+                worse = sum(y < 0.98 * x for x, y in gains)
+                before, after = (mean_of(values).mean for values in zip(*gains, strict=True))
+                lead.append(
+                    f"Loss on the {name}: {before:.1f} Mbit/s stock and {after:.1f} {who} in the mean of "
+                    f"{len(gains)} cells; faster by more than 2 % in {better}, slower in {worse}."
+                )
+        rows.append(draw(panels, f"Throughput with {who} over stock throughput, one dot a pair of rates", height=5.0))
     return Section(
         "fig4",
-        "Figure 4: throughput, stock against loss-aware",
+        "Figure 4: throughput, stock against MPTCP-LA and loss-aware",
         [
             "The same runs. Above the line awareness is faster. The paper finds it much faster where the lossy "
             "Wi-Fi has more than 20 Mbit/s, comparable below.",
             *lead,
         ],
-        [draw(panels, "Throughput with loss awareness over stock throughput, one dot a pair of rates", height=5.0)],
+        rows,
         ["One dot a pair of rates and loss, means over the seeds."],
     )
-
-
-def throughput_rows(results: Results) -> list[dict[str, Any]]:
-    """Means over the pairs, by side, loss and path manager."""
-    found = []
-    for world in (SIM, KERNEL):
-        for scenario in SIDES:
-            cells = benefits(results, world, scenario)
-            for loss in LOSSES:
-                for aware in (False, True):
-                    mean = mean_of(b.goodput.mean for b in with_loss(of(cells, "balia", aware), scenario, loss))
-                    if mean.n:
-                        found.append(
-                            {
-                                "world": world,
-                                "scenario": scenario,
-                                "loss": loss,
-                                "controller": "balia",
-                                "path_manager": LA if aware else "fullmesh",
-                                "goodput_mbps": mean.mean,
-                                "cells": mean.n,
-                                "paper": None,
-                            }
-                        )
-    return found

@@ -12,6 +12,8 @@ from multipilot.papers.runs import trace_pairs
 #: The controllers of the verdict: the paper's, and what a stock kernel has.
 CONTROLLERS = ("balia", "linux-reno", "cubic", "bbr")
 LA, MA = "loss-aware", "signal-aware"
+#: MPTCP-LA, the paper's own rule.
+RULE = "mptcp-la"
 
 #: The paper's grid as the paper has it (BALIA, fixed buffers), and as people would: their controllers, tuned buffers.
 WIFI, LTE = "3-wifi-loss", "3-lte-loss"
@@ -104,7 +106,7 @@ def _rates(wifi: int, lte: int) -> dict[str, str]:
 
 def _grid(scenario: str, loss: str, controller: str, wifi: int = 50, lte: int = 50) -> Point:
     cell = {LOSS_KEY[scenario]: loss, **_rates(wifi, lte)}
-    return Point(scenario, cell, controller, beside=(LA,), ben=True)
+    return Point(scenario, cell, controller, beside=(RULE, LA) if scenario in (WIFI, LTE) else (LA,), ben=True)
 
 
 def _held_up(controller: str, rate: str, queue: str) -> Point:
@@ -124,7 +126,7 @@ def _once_known_at(point: Point) -> Point:
 #: Chosen before any was measured: the paper's figures first, then its grid as people would have it.
 POINTS = (
     *(_grid(WIFI, loss, "balia") for loss in ("0.0001", "0.001", "0.01", "0.1")),
-    Point("5-dynamic-loss", {}, "balia", beside=(LA, MA)),
+    Point("5-dynamic-loss", {}, "balia", beside=(RULE, LA, MA)),
     *(_grid(V_WIFI, loss, "linux-reno") for loss in ("0.001", "0.01", "0.1")),
     *(_grid(V_WIFI, loss, "balia") for loss in ("0.001", "0.01")),
     Point("6-path-failure", {}, "linux-reno", beside=(LA,)),
@@ -134,7 +136,7 @@ POINTS = (
     *(_grid(V_WIFI, "0.01", controller) for controller in ("cubic", "bbr")),
     _grid(WIFI, "0.01", "balia", 10, 50),
     _grid(WIFI, "0.01", "balia", 50, 10),
-    Point("5-dynamic-loss", {}, "linux-reno", beside=(LA, MA)),
+    Point("5-dynamic-loss", {}, "linux-reno", beside=(RULE, LA, MA)),
     Point("6-path-failure", {}, "balia", beside=(LA,)),
     Point("7-handover", {}, "linux-reno", beside=(LA, MA)),
     *(_grid(V_LTE, "0.01", controller) for controller in ("linux-reno", "cubic")),

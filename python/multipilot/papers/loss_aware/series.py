@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.ipc as ipc
 
 from multipilot.papers.results import Results, Row
-from multipilot.report.series import running_total
+from multipilot.papers.tables import delivered, read
 
 Array = np.ndarray
 
@@ -33,41 +30,26 @@ class Series:
         return np.diff(self.delivered) * 8e-6 / np.diff(self.time)
 
 
-def _samples(row: Row) -> pa.Table | None:
-    folder: Path | None = row["folder"]
-    file = folder / "runs" / f"{row['index']:04}" / "samples.arrow" if folder else None
-    if file is None or not file.exists():
-        return None
-    with ipc.open_file(file) as reader:
-        return reader.read_all()
-
-
 def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
     """Empty where the run's tables were not kept."""
-    table = _samples(row)
+    table = read(row)
     if table is None:
         return {}
-    columns = {name: table[name].to_numpy() for name in ("time_s", "transfer", "subflow", "delivered_bytes", "backup")}
     names = np.array(table["path"].to_pylist())
     grid = np.arange(0.0, end + step / 2, step)
     found = {}
     for name in dict.fromkeys(names.tolist()):
         on = names == name
-        delivered = np.zeros(len(grid))
-        for subflow in np.unique(columns["subflow"][on]):
-            mine = on & (columns["subflow"] == subflow)
-            time = columns["time_s"][mine]
-            total = np.concatenate(([0.0], running_total(columns["delivered_bytes"][mine])))
-            delivered += np.interp(grid, np.concatenate(([time[0] - step], time)), total)
-        when, state = columns["time_s"][on], columns["backup"][on]
+        when, state = table["time_s"].to_numpy()[on], table["backup"].to_numpy(zero_copy_only=False)[on]
         order = np.argsort(when, kind="stable")
-        found[name] = Series(grid, delivered, np.interp(grid, when[order], state[order].astype(float)) > 0.5)
+        backup = np.interp(grid, when[order], state[order].astype(float)) > 0.5
+        found[name] = Series(grid, delivered(table, grid, on), backup)
     return found
 
 
 def in_order(row: Row, step: float, end: float) -> Series | None:
     """The stream of the run's first transfer, in order; None where the record does not tell."""
-    table = _samples(row)
+    table = read(row)
     if table is None or "in_order_bytes" not in table.column_names:
         return None
     table = table.filter(pc.and_(pc.equal(table["transfer"], 0), pc.is_valid(table["in_order_bytes"])))

@@ -3,32 +3,35 @@
     fig3.SIDE.KIND.LOSS      benefit under BALIA, mean over the pairs of rates; SIDE: wifi or lte, the lossy path
     fig4.SIDE.KIND.RATE      Mbit/s, mean over all losses and pairs; RATE: slow (the lossy path has up to 20) or fast
     fig5.CONTROLLER.KIND     Mbit/s over the 90 s
+    walk.CONTROLLER.KIND     Mbit/s on a walk out of the Wi-Fi and back
     fig6.KIND.PATH.WHEN      Mbit/s on a path under BALIA, before, during and after the loss
     fig6.KIND.share.WHEN     the Wi-Fi's share of both
     harm.KIND                share of the verdict's cells whose benefit is below the limit
+    harm3.KIND               the same of figure 3's cells
     failure.CONTROLLER.KIND.WHAT   goodput in order after the death: lowest (% of the rate that is left), full (s until
                              it is back there); used (s from the return of the path to its use)
 
-KIND is stock or aware; of harm also known. Each value has one number a seed, so n counts seeds.
+KIND is stock, rule (MPTCP-LA, the paper's) or aware (this project's loss-aware); of harm stock, first or known. Each
+value has one number a seed, so n counts seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from multipilot.papers.claims.quantity import Values
-from multipilot.papers.loss_aware.benefit import HARM
-from multipilot.papers.loss_aware.dynamic import DYNAMIC, MANAGERS, goodputs, reactions, variant
-from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, LOSS_KEY, LOSSES, LTE, WIFI
+from multipilot.papers.loss_aware.benefit import HARM, benefits, of
+from multipilot.papers.loss_aware.dynamic import DYNAMIC, HANDOVER, MANAGERS, goodputs, reactions, variant
+from multipilot.papers.loss_aware.plan import CONTROLLERS, LA, LOSS_KEY, LOSSES, LTE, RULE, WIFI
 from multipilot.papers.loss_aware.series import paths_of, runs_of
 from multipilot.papers.loss_aware.verdict import FIRST, KNOWN, STOCK, grid
 from multipilot.papers.results import Results
 from multipilot.stats import Mean, mean_of
 
 SIDES = {"wifi": WIFI, "lte": LTE}
-KINDS = {"stock": "fullmesh", "aware": LA}
+KINDS = {"stock": "fullmesh", "rule": RULE, "aware": LA}
 #: Seconds of figure 6's run, clear of the changes at 30 s and 60 s.
 WHEN = {"before": (5, 30), "during": (33, 60), "after": (65, 89)}
 _RATE = {"wifi": "paths.wifi.rate", "lte": "paths.lte.rate"}
@@ -53,8 +56,9 @@ def values(results: Results, world: str) -> Values:
                 found[f"fig4.{side}.{kind}.{name}"] = mean
     for controller in CONTROLLERS:
         for manager, (name, _) in MANAGERS.items():
-            kind = name.removeprefix("loss-")
+            kind = "rule" if manager == RULE else name.removeprefix("loss-")
             found[f"fig5.{controller}.{kind}"] = mean_of(goodputs(results, world, DYNAMIC, controller, manager))
+            found[f"walk.{controller}.{kind}"] = mean_of(goodputs(results, world, HANDOVER, controller, manager))
         for kind, manager in KINDS.items():
             for what, mean in reactions(results, world, controller, manager).items():
                 found[f"failure.{controller}.{kind}.{what}"] = mean
@@ -99,7 +103,15 @@ def _harm(results: Results, world: str) -> dict[str, Mean]:
     cells = [b for found in grid(results, world).values() for b in found]
     shares = {}
     for name, kind in (("stock", STOCK), ("first", FIRST), ("known", KNOWN)):
-        tables = [b.each for c in CONTROLLERS for b in kind.of(cells, c)]
-        seeds = min((len(one) for one in tables), default=0)
-        shares[f"harm.{name}"] = mean_of(float(np.mean([one[k] < HARM for one in tables])) for k in range(seeds))
-    return shares
+        shares[f"harm.{name}"] = _share_harmed([b.each for c in CONTROLLERS for b in kind.of(cells, c)])
+    printed = [b for scenario in SIDES.values() for b in benefits(results, world, scenario)]
+    return shares | {
+        f"harm3.{kind}": _share_harmed([b.each for b in of(printed, "balia", manager)])
+        for kind, manager in KINDS.items()
+    }
+
+
+def _share_harmed(cells: list[Sequence[float]]) -> Mean:
+    """Of cells with a benefit a seed; one share a seed."""
+    seeds = min((len(one) for one in cells), default=0)
+    return mean_of(float(np.mean([one[k] < HARM for one in cells])) for k in range(seeds))

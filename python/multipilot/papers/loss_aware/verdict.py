@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from multipilot.papers.charts import NAMES, draw
 from multipilot.papers.loss_aware.benefit import BEYOND, HARM, HEADER, WIDEST, Benefit, Verdict, benefits, of, verdict
-from multipilot.papers.loss_aware.dynamic import number
-from multipilot.papers.loss_aware.pictures import KNOWN_COLOUR, LA_COLOUR, STOCK_COLOUR, row
+from multipilot.papers.loss_aware.pictures import KNOWN_COLOUR, LA_COLOUR, STOCK_COLOUR
 from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, LA, REST, V_BOTH, V_CLEAN, V_LTE, V_WIFI
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.spread import Boxes, Series
 
@@ -33,12 +31,8 @@ class Kind:
     known: bool
     colour: str
 
-    @property
-    def aware(self) -> bool:
-        return self.manager == LA
-
     def of(self, found: Iterable[Benefit], controller: str) -> list[Benefit]:
-        return of(found, controller, self.aware, self.known)
+        return of(found, controller, self.manager, self.known)
 
 
 STOCK = Kind("stock", "fullmesh", False, STOCK_COLOUR)
@@ -258,37 +252,3 @@ def headline(cells: Grid) -> list[str]:
         f"{' → '.join(beyond)} of them ({BY_SET[0]})."
     )
     return lines
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    """Totals, of the whole grid and of each kind of cell; of single cells the harmed ones, and every kernel point. The
-    records have the others: thousands.
-    """
-    found: list[dict[str, Any]] = []
-    for world in (SIM, KERNEL):
-        cells = grid(results, world)
-        for part in (cells, *({name: one} for name, one in cells.items())):
-            found += [
-                {
-                    "world": world,
-                    "scenario": next(iter(part)) if len(part) == 1 else None,
-                    "controller": controller,
-                    "path_manager": kind.manager,
-                    "known": kind.known,
-                    "cells": one.cells,
-                    "harmed": one.harmed,
-                    "share_harmed": one.harmed / one.cells,
-                    "harmed_beyond_header": one.beyond,
-                    "undecided": one.undecided,
-                    "undecided_may_harm": one.open,
-                    "share_missed": one.missed / one.cells,
-                    "mean_ben": one.mean,
-                    "lowest_ben": one.lowest,
-                    "paper": None,
-                }
-                for controller in CONTROLLERS
-                for kind in KINDS
-                if (one := judged(part, kind, (controller,)))
-            ]
-        found += [row(b) for one in cells.values() for b in one if b.harms or world == KERNEL]
-    return found

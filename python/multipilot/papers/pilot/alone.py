@@ -7,13 +7,12 @@ from html import escape
 from typing import Any
 
 from multipilot.papers.charts import NAMES, draw
-from multipilot.papers.page import Section, table
-from multipilot.papers.pilot.cells import WORLDS, alone, alone_at, title_of, words
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.pilot.cells import alone, alone_at, title_of, words
 from multipilot.papers.pilot.judge import MARGIN, ORDER, WIDEST, WORSE, Alone, judged, losers_first, tally
 from multipilot.papers.pilot.pictures import Dot, Dots
 from multipilot.papers.pilot.plan import ALONE, DRAWN, OTHERS, PILOT, TRACE
-from multipilot.papers.results import KERNEL, SIM, Results
-from multipilot.stats import Mean
+from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
 
 SHORT = {PILOT: "pilot", **{name: NAMES[name].split(",")[0] for name in OTHERS}}
 RULE = (
@@ -23,13 +22,6 @@ RULE = (
 )
 
 
-def number(mean: Mean, digits: int = 1) -> str:
-    if not mean.n:
-        return '<span class="muted">–</span>'
-    half = f' <span class="half">± {mean.half:.{digits}f}</span>' if mean.half >= 0 else ""
-    return f"{mean.mean:.{digits}f}{half}"
-
-
 def flag(verdict: str, bad: Sequence[str]) -> str:
     return f'<span class="no">{verdict}</span>' if verdict in bad else verdict
 
@@ -37,7 +29,7 @@ def flag(verdict: str, bad: Sequence[str]) -> str:
 def _line(cell: Alone, name: str) -> list[str]:
     return [
         escape(name),
-        *(number(cell.goodput[c]) for c in ALONE),
+        *(number(cell.goodput[c], 1) for c in ALONE),
         SHORT.get(cell.best or "", "–"),
         number(cell.ratio, 2),
         flag(cell.verdict, [WORSE]),

@@ -29,10 +29,9 @@ from multipilot.papers.pilot.plan import (
     reference,
     three,
 )
-from multipilot.papers.results import KERNEL, SIM, Cell, Results, Row
+from multipilot.papers.results import SIM, Cell, Results, Row
 from multipilot.stats import Mean, mean_of
 
-WORLDS = {SIM: "simulator", KERNEL: "Linux kernel"}
 BESIDE_WORDS = {
     RENO: "one Reno",
     CUBIC: "one CUBIC",

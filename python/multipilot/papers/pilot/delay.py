@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow.ipc as ipc
 
-from multipilot.papers.page import Section, table
-from multipilot.papers.pilot.alone import SHORT, number
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.pilot.alone import SHORT
 from multipilot.papers.pilot.cells import words
 from multipilot.papers.pilot.plan import DELAY
 from multipilot.papers.results import SIM, Cell, Results, Row
@@ -69,7 +69,7 @@ def show(results: Results) -> Section:
     for cell in dict.fromkeys(cell for cell, _ in found):
         for path, base in BASE_MS.items():
             means = [found[cell, c].delay_ms[path] for c in CONTROLLERS if (cell, c) in found]
-            lines.append([words(cell), f"{base:g} ms", *(number(mean) for mean in means)])
+            lines.append([words(cell), f"{base:g} ms", *(number(mean, 1) for mean in means)])
     head = ["queues", "path", *(f"{SHORT[c]},<br>ms" for c in CONTROLLERS)]
     return Section(
         "delay",

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from multipilot.papers.charts import draw
-from multipilot.papers.page import Section, table
-from multipilot.papers.pilot.alone import flag, number, plain
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.pilot.alone import flag, plain
 from multipilot.papers.pilot.cells import beside, drawn_beside, place, title_of
 from multipilot.papers.pilot.judge import (
     FAIR,
@@ -50,7 +50,7 @@ HEAD = [
 def _line(cell: Beside, name: str) -> list[str]:
     rates = (cell.own, cell.competing, cell.own_reference, cell.competing_reference)
     verdict = cell.verdict or "–"
-    return [escape(name), *(number(rate) for rate in rates), number(cell.share, 2), number(cell.keeps, 2),
+    return [escape(name), *(number(rate, 1) for rate in rates), number(cell.share, 2), number(cell.keeps, 2),
             flag(verdict, [HARMS, GREEDY])]  # fmt: skip
 
 

@@ -111,9 +111,8 @@ def on_traces(folder: Path) -> tuple[Experiment, ...]:
     )
 
 
-#: On the kernel fewer controllers, for its runs take real time, and five runs a point, for they differ more.
+#: On the kernel fewer controllers, for its runs take real time.
 ON_KERNEL = (PILOT, "bbr", "cubic")
-KERNEL_RUNS = 5
 KERNEL_ALONE = (
     (LOSS, {"case": "no loss"}),
     (LOSS, {"case": "1 % on both"}),
@@ -126,9 +125,6 @@ KERNEL_BESIDE = tuple((RENO, {"links.shared.rate": "20Mbit", "links.shared.queue
 
 #: Chosen before any was measured.
 POINTS = (
-    *(Point(s, cell, c, seeds=KERNEL_RUNS) for s, cell in (*KERNEL_ALONE, *KERNEL_BESIDE) for c in ON_KERNEL),
-    *(
-        Point(s, cell, RIVAL[s], seeds=KERNEL_RUNS, settings=_in_its_place(s), label=reference(s))
-        for s, cell in KERNEL_BESIDE
-    ),
+    *(Point(s, cell, c) for s, cell in (*KERNEL_ALONE, *KERNEL_BESIDE) for c in ON_KERNEL),
+    *(Point(s, cell, RIVAL[s], settings=_in_its_place(s), label=reference(s)) for s, cell in KERNEL_BESIDE),
 )

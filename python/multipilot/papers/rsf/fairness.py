@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
 
-from multipilot.papers.charts import COLOURS, NAMES, Bars, draw
+from multipilot.papers.charts import NAMES, bars_of, draw
 from multipilot.papers.claims.predicate import Check, Verdict
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results, Row, ratio
 from multipilot.papers.rsf.printed import BDP, RIVALS, SHARED_BDP, SHARED_DEEP, TABLE, Numbers, of_connection
-from multipilot.papers.rsf.samples import columns
-from multipilot.papers.rsf.table import line, number
+from multipilot.papers.tables import on_path
 from multipilot.stats import Mean
 
 CONTROLLERS = (*RIVALS, "wvegas", "dalia", "rsf-db", "rsf-lb", "ld-mpsp", "reno", "cubic", "bbr")
@@ -109,26 +108,6 @@ def goals(results: Results) -> Section:
     )
 
 
-def goal_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "world": world,
-            **line(v, against_best_path(results, v, world)),
-            "goodput_mbps": None,
-            "over_best_path": _none(against_best_path(results, v, world)),
-            "over_tcp": _none(against_tcp(results, v, world)),
-            "share_congested": _none(on_congested_path(results, v, world)),
-        }
-        for world in (SIM, KERNEL)
-        for v in CONTROLLERS
-        if against_tcp(results, v, world).n
-    ]
-
-
-def _none(mean: Mean) -> float | None:
-    return None if math.isnan(mean.mean) else mean.mean
-
-
 def _share_of_five(row: Row) -> float | None:
     theirs = row.get("competing_mbps")
     return float(row["goodput_mbps"]) / float(theirs) if theirs else None
@@ -142,14 +121,7 @@ def share(results: Results, variant: str, world: str = SIM, cell: Mapping[str, s
 def bottleneck(results: Results) -> Section:
     names = [*RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr"]
     panels = [
-        Bars(
-            f"Buffer of {words}",
-            [NAMES[v].split(",")[0] for v in names],
-            [share(results, v, SIM, cell) for v in names],
-            [COLOURS[v] for v in names],
-            [],
-            [share(results, v, KERNEL, cell) for v in names],
-        )
+        bars_of(f"Buffer of {words}", names, partial(share, results, cell=cell))
         for cell, words in ((SHARED_BDP, "1 BDP (150 ms)"), (SHARED_DEEP, "1000 packets (600 ms)"))
     ]
     return Section(
@@ -161,19 +133,6 @@ def bottleneck(results: Results) -> Section:
         ],
         [draw(panels, "Goodput of multipath connections over that of TCP flows at a shared bottleneck", height=3.2)],
     )
-
-
-def bottleneck_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "world": w,
-            **line(v, m),
-            "competing_mbps": results.mean(w, "9-shared-bottleneck", v, "competing_mbps", SHARED_BDP).mean,
-        }
-        for w in (SIM, KERNEL)
-        for v in (*RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
-        if (m := results.mean(w, "9-shared-bottleneck", v, "goodput_mbps", SHARED_BDP)).n
-    ]
 
 
 def rivals(results: Results) -> Section:
@@ -239,16 +198,15 @@ def _on_path(name: str) -> Callable[[Row], float | None]:
 def queue_ms(results: Results, variant: str, queue: str, world: str = SIM) -> Mean:
     """Queueing delay of path 2, which the connection has to itself, over the second half of the run."""
 
-    def read(row: Row) -> float | None:
-        found = columns(row, ("time_s", "srtt_us", "min_rtt_us"), "two")
-        if not found:
+    def queueing(row: Row) -> float | None:
+        found = on_path(row, "two")
+        if found is None:
             return None
-        half = max(found["time_s"]) / 2
-        times = zip(found["time_s"], found["srtt_us"], found["min_rtt_us"], strict=True)
-        late = [srtt - least for time, srtt, least in times if time > half and srtt and least]
-        return float(sum(late)) / len(late) / 1e3 if late else None
+        time, srtt, least = (found[name].to_numpy() for name in ("time_s", "srtt_us", "min_rtt_us"))
+        late = (time > time.max() / 2) & (srtt > 0) & (least > 0)
+        return float((srtt[late].astype(float) - least[late]).mean()) / 1e3 if late.any() else None
 
-    return results.mean(world, "target-delay", variant, read, {"paths.*.queue": queue})
+    return results.mean(world, "target-delay", variant, queueing, {"paths.*.queue": queue})
 
 
 def lost_a_second(results: Results, variant: str, loss: str, world: str = SIM) -> Mean:
@@ -257,10 +215,11 @@ def lost_a_second(results: Results, variant: str, loss: str, world: str = SIM) -
     def read(row: Row) -> float | None:
         rates = []
         for path in ("one", "two"):
-            found = columns(row, ("time_s", "lost"), path)
-            if not found or len(found["time_s"]) < 2:
+            found = on_path(row, path)
+            if found is None or len(found) < 2:
                 return None
-            rates.append((found["lost"][-1] - found["lost"][0]) / (found["time_s"][-1] - found["time_s"][0]))
+            time, lost = (found[name].to_numpy().astype(float) for name in ("time_s", "lost"))
+            rates.append((lost[-1] - lost[0]) / (time[-1] - time[0]))
         return float(sum(rates)) / len(rates)
 
     return results.mean(world, "target-loss", variant, read, {"paths.*.loss": loss})
@@ -343,12 +302,3 @@ def targets(results: Results) -> Section:
         ],
         ["Mbit/s. Queue: mean of srtt − min RTT over the second half. Loss: packets marked lost a second, each path."],
     )
-
-
-def target_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"world": w, **line(v, m, None, BDP)}
-        for w in (SIM, KERNEL)
-        for v in ("tcp", *RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
-        if (m := results.mean(w, "2-long-flows", v, of_connection, BDP)).n
-    ]

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from multipilot.papers.charts import COLOURS, NAMES, Bars, Curve, Panel, draw
+from multipilot.papers.charts import COLOURS, NAMES, Curve, Panel, bars_of, draw
 from multipilot.papers.page import Section
-from multipilot.papers.results import KERNEL, SIM, Measure, Results
+from multipilot.papers.results import SIM, Measure, Results
 from multipilot.papers.rsf.printed import BDP, FIGURE_10, JAIN, RIVALS, TABLE, of_all, of_connection, of_path, of_rival
-from multipilot.papers.rsf.samples import columns
-from multipilot.papers.rsf.sweeps import ALL
-from multipilot.papers.rsf.table import line
+from multipilot.papers.tables import delivered, read
 from multipilot.stats import Mean, mean_of
+
+
+def _at(results: Results, scenario: str, measure: Measure, cell: Mapping[str, str], variant: str, world: str) -> Mean:
+    return results.mean(world, scenario, variant, measure, cell)
 
 
 def show_jain(results: Results) -> Section:
     cell = {"connections.*.bytes": "4MB", **BDP}
     names = [*RIVALS, "rsf-db", "rsf-lb", "reno"]
-    means = [results.mean(SIM, "2-loss-2-percent", v, "jain", cell) for v in names]
-    kernel = [results.mean(KERNEL, "2-loss-2-percent", v, "jain", cell) for v in names]
-    bars = Bars(
+    bars = bars_of(
         "Jain's index, five connections of 4 MB",
-        [NAMES[v].replace(", ", ",\n") for v in names],
-        means,
-        [COLOURS[v] for v in names],
-        [JAIN.get(v) for v in names],
-        kernel,
+        names,
+        partial(_at, results, "2-loss-2-percent", "jain", cell),
+        paper=[JAIN.get(v) for v in names],
         low=0.8,
         digits=3,
     )
@@ -41,16 +38,6 @@ def show_jain(results: Results) -> Section:
     )
 
 
-def jain_rows(results: Results) -> list[dict[str, Any]]:
-    cell = {"connections.*.bytes": "4MB", **BDP}
-    return [
-        {"world": w, **line(v, m, JAIN.get(v)), "goodput_mbps": None, "jain": m.mean}
-        for w in (SIM, KERNEL)
-        for v in ("tcp", *ALL)
-        if (m := results.mean(w, "2-loss-2-percent", v, "jain", cell)).n
-    ]
-
-
 # Flows by their length, in seconds.
 LENGTHS = [(1, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 25), (25, 30)]
 
@@ -59,12 +46,11 @@ def _by_length(results: Results, world: str, variant: str, arrivals: str) -> lis
     """Mean goodput of the flows of each length; one value a seed."""
     bins: list[list[float]] = [[] for _ in LENGTHS]
     for row in results.find(world, "7-short-flows", variant, {"connections.short.arrivals": arrivals, **BDP}):
-        flows = columns(row, ("start_s", "end_s", "bytes"), table="transfers")
-        if not flows:
+        flows = read(row, "transfers")
+        if flows is None:
             continue
-        start, end = np.array(flows["start_s"], dtype=float), np.array(flows["end_s"], dtype=float)
-        length = end - start
-        rate = np.array(flows["bytes"], dtype=float) * 8e-6 / np.where(length > 0, length, np.nan)
+        length = flows["end_s"].to_numpy() - flows["start_s"].to_numpy()
+        rate = flows["bytes"].to_numpy() * 8e-6 / np.where(length > 0, length, np.nan)
         for values, (low, high) in zip(bins, LENGTHS, strict=True):
             chosen = rate[(length >= low) & (length < high)]
             if chosen.size:
@@ -107,17 +93,9 @@ def over_time(results: Results, world: str, variant: str, seconds: int = 98) -> 
     """Mbit/s acknowledged in each second over all connections, by run. Telemetry ends before the run does."""
     runs = []
     for row in results.find(world, "8-path-failure", variant, BDP):
-        samples = columns(row, ("time_s", "transfer", "subflow", "delivered_bytes"))
-        if not samples or not samples["time_s"]:
-            continue
-        grid = np.arange(seconds + 1)
-        total = np.zeros(seconds + 1)
-        keys = np.array([f"{t}/{s}" for t, s in zip(samples["transfer"], samples["subflow"], strict=True)])
-        time, delivered = np.array(samples["time_s"], dtype=float), np.array(samples["delivered_bytes"], dtype=float)
-        for key in np.unique(keys):
-            mine = keys == key
-            total += np.interp(grid, time[mine], delivered[mine], left=0)
-        runs.append(np.diff(total) * 8e-6)
+        samples = read(row)
+        if samples is not None and len(samples):
+            runs.append(np.diff(delivered(samples, np.arange(seconds + 1.0))) * 8e-6)
     return runs
 
 
@@ -146,13 +124,11 @@ def show_failure(results: Results) -> Section:
             )
     row = next(r for r in TABLE if r.id == "8")
     names = ["tcp", *RIVALS, "rsf-lb", "reno"]
-    bars = Bars(
+    bars = bars_of(
         "Mean over 100 s, all five",
-        [NAMES[v].split(",")[0] for v in names],
-        [results.mean(SIM, row.scenario, v, of_all, BDP) for v in names],
-        [COLOURS[v] for v in names],
-        [row.paper.get("rsf" if v == "rsf-lb" else v) for v in names],
-        [results.mean(KERNEL, row.scenario, v, of_all, BDP) for v in names],
+        names,
+        partial(_at, results, row.scenario, of_all, BDP),
+        paper=[row.paper.get("rsf" if v == "rsf-lb" else v) for v in names],
     )
     panel = Panel("Throughput over time", "time, s", "Mbit/s, all five", curves, rules=[(50, "path 1 dies")])
     return Section(
@@ -165,18 +141,16 @@ def show_failure(results: Results) -> Section:
 
 def show_competing(results: Results) -> Section:
     names = ["lia", "olia", "balia", "rsf-db", "rsf-lb", "reno"]
-    panels = []
-    for title, measure, place in (("A multipath connection", of_connection, 0), ("A TCP flow beside it", of_rival, 1)):
-        panels.append(
-            Bars(
-                f"{title}, Mbit/s",
-                [NAMES[v].split(",")[0] for v in names],
-                [results.mean(SIM, "9-competing-tcp", v, measure, BDP) for v in names],
-                [COLOURS[v] for v in names],
-                [FIGURE_10[v][place] if v in FIGURE_10 else None for v in names],
-                [results.mean(KERNEL, "9-competing-tcp", v, measure, BDP) for v in names],
-            )
+    shown = (("A multipath connection", of_connection, 0), ("A TCP flow beside it", of_rival, 1))
+    panels = [
+        bars_of(
+            f"{title}, Mbit/s",
+            names,
+            partial(_at, results, "9-competing-tcp", measure, BDP),
+            paper=[FIGURE_10[v][place] if v in FIGURE_10 else None for v in names],
         )
+        for title, measure, place in shown
+    ]
     return Section(
         "fig10",
         "Figure 10: competing TCP, scenario 9",
@@ -192,13 +166,11 @@ def show_wifi(results: Results) -> Section:
         cell = {"paths.*.rate": rate, **BDP}
         paper = [18.60 if v == "rsf-db" and rate == "20Mbit" else None for v in names]
         panels.append(
-            Bars(
+            bars_of(
                 f"Mbit/s on a path: {words}",
-                [NAMES[v].split(",")[0] for v in names],
-                [results.mean(SIM, "w-wifi", v, of_path, cell) for v in names],
-                [COLOURS[v] for v in names],
-                paper,
-                [results.mean(KERNEL, "w-wifi", v, of_path, cell) for v in names],
+                names,
+                partial(_at, results, "w-wifi", of_path, cell),
+                paper=paper,
                 digits=1,
             )
         )
@@ -208,27 +180,3 @@ def show_wifi(results: Results) -> Section:
         ["The paper has 17.65 to 18.60 Mbit/s a path on 54 Mbit/s of air, which is what 802.11g leaves of it."],
         [draw(panels, "Goodput a path by controller", height=3.2)],
     )
-
-
-def bar_rows(scenario: str, measure: Measure, cell: Mapping[str, str], results: Results) -> list[dict[str, Any]]:
-    return [
-        {"world": w, **line(v, m, None, cell)}
-        for w in (SIM, KERNEL)
-        for v in ("tcp", *ALL)
-        if (m := results.mean(w, scenario, v, measure, cell)).n
-    ]
-
-
-def short_rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"world": SIM, **line(v, m, None, {"arrivals": a}), "length_s": (low + high) / 2}
-        for a in ("8/min", "8/s")
-        for v in ("tcp", *ALL)
-        for (low, high), m in zip(LENGTHS, _by_length(results, SIM, v, a), strict=True)
-        if m.n
-    ]
-
-
-failure_rows = partial(bar_rows, "8-path-failure", of_all, BDP)
-competing_rows = partial(bar_rows, "9-competing-tcp", of_connection, BDP)
-wifi_rows = partial(bar_rows, "w-wifi", of_path, {"paths.*.rate": "20Mbit", **BDP})

@@ -21,7 +21,6 @@ SHARED_DEEP = {"links.shared.queue": "1000p"}
 RIVALS = ("lia", "olia", "balia")
 #: What a user of an unpatched kernel would really pick.
 BUILT_IN = ("reno", "cubic", "bbr")
-COUPLED_AND_RSF = (*RIVALS, "rsf-db", "rsf-lb")
 VARIANTS = ("tcp", *RIVALS, "rsf-db", "rsf-lb", *BUILT_IN)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from multipilot.papers.charts import COLOURS, NAMES, Curve, Mark, Panel, draw
 from multipilot.papers.page import Section
 from multipilot.papers.results import KERNEL, SIM, Measure, Results
 from multipilot.papers.rsf.printed import BDP, RIVALS, TABLE, of_all, of_connection
-from multipilot.papers.rsf.table import line
 from multipilot.stats import Mean
 
 ALL = (*RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
@@ -131,13 +129,3 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
         ),
     ]
     return Section(sweep.name, sweep.title, [], [draw(panels, sweep.title, height=4.0)])
-
-
-def sweep_rows(sweep: Sweep, results: Results) -> list[dict[str, Any]]:
-    return [
-        {"world": world, **line(variant, mean, None, {sweep.axis: value})}
-        for world in (SIM, KERNEL)
-        for variant in ("tcp", *ALL)
-        for (value, _), mean in zip(sweep.values, sweep.series(results, world, variant), strict=True)
-        if mean.n
-    ]

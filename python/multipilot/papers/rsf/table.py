@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from multipilot.papers.charts import NAMES
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
-from multipilot.papers.rsf.printed import DEEP, RIVALS, TABLE, VARIANTS, Numbers, TableRow
+from multipilot.papers.rsf.printed import DEEP, RIVALS, TABLE, Numbers, TableRow
 from multipilot.simulation import default_mss
 from multipilot.stats import Mean, difference
 from multipilot.theory.fluid import Network, WindowFluid
@@ -42,18 +40,6 @@ def fluid(row: TableRow, controller: str) -> float | None:
     # A link that is full carries what it can: the fluid's queue rests where its loss meets the rule's.
     each = min(each, float(capacity.sum()) * mbit)
     return each * 5 if row.reading == "total" else each
-
-
-def number(mean: Mean | float | None, digits: int = 2) -> str:
-    """A table cell: the mean, and half its interval where it has one."""
-    if mean is None:
-        return '<span class="muted">–</span>'
-    if isinstance(mean, float):
-        return f"{mean:.{digits}f}" if not math.isnan(mean) else number(None)
-    if math.isnan(mean.mean):
-        return '<span class="muted">–</span>'
-    half = "" if math.isnan(mean.half) else f' <span class="half">± {mean.half:.{digits}f}</span>'
-    return f"{mean.mean:.{digits}f}{half}"
 
 
 COLUMNS = ("tcp", *RIVALS, "rsf-db", "rsf-lb", "reno", "cubic", "bbr")
@@ -168,49 +154,3 @@ def _winner(numbers: Numbers) -> str:
     first, second = sorted(means, key=lambda v: -means[v].mean)[:2]
     lead = difference(means[first], means[second])
     return NAMES[first] if lead.low > 0 else "none"
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    """For ``--json``: one line a row, variant, reading and world."""
-    found: list[dict[str, Any]] = []
-    for row in TABLE:
-        for world in (SIM, KERNEL):
-            for variant in VARIANTS:
-                numbers = Numbers(results, row, row.cell)
-                mean = numbers.mean(variant, world)
-                if not mean.n:
-                    continue
-                gain = numbers.gain(world)
-                found.append(
-                    {
-                        "row": row.id,
-                        "world": world,
-                        "reading": row.reading,
-                        "variant": variant,
-                        **line(variant, mean, row.paper.get("rsf" if variant == row.rsf else variant)),
-                        "rsf_over_best": _none(gain.mean) if variant == row.rsf else None,
-                        "fluid_mbps": fluid(row, variant),
-                    }
-                )
-    return found
-
-
-def line(variant: str, mean: Mean, paper: float | None = None, cell: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The columns of the contract, for a mean over seeds."""
-    single = variant == "tcp"
-    return {
-        "variant": variant,
-        "controller": "reno" if single else variant,
-        "path_manager": "single" if single else "fullmesh",
-        "scheduler": "default",
-        "seed": None,
-        "goodput_mbps": _none(mean.mean),
-        "half": _none(mean.half),
-        "runs": mean.n,
-        "paper": paper,
-        **({"cell": dict(cell)} if cell else {}),
-    }
-
-
-def _none(value: float) -> float | None:
-    return None if math.isnan(value) else value

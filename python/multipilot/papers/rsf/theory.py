@@ -124,10 +124,6 @@ def regret(_: Results) -> Section:
     )
 
 
-def regret_rows(_: Results) -> list[dict[str, Any]]:
-    return [{"variant": mirror, "slope": slope, "paper": None} for mirror, (_means, slope) in _regret().items()]
-
-
 @cache
 def _normalised() -> tuple[np.ndarray, np.ndarray]:
     """Of three connections on two paths, from ten starts: each one's sum, and its share of the first path."""
