@@ -150,6 +150,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             controller: None,
             mark: None,
             observer: None,
+            rules: None,
         };
         let told = |phase| {
             bar.set_message(format!(

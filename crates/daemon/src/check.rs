@@ -8,7 +8,7 @@ use mp_host::claim;
 use mp_kernel::{check as kernel, controller};
 
 use crate::config::{Config, Controller};
-use crate::{control, federation, Error};
+use crate::{control, federation, relay, Error};
 
 /// Whether this process may manage the paths of its network namespace.
 pub fn privilege() -> Result<(), Error> {
@@ -29,6 +29,11 @@ pub fn check(file: &Path) -> Result<(), Error> {
     }
     if let Some(settings) = &config.federation {
         federation::check(settings).map_err(here)?;
+    }
+    match relay::Settings::of(&config, &config.relay) {
+        // The line is a secret of root's.
+        Err(Error::Denied(_)) => {}
+        settings => drop(settings.map_err(here)?),
     }
     mptcp()?;
     if let Controller::Named(name) = &config.controller {

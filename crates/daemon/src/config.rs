@@ -4,6 +4,7 @@ mod controller;
 mod federation;
 mod judgement;
 mod mptcpify;
+mod relay;
 mod starts;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use mp_scenario::Error;
 pub use controller::{Controller, AUTOMATIC};
 pub use federation::Federation;
 pub use mptcpify::Mptcpify;
+pub use relay::{Leak, Override, Relay};
 pub use starts::{Server, Starts};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
@@ -32,11 +34,12 @@ const TOP_KEYS: &[&str] = &[
     "awareness",
     "federation",
     "bandit",
+    "relay",
     "radio",
     "control",
     "metrics",
 ];
-const INTERFACE_KEYS: &[&str] = &["rule"];
+const INTERFACE_KEYS: &[&str] = &["rule", "limit"];
 const LIMIT_KEYS: &[&str] = &["subflows", "add-addr-accepted"];
 const AWARENESS_KEYS: &[&str] = &[
     "policy",
@@ -93,6 +96,9 @@ pub struct Config {
     pub federation: Option<Federation>,
     /// `None`: connections start as the routing table has it.
     pub starts: Option<Starts>,
+    /// Bytes a month that an interface may carry for the relay; the first whose name fits counts.
+    pub limits: Vec<(Glob, u64)>,
+    pub relay: Relay,
     pub radio_file: Option<PathBuf>,
     pub socket: PathBuf,
     /// Whose members may use the control socket, besides root.
@@ -117,6 +123,8 @@ impl Default for Config {
             policy: "loss-aware".into(),
             federation: None,
             starts: None,
+            limits: Vec::new(),
+            relay: Relay::default(),
             radio_file: None,
             socket: crate::control::SOCKET.into(),
             group: None,
@@ -157,9 +165,14 @@ impl Config {
         }
         if let Some(interfaces) = root.get("interfaces") {
             for (name, field) in interfaces.entries()? {
-                let rule = Section::open(&field, INTERFACE_KEYS)?
+                let section = Section::open(&field, INTERFACE_KEYS)?;
+                let rule = section
                     .get("rule")
                     .map_or(Ok(Rule::None), |f| f.choice(mp_scenario::RULES))?;
+                if let Some(limit) = section.get("limit") {
+                    let bytes = limit.size_per("month")?;
+                    config.limits.push((Glob::new(name), bytes));
+                }
                 config.paths.rules.push(InterfaceRule {
                     interface: Glob::new(name),
                     rule,
@@ -183,6 +196,9 @@ impl Config {
         }
         if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
             config.starts = Some(Starts::read(&bandit)?);
+        }
+        if let Some(relay) = section(&root, "relay", relay::KEYS)? {
+            config.relay = Relay::read(&relay)?;
         }
         if let Some(radio) = section(&root, "radio", RADIO_KEYS)? {
             let file = radio.get("file").map(|f| f.string()).transpose()?;
@@ -213,6 +229,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("thresholds", THRESHOLD_KEYS),
         ("federation", federation::KEYS),
         ("bandit", starts::KEYS),
+        ("relay", relay::KEYS),
         ("radio", RADIO_KEYS),
         ("control", CONTROL_KEYS),
         ("metrics", METRICS_KEYS),
@@ -348,6 +365,37 @@ mod tests {
         assert_eq!(config.rule("wwan1"), Rule::Metered);
         assert_eq!(config.rule("wlan0"), Rule::None);
         assert!(config.ignores("docker0") && config.ignores("veth12ab") && !config.ignores("eth0"));
+    }
+
+    #[test]
+    fn the_relay_is_off_without_a_line_and_says_what_is_wrong() {
+        let read = |text| Config::parse("daemon.toml", text).unwrap();
+        assert_eq!(read("").relay.line_file, None);
+        let text =
+            "[relay]\nline-file = \"/etc/line\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
+                    [interfaces]\nwwan0 = { rule = \"metered\", limit = \"5GB/month\" }";
+        let config = read(text);
+        assert_eq!(config.relay.leak, Leak::Block);
+        assert_eq!(config.relay.line_file, Some("/etc/line".into()));
+        assert_eq!(config.limits, [(Glob::new("wwan0"), 5_000_000_000)]);
+        for (text, expected) in [
+            (
+                "[relay]\nline = \"mp1:a:1#b.c\"",
+                "did you mean \"line-file\"?",
+            ),
+            ("[relay]\nleak = \"no\"", "daemon.toml:2:8: relay.leak"),
+            (
+                "[relay]\nscheduler = \"min-rt\"",
+                "did you mean \"min-rtt\"?",
+            ),
+            ("[relay]\ndirect = [\"10.0.0.0/33\"]", "daemon.toml:2:11"),
+            ("interfaces.wwan0.limit = \"5GB\"", "5GB/month"),
+            ("interfaces.wwan0.limit = \"0GB/month\"", "is zero"),
+            ("interfaces.wwan0.limit = \"5/month\"", "no unit"),
+        ] {
+            let line = error(text);
+            assert!(line.contains(expected), "{text}: {line}");
+        }
     }
 
     #[test]

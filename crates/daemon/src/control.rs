@@ -12,19 +12,21 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Error;
+use crate::{config, Error};
 
 pub const SOCKET: &str = "/run/multipilot/control.sock";
 const LONGEST_LINE: u64 = 4096;
 /// Who says nothing for so long is let go.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
     Status,
     /// Reads the configuration again.
     Reload,
+    /// Hands this host's connections to a relay, until the daemon ends; from root alone.
+    Relay(config::Override),
     /// Puts things back as they were, and ends the daemon.
     Down,
 }
@@ -96,6 +98,7 @@ pub(crate) fn group_id(name: &str) -> Result<nix::unistd::Gid, Error> {
 }
 
 async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
+    let root = stream.peer_cred().is_ok_and(|peer| peer.uid() == 0);
     let (reader, mut writer) = stream.into_split();
     let mut reader = tokio::io::BufReader::new(reader);
     loop {
@@ -106,6 +109,9 @@ async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
             _ => return,
         }
         let answer = match serde_json::from_str::<Request>(&line) {
+            Ok(Request::Relay(_)) if !root => {
+                json!({"error": "only root may choose a relay", "code": 2})
+            }
             Ok(request) => ask(request, &calls).await,
             Err(e) => json!({"error": format!("no request of the control socket: {e}")}),
         };
@@ -154,6 +160,7 @@ pub fn request(socket: &Path, request: Request) -> Result<Value, Error> {
     let code = answer.get("code").and_then(Value::as_u64);
     match answer.get("error").and_then(Value::as_str) {
         Some(error) if code == Some(2) => Err(Error::Usage(error.to_owned())),
+        Some(error) if code == Some(3) => Err(Error::Missing(error.to_owned())),
         Some(error) => Err(Error::Failed(error.to_owned())),
         None => Ok(answer),
     }

@@ -1,6 +1,7 @@
 //! The loop.
 
 mod extras;
+mod relayed;
 mod reload;
 mod settle;
 
@@ -24,12 +25,13 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use crate::check;
-use crate::config::Config;
+use crate::config::{Config, Override};
 use crate::control::{Call, Control, Request};
 use crate::federation::Shared;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
+use crate::relay::{self, Relay};
 use crate::starts::Starts;
 use crate::status::{self, Status};
 use crate::Error;
@@ -47,13 +49,15 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     check::privilege()?;
     let userspace = config.userspace;
     check_alone(userspace)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // The relay's data plane has threads of its own: this loop waits for none of it.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::Failed(format!("cannot start a runtime: {e}")))?;
     let ended = runtime.block_on(async {
         let mut daemon = Daemon::start(config, file, socket).await?;
         let end = daemon.work().await;
+        daemon.relay.stop(matches!(end, Ok(End::Leave))).await;
         if userspace {
             // Connections that begin from now on are not to wait for a daemon.
             userspace::manage_new(false)?;
@@ -66,8 +70,12 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
         config,
         connections,
         mut diag,
+        _control: control,
+        _metrics: metrics,
         ..
     } = daemon;
+    // Whoever asked for the end may start another as soon as it is told.
+    drop((control, metrics));
     match end {
         End::Leave => {
             log::line(
@@ -140,6 +148,9 @@ struct Daemon {
     /// Why the system's congestion controller is left where pilot was to be tried; else empty.
     refused: String,
     mptcpify: Mptcpify,
+    relay: Relay,
+    /// The relay that was asked for in place of the configuration's.
+    asked: Option<Override>,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
@@ -170,6 +181,8 @@ impl Daemon {
         // Before anything is changed.
         let shared = config.federation.as_ref().map(Shared::open).transpose()?;
         let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
+        let mut relay = Relay::new(&config);
+        let relayed = relay::Settings::of(&config, &config.relay)?;
         let mut endpoints = Endpoints::open()?;
         let (sender, calls) = mpsc::channel(16);
         let Settled {
@@ -205,6 +218,7 @@ impl Daemon {
         }
         // Last: a daemon that does not start turns no program's socket.
         let mptcpify = Mptcpify::start(&config.mptcpify);
+        relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,
             starts: None,
@@ -217,6 +231,8 @@ impl Daemon {
             endpoints,
             refused,
             mptcpify,
+            relay,
+            asked: None,
             links,
             news,
             diag,
@@ -267,9 +283,11 @@ impl Daemon {
                         let _ = answer.send(self.reload().await);
                         poll_at = Instant::now();
                     }
+                    Some((Request::Relay(asked), answer)) => self.relay_asked(asked, answer).await,
                     Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
                     None => unreachable!("the daemon has a sender itself"),
                 },
+                change = self.relay.changed() => self.relay_changed(change).await,
                 whole = self.links.changed() => {
                     self.links_changed(whole).await?;
                     poll_at = Instant::now();
@@ -320,6 +338,7 @@ impl Daemon {
             }
             Err(e) => self.trouble(Some(e.to_string())),
         }
+        self.poll_relay();
         self.apply();
         self.polls += 1;
         self.adapter.pace().took(began.elapsed().as_micros() as u64);
@@ -412,7 +431,12 @@ impl Daemon {
         // What is missing here says nothing false: a poll that fails is in the log.
         let fallbacks = self.diag.fallbacks().unwrap_or_default();
         let counted = Counts::read().unwrap_or_default();
+        let interfaces = self.adapter.paths.iter().map(|p| relay::Interface {
+            name: &p.interface.name,
+            out: status::unfit(p),
+        });
         Status {
+            relay: self.relay.status(interfaces),
             schema: 1,
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),

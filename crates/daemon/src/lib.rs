@@ -14,6 +14,7 @@ mod federation;
 pub mod log;
 mod metrics;
 mod mptcpify;
+pub mod relay;
 mod starts;
 
 pub use check::{check, privilege};
@@ -73,6 +74,16 @@ impl From<mp_kernel::Error> for Error {
 impl From<mp_kernel::pm::Error> for Error {
     fn from(error: mp_kernel::pm::Error) -> Error {
         mp_host::Error::from(error).into()
+    }
+}
+
+impl From<mp_relay::Error> for Error {
+    fn from(error: mp_relay::Error) -> Error {
+        match error {
+            mp_relay::Error::Usage(line) => Error::Usage(line),
+            mp_relay::Error::Missing(line) => Error::Missing(line),
+            mp_relay::Error::Failed(line) => Error::Failed(line),
+        }
     }
 }
 

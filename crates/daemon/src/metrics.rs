@@ -1,15 +1,23 @@
-//! Prometheus' text format over HTTP, on loopback.
+//! `/metrics` over HTTP, on loopback.
 
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{HeaderValue, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use mp_relay::capture::Report;
+use mp_relay::datagram::device::PathReport;
+use mp_relay::device::LinkReport;
+use mp_server::openmetrics;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
 use crate::control::{self, Call, Request};
@@ -56,153 +64,252 @@ async fn answer(path: &str, calls: &mpsc::Sender<Call>) -> Response<Full<Bytes>>
         "/metrics" => serde_json::from_value(control::ask(Request::Status, calls).await).ok(),
         _ => None,
     };
-    let mut response = Response::new(Full::new(
-        status.as_ref().map(render).unwrap_or_default().into(),
-    ));
-    let kind = "text/plain; version=0.0.4".parse().expect("a header value");
+    let text = status.as_ref().map(render);
+    let found = text.is_some();
+    let mut response = Response::new(Full::new(text.unwrap_or_default().into()));
+    let kind = HeaderValue::from_static(openmetrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    if status.is_none() {
+    if !found {
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
     response
 }
 
-type Value = fn(&PathStatus) -> f64;
+type Labels = [(&'static str, String); 1];
 
-/// Name, type, help and value of what there is of each path.
-const OF_PATHS: &[(&str, &str, &str, Value)] = &[
-    ("path_up", "gauge", "Whether the path can be used", |p| {
-        f64::from(u8::from(p.up))
-    }),
-    ("path_backup", "gauge", "Whether it is in backup", |p| {
-        f64::from(u8::from(p.priority == Priority::Backup))
-    }),
-    ("path_subflows", "gauge", "Established subflows", |p| {
-        p.subflows as f64
-    }),
-    (
-        "path_srtt_seconds",
-        "gauge",
-        "Smoothed round-trip time",
-        |p| p.srtt_ms / 1e3,
-    ),
-    (
-        "path_loss_ratio",
-        "gauge",
-        "Packets lost of late, of those sent or received",
-        |p| p.loss,
-    ),
-    (
-        "path_switches_total",
-        "counter",
-        "Changes between normal and backup",
-        |p| p.switches as f64,
-    ),
-    (
-        "path_sent_bytes_total",
-        "counter",
-        "Payload acknowledged",
-        |p| p.sent_bytes as f64,
-    ),
-    (
-        "path_received_bytes_total",
-        "counter",
-        "Payload received",
-        |p| p.received_bytes as f64,
-    ),
-];
+/// One answer: what the status says at that time.
+struct Page(Registry);
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.0.register(name, help, ConstGauge::new(value));
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register(name, help, ConstCounter::new(value));
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, f64)>) {
+        let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+        rows.for_each(|(labels, value)| {
+            family.get_or_create(&labels).set(value);
+        });
+        self.0.register(name, help, family);
+    }
+
+    fn counters(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, u64)>) {
+        let family = Family::<Labels, Counter>::default();
+        rows.for_each(|(labels, value)| {
+            family.get_or_create(&labels).inc_by(value);
+        });
+        self.0.register(name, help, family);
+    }
+}
+
+fn truth(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
 
 fn render(status: &Status) -> String {
-    let mut out = String::new();
-    let mut plain = |name: &str, kind: &str, help: &str, value: f64| {
-        let _ = writeln!(
-            out,
-            "# HELP multipilot_{name} {help}\n# TYPE multipilot_{name} {kind}\nmultipilot_{name} {value}"
-        );
-    };
-    plain(
+    let mut page = Page(Registry::with_prefix("multipilot"));
+    page.gauge(
         "connections",
-        "gauge",
         "MPTCP connections",
         status.connections as f64,
     );
-    plain(
-        "polls_total",
-        "counter",
-        "Polls of the kernel's counters",
-        status.looks as f64,
-    );
-    plain(
+    page.counter("polls", "Polls of the kernel's counters", status.looks);
+    page.gauge(
         "uptime_seconds",
-        "gauge",
         "Since the daemon's start",
         status.uptime_s,
     );
     let counts = status.since_start;
-    plain(
-        "handshakes_total",
-        "counter",
+    page.counter(
+        "handshakes",
         "Connections that began as MPTCP",
-        (counts.mptcp + counts.options_lost) as f64,
+        counts.mptcp + counts.options_lost,
     );
-    let _ = writeln!(
-        out,
-        "# HELP multipilot_fallbacks_total Connections that fell back to TCP\n# TYPE multipilot_fallbacks_total counter"
-    );
-    for (why, count) in [
+    let fallbacks = [
         ("no_answer", counts.no_answer),
         ("syn_lost", counts.syn_lost),
         ("options_lost", counts.options_lost),
-    ] {
-        let _ = writeln!(out, "multipilot_fallbacks_total{{why=\"{why}\"}} {count}");
-    }
-    for (name, kind, help, value) in OF_PATHS {
-        let _ = writeln!(
-            out,
-            "# HELP multipilot_{name} {help}\n# TYPE multipilot_{name} {kind}"
+    ];
+    page.counters(
+        "fallbacks",
+        "Connections that fell back to TCP",
+        fallbacks
+            .map(|(why, n)| ([("why", why.into())], n))
+            .into_iter(),
+    );
+    paths(&mut page, &status.paths);
+    if let Some(relay) = &status.relay {
+        page.gauge(
+            "relay_up",
+            "Whether connections go to the relay",
+            truth(relay.report.is_some()),
         );
-        for path in &status.paths {
-            let interface = path.interface.replace('\\', "\\\\").replace('"', "\\\"");
-            let _ = writeln!(
-                out,
-                "multipilot_{name}{{interface=\"{interface}\"}} {}",
-                value(path)
-            );
-        }
+        relay.report.iter().for_each(|r| carried(&mut page, r));
     }
-    out
+    openmetrics::text(&page.0)
+}
+
+fn paths(page: &mut Page, paths: &[PathStatus]) {
+    let label = |p: &PathStatus| [("interface", p.interface.clone())];
+    let gauges: [(&str, &str, fn(&PathStatus) -> f64); 5] = [
+        ("path_up", "Whether the path can be used", |p| truth(p.up)),
+        ("path_backup", "Whether it is in backup", |p| {
+            truth(p.priority == Priority::Backup)
+        }),
+        ("path_subflows", "Established subflows", |p| {
+            p.subflows as f64
+        }),
+        ("path_srtt_seconds", "Smoothed round-trip time", |p| {
+            p.srtt_ms / 1e3
+        }),
+        (
+            "path_loss_ratio",
+            "Packets lost of late, of those sent or received",
+            |p| p.loss,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauges(name, help, paths.iter().map(|p| (label(p), value(p))));
+    }
+    let counters: [(&str, &str, fn(&PathStatus) -> u64); 3] = [
+        ("path_switches", "Changes between normal and backup", |p| {
+            p.switches
+        }),
+        ("path_sent_bytes", "Payload acknowledged", |p| p.sent_bytes),
+        ("path_received_bytes", "Payload received", |p| {
+            p.received_bytes
+        }),
+    ];
+    for (name, help, value) in counters {
+        page.counters(name, help, paths.iter().map(|p| (label(p), value(p))));
+    }
+}
+
+fn carried(page: &mut Page, relay: &Report) {
+    page.gauge("relay_flows", "TCP connections open", relay.flows as f64);
+    page.counter("relay_flows_opened", "TCP connections so far", relay.opened);
+    page.counter(
+        "relay_flows_refused",
+        "TCP connections that the relay did not connect",
+        relay.refused,
+    );
+    let label = |l: &LinkReport| [("link", l.link.clone())];
+    let gauges: [(&str, &str, fn(&LinkReport) -> Option<f64>); 4] = [
+        ("relay_link_used", "Whether the link may carry data", |l| {
+            Some(truth(!["off", "dead"].contains(&l.state.as_str())))
+        }),
+        ("relay_link_backup", "Whether it is a backup", |l| {
+            Some(truth(l.state == "backup"))
+        }),
+        (
+            "relay_link_month_bytes",
+            "TCP and UDP payload in this month, both ways",
+            |l| l.month_bytes.map(|n| n as f64),
+        ),
+        ("relay_link_limit_bytes", "The limit of a month", |l| {
+            l.limit_bytes.map(|n| n as f64)
+        }),
+    ];
+    for (name, help, value) in gauges {
+        let rows = relay.links.iter();
+        page.gauges(name, help, rows.filter_map(|l| Some((label(l), value(l)?))));
+    }
+    let counters: [(&str, &str, fn(&LinkReport) -> u64); 3] = [
+        ("relay_link_sent_bytes", "Bytes of streams", |l| {
+            l.sent_bytes
+        }),
+        ("relay_link_received_bytes", "Bytes of streams", |l| {
+            l.received_bytes
+        }),
+        (
+            "relay_link_carried_bytes",
+            "TCP and UDP payload, both ways",
+            |l| l.carried_bytes,
+        ),
+    ];
+    for (name, help, value) in counters {
+        page.counters(name, help, relay.links.iter().map(|l| (label(l), value(l))));
+    }
+    let lane = &relay.datagrams;
+    page.gauge("relay_datagram_flows", "UDP flows", lane.flows as f64);
+    let packets = [
+        ("sent", lane.sent),
+        ("copied", lane.copies),
+        ("received", lane.received),
+        ("duplicate", lane.duplicates),
+        ("too_big", lane.too_big),
+        ("dropped", lane.dropped),
+    ];
+    page.counters(
+        "relay_datagrams",
+        "UDP packets of this host",
+        packets
+            .map(|(what, n)| ([("what", what.into())], n))
+            .into_iter(),
+    );
+    let rtt = |p: &PathReport| ([("link", p.link.clone())], p.rtt_ms / 1e3);
+    page.gauges(
+        "relay_datagram_rtt_seconds",
+        "Smoothed round-trip time of the datagram lane",
+        lane.paths.iter().map(rtt),
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Prometheus takes rates of counters alone, and its conventions name those `_total`.
     #[test]
-    fn counters_are_those_that_are_named_so() {
-        let status = serde_json::json!({
+    fn what_status_says_is_there_under_its_names() {
+        let relay = serde_json::json!({
+            "state": "on", "why": "", "relay": "a:1", "scheduler": "default", "uptime_s": 1.0, "leak": "direct",
+            "flows": 2, "opened": 9, "refused": 1, "failure": null, "not_captured": [],
+            "links": [{
+                "link": "lte", "ready": 1, "sent_bytes": 7, "received_bytes": 8, "state": "backup", "why": "metered",
+                "carried_bytes": 40, "month_bytes": 50, "limit_bytes": 60,
+            }],
+            "datagrams": {
+                "flows": 1, "sent": 10, "copies": 3, "received": 9, "duplicates": 2, "too_big": 0, "dropped": 0,
+                "failure": null,
+                "paths": [{ "link": "lte", "rtt_ms": 40.0, "stale": false, "sent": 1, "lost": 0, "largest": 1386 }],
+            },
+        });
+        let mut status = serde_json::json!({
             "schema": 1, "version": "", "pid": 1, "uptime_s": 1.5, "policy": "", "controller": null,
             "path_manager": "kernel", "connections": 1, "looks": 1, "look_ms": 0.0, "subflows": [],
             "since_start": { "mptcp": 3, "no_answer": 2, "syn_lost": 0, "options_lost": 1 },
             "paths": [{
-                "interface": "wifi", "addresses": [], "up": true, "rule": "none", "priority": "normal", "why": "",
+                "interface": "wi\"fi", "addresses": [], "up": true, "rule": "none", "priority": "normal", "why": "",
                 "subflows": 1, "rate_mbps": 1.0, "srtt_ms": 1.0, "min_rtt_ms": 1.0, "loss": 0.0, "signal_dbm": null,
                 "switches": 4, "sent_bytes": 5, "received_bytes": 6,
             }],
         });
+        status["relay"] = relay;
         let text = render(&serde_json::from_value(status).unwrap());
-        let kinds = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
-        let mut names = Vec::new();
-        for kind in kinds {
-            let (name, kind) = kind.split_once(' ').unwrap();
-            assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
-            names.push(name);
+        for line in [
+            "# TYPE multipilot_handshakes counter",
+            "multipilot_connections 1.0",
+            "multipilot_handshakes_total 4",
+            "multipilot_fallbacks_total{why=\"no_answer\"} 2",
+            "multipilot_path_srtt_seconds{interface=\"wi\\\"fi\"} 0.001",
+            "multipilot_path_switches_total{interface=\"wi\\\"fi\"} 4",
+            "multipilot_path_sent_bytes_total{interface=\"wi\\\"fi\"} 5",
+            "multipilot_relay_up 1.0",
+            "multipilot_relay_flows_opened_total 9",
+            "multipilot_relay_link_backup{link=\"lte\"} 1.0",
+            "multipilot_relay_link_used{link=\"lte\"} 1.0",
+            "multipilot_relay_link_month_bytes{link=\"lte\"} 50.0",
+            "multipilot_relay_link_limit_bytes{link=\"lte\"} 60.0",
+            "multipilot_relay_link_carried_bytes_total{link=\"lte\"} 40",
+            "multipilot_relay_datagrams_total{what=\"copied\"} 3",
+            "multipilot_relay_datagram_rtt_seconds{link=\"lte\"} 0.04",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
-        for line in text.lines().filter(|l| !l.starts_with('#')) {
-            let name = line.split([' ', '{']).next().unwrap();
-            assert!(names.contains(&name), "{line} has no type");
-        }
-        assert!(text.contains("multipilot_handshakes_total 4\n"), "{text}");
-        assert!(text.contains("multipilot_fallbacks_total{why=\"no_answer\"} 2\n"));
+        assert!(text.ends_with("# EOF\n"));
     }
 }

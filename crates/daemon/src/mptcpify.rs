@@ -12,12 +12,17 @@ pub struct Mptcpify {
 }
 
 impl Mptcpify {
+    /// They do not get it.
+    pub fn off(why: &str) -> Mptcpify {
+        Mptcpify {
+            hook: None,
+            why: why.into(),
+        }
+    }
+
     pub fn start(settings: &config::Mptcpify) -> Mptcpify {
         if !settings.enabled {
-            return Mptcpify {
-                hook: None,
-                why: "the configuration says so".into(),
-            };
+            return Mptcpify::off("the configuration says so");
         }
         match kernel::Mptcpify::attach(settings.cgroup.as_deref()) {
             Ok(hook) => Mptcpify {

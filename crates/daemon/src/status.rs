@@ -12,7 +12,9 @@ use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+use crate::relay;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
     pub schema: u32,
     pub version: String,
@@ -46,6 +48,9 @@ pub struct Status {
     /// Looks at the connections so far, and how long one took of late.
     pub looks: u64,
     pub look_ms: f64,
+    /// `None` where there is none, nor is one to be.
+    #[serde(default)]
+    pub relay: Option<relay::Status>,
     pub paths: Vec<PathStatus>,
     pub subflows: Vec<SubflowStatus>,
 }
@@ -108,8 +113,7 @@ pub fn paths(adapter: &Adapter, now_us: u64) -> Vec<PathStatus> {
     let of = |(i, p): (usize, &PathState)| {
         let traffic = adapter.sampler.paths.get(i).cloned().unwrap_or_default();
         let (priority, why) = match () {
-            () if !p.interface.up => (Priority::Off, "no link"),
-            () if p.interface.addresses.is_empty() => (Priority::Off, "no address"),
+            () if !unfit(p).is_empty() => (Priority::Off, unfit(p)),
             () if p.rule == Rule::Untrusted => (Priority::Off, "untrusted, as its rule says"),
             () if !p.up => (Priority::Off, "ignored, as the configuration says"),
             () if !p.is_open() => (
@@ -143,6 +147,15 @@ pub fn paths(adapter: &Adapter, now_us: u64) -> Vec<PathStatus> {
         }
     };
     adapter.paths.iter().enumerate().map(of).collect()
+}
+
+/// Why an interface could not carry anything; empty where it could.
+pub fn unfit(path: &PathState) -> &'static str {
+    match () {
+        () if !path.interface.up => "no link",
+        () if path.interface.addresses.is_empty() => "no address",
+        () => "",
+    }
 }
 
 /// 0 before the first sample.

@@ -11,6 +11,7 @@ pub mod bandit;
 pub mod cloning;
 pub mod estimate;
 pub mod initial_path;
+pub mod link;
 pub mod pace;
 pub mod path_manager;
 pub mod registry;

@@ -1,6 +1,7 @@
 //! One path connection as the flow drives it: TLS over a TCP socket, without waiting.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Carrier {
     /// The peer sends no more; it said so itself.
     closed: bool,
     ended: bool,
+    /// Bytes given to the socket and taken from it.
+    carried: Arc<AtomicU64>,
 }
 
 impl Carrier {
@@ -54,7 +57,18 @@ impl Carrier {
             taken: 0,
             closed: false,
             ended: false,
+            carried: Arc::default(),
         }
+    }
+
+    /// From now on, and with what was counted so far.
+    pub fn count_in(&mut self, total: &Arc<AtomicU64>) {
+        total.fetch_add(self.carried.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.carried = total.clone();
+    }
+
+    fn count(&self, bytes: usize) {
+        self.carried.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub fn stream(&self) -> &TcpStream {
@@ -122,6 +136,7 @@ impl Carrier {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
                     total += count;
+                    self.count(count);
                     self.decrypt(&scratch[..count])?;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -212,7 +227,7 @@ impl Carrier {
     pub fn flush(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Socket(&self.stream)) {
-                Ok(_) => {}
+                Ok(count) => self.count(count),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),

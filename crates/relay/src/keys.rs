@@ -85,6 +85,9 @@ impl Identity {
 
     fn create(file: &Path) -> Result<Identity, Error> {
         let failed = |e: io::Error| Error::failed(file.display(), e);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
         let bytes = pkcs8();
         let beside = file.with_extension(format!("{}.new", std::process::id()));
         let mut new = fs::OpenOptions::new()

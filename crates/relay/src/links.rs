@@ -1,11 +1,15 @@
 //! The links of the device: interfaces that are up and lead out, followed as they change.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::future::pending;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use mp_kernel::interfaces::{self, Interface};
+use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use rtnetlink::MulticastGroup;
 use tokio::sync::watch;
@@ -23,6 +27,23 @@ pub struct Link {
     /// The interface that sockets are bound to; none where the routes decide.
     pub device: Option<String>,
     pub addresses: Vec<IpAddr>,
+    pub priority: Priority,
+}
+
+/// What the user says of a link of this name; `None`: it is not used.
+#[derive(Clone)]
+pub struct Rules(Arc<dyn Fn(&str) -> Option<Priority> + Send + Sync>);
+
+impl Rules {
+    pub fn new(rules: impl Fn(&str) -> Option<Priority> + Send + Sync + 'static) -> Rules {
+        Rules(Arc::new(rules))
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rules")
+    }
 }
 
 impl Link {
@@ -39,6 +60,7 @@ impl Link {
             device: Some(interface.name.clone()),
             name: interface.name,
             addresses: interface.addresses,
+            priority: Priority::Normal,
         }
     }
 }
@@ -58,6 +80,7 @@ pub enum Choose {
 
 struct Table {
     choose: Choose,
+    rules: Option<watch::Receiver<Rules>>,
     slots: BTreeMap<String, usize>,
 }
 
@@ -70,6 +93,7 @@ impl Table {
                     name: "lo".into(),
                     device: None,
                     addresses: Vec::new(),
+                    priority: Priority::Normal,
                 });
                 return Ok(links);
             }
@@ -79,7 +103,13 @@ impl Table {
                 .map(Link::of)
                 .collect(),
         };
-        for link in wanted {
+        let rules = self.rules.as_mut().map(|r| r.borrow_and_update().clone());
+        for mut link in wanted {
+            match rules.as_ref().map(|rules| (rules.0)(&link.name)) {
+                None => {}
+                Some(Some(priority)) => link.priority = priority,
+                Some(None) => continue,
+            }
             let free = self.slots.len();
             let slot = *self.slots.entry(link.name.clone()).or_insert(free);
             // More interfaces than a connection has paths: the first ones are used.
@@ -88,6 +118,16 @@ impl Table {
             }
         }
         Ok(links)
+    }
+
+    /// Until the rules change.
+    async fn changed(&mut self) {
+        if let Some(rules) = &mut self.rules {
+            if rules.changed().await.is_ok() {
+                return;
+            }
+        }
+        pending().await
     }
 }
 
@@ -100,9 +140,13 @@ fn all() -> Result<impl Iterator<Item = Interface>, Error> {
 }
 
 /// The links from now on. The task ends with the last receiver.
-pub fn watch(choose: Choose) -> Result<watch::Receiver<Links>, Error> {
+pub fn watch(
+    choose: Choose,
+    rules: Option<watch::Receiver<Rules>>,
+) -> Result<watch::Receiver<Links>, Error> {
     let mut table = Table {
         choose,
+        rules,
         slots: BTreeMap::new(),
     };
     let (sender, receiver) = watch::channel(table.now()?);
@@ -134,6 +178,7 @@ async fn follow(mut table: Table, links: watch::Sender<Links>) {
         tokio::select! {
             message = messages.next() => if message.is_none() { break },
             () = tokio::time::sleep(POLL) => {}
+            () = table.changed() => {}
             () = links.closed() => break,
         }
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mp_kernel::mptcp_info::{tcp_info, TcpInfo};
+use mp_policy::link::Priority;
 use mp_policy::scheduler::SubflowView;
 use socket2::SockRef;
 
@@ -23,6 +24,7 @@ pub const RECORD: u64 = 22;
 
 pub struct Path {
     pub carrier: Carrier,
+    priority: Priority,
     view: SubflowView,
     lowat: u64,
     /// Given since the last reading, bytes.
@@ -34,9 +36,10 @@ pub struct Path {
 }
 
 impl Path {
-    pub fn new(carrier: Carrier, now: Instant) -> Path {
+    pub fn new(carrier: Carrier, priority: Priority, now: Instant) -> Path {
         Path {
             carrier,
+            priority,
             view: SubflowView::default(),
             lowat: 0,
             given: 0,
@@ -81,7 +84,6 @@ impl Path {
         self.view = SubflowView {
             active: true,
             stale: now.duration_since(self.progress.0) > patience,
-            backup: false,
             mss,
             srtt_us: info.rtt,
             rttvar_us: info.rttvar,
@@ -104,7 +106,9 @@ impl Path {
             sent: u64::from(info.data_segs_out),
             lost: u64::from(info.total_retrans.saturating_sub(info.dsack_dups)),
             delivered: u64::from(info.delivered),
+            ..SubflowView::default()
         };
+        self.view.set_priority(self.priority);
     }
 
     /// So many bytes go to it now: the view has them before the system is asked again.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use mp_policy::link::Priority;
 use mp_policy::scheduler::{self, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 use mp_relay::datagram::deal::Dealer;
@@ -50,8 +51,11 @@ proptest! {
     }
 
     #[test]
-    fn a_hello_is_read_as_it_was_written(session: [u8; 16], path in 0..8u8, scheduler in "[a-z-]{0,32}") {
-        let hello = Hello { session, path, scheduler };
+    fn a_hello_is_read_as_it_was_written(
+        session: [u8; 16], path in 0..8u8, scheduler in "[a-z-]{0,32}",
+        priority in prop::sample::select(vec![Priority::Preferred, Priority::Normal, Priority::Backup]),
+    ) {
+        let hello = Hello { session, path, priority, scheduler };
         let mut bytes = hello.encode();
         prop_assert!(bytes.len() <= Hello::MOST);
         prop_assert_eq!(Hello::decode(&bytes), Ok(hello));
@@ -103,12 +107,12 @@ proptest! {
     fn a_packet_always_goes_somewhere(
         entry in 0..scheduler::all().len(),
         paths in prop::collection::vec((any::<bool>(), any::<bool>(), 0..200u32, 1..200_000u32, 0..1u64 << 30), MAX_SUBFLOWS),
-        bytes in 1usize..1500, copied: bool, now in 1u64..1 << 40,
+        backups: [bool; MAX_SUBFLOWS], bytes in 1usize..1500, copied: bool, now in 1u64..1 << 40,
     ) {
         let mut views = [SubflowView::default(); MAX_SUBFLOWS];
-        for (view, (active, stale, in_flight, rtt, rate)) in views.iter_mut().zip(paths) {
+        for (view, ((active, stale, in_flight, rtt, rate), backup)) in views.iter_mut().zip(paths.into_iter().zip(backups)) {
             *view = SubflowView {
-                active, stale, mss: 1400, cwnd: 64, in_flight, srtt_us: rtt, min_rtt_us: rtt, rttvar_us: rtt / 2,
+                active, stale, backup, mss: 1400, cwnd: 64, in_flight, srtt_us: rtt, min_rtt_us: rtt, rttvar_us: rtt / 2,
                 queued: u64::from(in_flight) * 1400, room: u64::from(64u32.saturating_sub(in_flight)) * 1400,
                 pacing_rate: rate, ..SubflowView::default()
             };
@@ -121,8 +125,11 @@ proptest! {
             prop_assert_eq!(slots & !active, 0);
             prop_assert_eq!(slots == 0, active == 0);
             prop_assert!(live == 0 || slots & live != 0, "{:b} of {:b}", slots, live);
+            // A backup carries nothing, no copy either, while any other path lives.
+            let normal = is(|v| v.alive() && !v.backup);
+            prop_assert!(normal == 0 || slots & is(|v| v.backup) == 0, "{:b} of {:b}", slots, normal);
             if copied {
-                let free = is(SubflowView::ready);
+                let free = is(SubflowView::ready) & if normal == 0 { u8::MAX } else { normal };
                 prop_assert_eq!(slots & free, free);
             }
         }

@@ -39,7 +39,7 @@ pub(crate) fn initial_path(field: &Field<'_>) -> Result<String, Error> {
     known(field, initial::all().iter().map(|e| e.name).collect())
 }
 
-pub(crate) fn scheduler(field: &Field<'_>) -> Result<String, Error> {
+pub fn scheduler(field: &Field<'_>) -> Result<String, Error> {
     known(field, schedulers::all().iter().map(|e| e.name).collect())
 }
 

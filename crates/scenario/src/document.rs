@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::choices::{controller, controller_or, parameter};
+pub use crate::choices::{controller, controller_or, parameter, scheduler};
 pub use crate::field::{Field, Section};
 pub use crate::tree::Node;
 

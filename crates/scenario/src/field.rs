@@ -183,6 +183,22 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// As "5GB/month".
+    pub fn size_per(&self, time: &str) -> Result<u64, Error> {
+        let expected = format!("a size such as \"5GB/{time}\"");
+        let text = self.string()?.trim();
+        let size = text
+            .strip_suffix(time)
+            .and_then(|t| t.trim_end().strip_suffix('/'));
+        let size =
+            size.ok_or_else(|| self.error(format!("\"{text}\" is no size a {time}"), &expected))?;
+        match units::size(size.trim_end()) {
+            Ok(0) => Err(self.error("is zero", expected)),
+            Ok(bytes) => Ok(bytes),
+            Err((problem, _)) => Err(self.error(problem, expected)),
+        }
+    }
+
     pub fn queue(&self) -> Result<units::QueueSize, Error> {
         self.quantity(units::queue, units::QUEUE)
     }

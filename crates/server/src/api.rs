@@ -19,8 +19,9 @@ use utoipa_axum::routes;
 use crate::access;
 use crate::config::Config;
 use crate::guard::{self, Guard};
-use crate::metrics::{self, Metrics};
+use crate::metrics::Metrics;
 use crate::minds::Minds;
+use crate::openmetrics;
 use crate::refusal::{Refusal, ToBodies, ToHolders};
 use crate::state::{PlaceState, State as Everything};
 use crate::store::Store;
@@ -310,7 +311,7 @@ async fn figures(State(desk): Shared) -> Response {
     metrics.behind.set(desk.minds.behind());
     metrics.locations.set(desk.minds.names().len() as i64);
     metrics.uptime.set(desk.started.elapsed().as_secs_f64());
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text()).into_response()
+    ([(CONTENT_TYPE, openmetrics::CONTENT_TYPE)], metrics.text()).into_response()
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -9,6 +9,7 @@
 pub mod api;
 pub mod client;
 pub mod config;
+pub mod openmetrics;
 pub mod tokens;
 pub mod wire;
 

@@ -1,20 +1,18 @@
-//! `/metrics`, in Prometheus' OpenMetrics text. No label comes from a client but its path's and route's names, of which
+//! `/metrics`. No label comes from a client but its path's and route's names, of which
 //! there are few.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::openmetrics;
 use crate::store::Room;
-
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Label = (&'static str, Cow<'static, str>);
 
@@ -142,8 +140,6 @@ impl Metrics {
     }
 
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a string takes everything");
-        text
+        openmetrics::text(&self.registry)
     }
 }

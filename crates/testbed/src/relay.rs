@@ -166,6 +166,7 @@ impl Pair {
             controller: self.controller.clone(),
             mark: None,
             observer: None,
+            rules: None,
         }
     }
 
@@ -241,7 +242,7 @@ async fn taken(device: device::Settings, key: &Path) -> Result<Capture, Error> {
 /// A flow that begins without ready connections waits for handshakes, which costs it several round trips.
 async fn look_at_the_start(device: &Device, links: &[(String, String)], recorder: &Recorder) {
     tokio::time::sleep_until(recorder.epoch.into()).await;
-    let ready = device.report();
+    let ready = device.report(|_| None, |_| 0);
     for (link, path) in links {
         if !ready.iter().any(|r| r.link == *link && r.ready > 0) {
             recorder.note(format!(

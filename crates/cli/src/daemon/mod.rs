@@ -8,7 +8,7 @@ mod top;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
@@ -46,12 +46,12 @@ pub struct Up {
     config: Option<PathBuf>,
     #[command(flatten)]
     socket: Socket,
-    /// Where the process appends what it does (default: /run/multipilot/daemon.log, with --relay relay.log)
+    /// Where the daemon appends what it does (default: /run/multipilot/daemon.log)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// In place of the daemon: TCP and UDP of this host over all links to the relay that printed this line;
-    /// - reads it from stdin
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["config", "path"])]
+    /// TCP and UDP of this host over all links to the relay that printed this line, in place of the configuration's, also
+    /// if the daemon is at work already; - reads it from stdin
+    #[arg(long, value_name = "LINE")]
     relay: Option<String>,
     /// With --relay: how streams are dealt to the links, see multipilot list schedulers (default: default)
     #[arg(long, value_name = "NAME", requires = "relay")]
@@ -103,26 +103,9 @@ pub fn up(args: &Up) -> Outcome {
     }
     let socket = &args.socket.path;
     if ask(socket, Request::Status).is_ok() {
-        return Err(Failure::Usage(format!(
-            "a multipilot daemon listens on {} already",
-            socket.display()
-        )));
+        return Err(listens_already(socket));
     }
-    mp_daemon::privilege().map_err(of_daemon)?;
-    let log = args.log.as_deref().unwrap_or(Path::new(LOG));
-    let mut command = Command::new(own_program()?);
-    command.arg("daemon").arg("--socket").arg(socket);
-    command.arg("--log").arg(log);
-    if let Some(config) = &args.config {
-        command.arg("--config").arg(config);
-    }
-    command.stdin(Stdio::null());
-    let id = launch(
-        command,
-        log,
-        |_| (),
-        || ask(socket, Request::Status).is_ok(),
-    )?;
+    let id = start(args)?;
     let _ = writeln!(
         std::io::stderr(),
         "multipilot: the daemon is at work (process {id}); multipilot top shows what it does"
@@ -132,17 +115,34 @@ pub fn up(args: &Up) -> Outcome {
     Ok(())
 }
 
+fn listens_already(socket: &Path) -> Failure {
+    Failure::Usage(format!(
+        "a multipilot daemon listens on {} already",
+        socket.display()
+    ))
+}
+
+/// A daemon that answers; its process number.
+fn start(args: &Up) -> Outcome<u32> {
+    let socket = &args.socket.path;
+    mp_daemon::privilege().map_err(of_daemon)?;
+    let log = args.log.as_deref().unwrap_or(Path::new(LOG));
+    let mut command = Command::new(own_program()?);
+    command.arg("daemon").arg("--socket").arg(socket);
+    command.arg("--log").arg(log);
+    if let Some(config) = &args.config {
+        command.arg("--config").arg(config);
+    }
+    command.stdin(Stdio::null());
+    launch(command, log, || ask(socket, Request::Status).is_ok())
+}
+
 fn own_program() -> Outcome<PathBuf> {
     std::env::current_exe().map_err(|e| Failure::Run(format!("/proc/self/exe: {e}")))
 }
 
 /// Starts it in the background and waits until it answers; its process number.
-fn launch(
-    mut command: Command,
-    log: &Path,
-    give: impl Fn(&mut Child),
-    answers: impl Fn() -> bool,
-) -> Outcome<u32> {
+fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outcome<u32> {
     let failed = |what: &Path, e: std::io::Error| Failure::Run(format!("{}: {e}", what.display()));
     let log = log::Log::open(log).map_err(of_daemon)?;
     let file = log.file().map_err(|e| failed(log.path(), e))?;
@@ -153,7 +153,6 @@ fn launch(
         .process_group(0)
         .spawn()
         .map_err(|e| failed(Path::new(command.get_program()), e))?;
-    give(&mut child);
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
         if answers() {
@@ -180,9 +179,11 @@ pub fn reload(args: &Reload) -> Outcome {
 }
 
 pub fn down(args: &Down) -> Outcome {
-    let relay = relay::down(&args.relay.relay_socket)?;
     let socket = &args.socket.path;
-    let stay = match control::request(socket, Request::Down) {
+    let answer = control::request(socket, Request::Down);
+    // What is left of a relay now is not the daemon's any more.
+    let relay = relay::down(&args.relay.relay_socket)?;
+    let stay = match answer {
         Ok(answer) => {
             let stay = answer["endpoints_in_use"].as_array().into_iter().flatten();
             stay.filter_map(|a| a.as_str().map(str::to_owned)).collect()

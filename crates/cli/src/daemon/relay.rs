@@ -1,64 +1,61 @@
-//! `up --relay`, and the relay's part in `down` and `status`: a process beside the daemon, which needs no MPTCP.
+//! `up --relay`, and the relay's part in `down` and `status`.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use mp_daemon::config::{Leak, Override};
 use mp_daemon::control::{self, Request};
+use mp_daemon::relay::Status;
 use mp_daemon::Error;
 use mp_relay::capture::{self, Report};
 
-use super::{launch, own_program, Up};
+use super::{ask, listens_already, start, status, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
-use crate::run::{self, Leak};
-
-const LOG: &str = "/run/multipilot/relay.log";
+use crate::run;
 
 /// Whose control socket.
 #[derive(clap::Args)]
 pub struct RelaySocket {
-    /// Control socket of the process that holds the relay's connections
+    /// Control socket of a run --relay --all
     #[arg(long, value_name = "PATH", default_value = run::capture::SOCKET, hide = true)]
     pub relay_socket: PathBuf,
 }
 
 pub fn up(args: &Up, line: &str) -> Outcome {
-    let socket = &args.capture.relay_socket;
-    run::capture::check(socket)?;
-    let mut command = Command::new(own_program()?);
-    // The line is a secret, and arguments are not.
-    command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
-    command.arg(socket);
-    let leak = match args.capture.leak {
-        Leak::Direct => "direct",
-        Leak::Block => "block",
-    };
-    command.args(["--leak", leak]);
-    for prefix in &args.capture.direct {
-        command.arg("--direct");
-        command.arg(format!("{}/{}", prefix.address(), prefix.bits()));
+    run::capture::check(&args.capture.relay_socket)?;
+    let socket = &args.socket.path;
+    let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());
+    let asked = Request::Relay(Override {
+        line: run::line_of(line)?.to_string(),
+        scheduler: args.scheduler.clone(),
+        leak: args.capture.leak.map(|leak| match leak {
+            run::Leak::Direct => Leak::Direct,
+            run::Leak::Block => Leak::Block,
+        }),
+        direct: args.capture.direct.iter().map(prefix).collect(),
+        links: args.links.clone(),
+    });
+    let runs = ask(socket, Request::Status).is_ok();
+    if runs && (args.config.is_some() || args.log.is_some()) {
+        return Err(listens_already(socket));
     }
-    for link in &args.links {
-        command.args(["--link", link]);
+    if !runs {
+        start(args)?;
     }
-    if let Some(scheduler) = &args.scheduler {
-        command.args(["--scheduler", scheduler]);
+    if let Err(e) = ask(socket, asked) {
+        if !runs {
+            // It was started for this alone.
+            let _ = control::request(socket, Request::Down);
+        }
+        return Err(e);
     }
-    let log = args.log.as_deref().unwrap_or(Path::new(LOG));
-    command.stdin(Stdio::piped());
-    let give = |child: &mut std::process::Child| {
-        let mut stdin = child.stdin.take().expect("it is piped");
-        // A process that has ended says why in its log.
-        let _ = writeln!(stdin, "{line}");
-    };
-    let id = launch(command, log, give, || report(socket).is_some())?;
-    let report = report(socket);
-    let said = report.map(|r| run::capture::goes(&r, &names(&r)));
+    let daemon = status::read(ask(socket, Request::Status)?)?;
+    let report = daemon.relay.and_then(|relay| relay.report);
     outcome::say(&format!(
-        "multipilot: {} (process {id})",
-        said.unwrap_or_default()
+        "multipilot: {} (process {})",
+        report.map_or(String::new(), |r| run::capture::goes(&r, &names(&r))),
+        daemon.pid
     ));
     Ok(())
 }
@@ -86,10 +83,20 @@ pub fn report(socket: &Path) -> Option<Report> {
 }
 
 fn names(report: &Report) -> String {
-    let names: Vec<&str> = report.links.iter().map(|l| l.link.as_str()).collect();
+    let used = report.links.iter().filter(|l| l.state != "off");
+    let names: Vec<&str> = used.map(|l| l.link.as_str()).collect();
     match names.as_slice() {
         [] => "no link".into(),
         names => names.join(", "),
+    }
+}
+
+/// As the daemon has it.
+pub fn of_daemon(relay: &Status) -> String {
+    match &relay.report {
+        Some(report) => table(report),
+        None if relay.why.is_empty() => format!("relay {}\n", relay.state),
+        None => format!("relay {}: {}\n", relay.state, relay.why),
     }
 }
 
@@ -107,19 +114,26 @@ pub fn table(r: &Report) -> String {
     );
     let _ = writeln!(
         out,
-        "{:<15} {:>6} {:>10} {:>12}",
-        "link", "ready", "sent MB", "received MB"
+        "{:<15} {:<9} {:>6} {:>10} {:>12} {:>18}  why",
+        "link", "is", "ready", "sent MB", "received MB", "MB this month"
     );
+    let mb = |bytes: u64| bytes as f64 / 1e6;
     for l in &r.links {
-        let mb = |bytes: u64| bytes as f64 / 1e6;
-        let _ = writeln!(
-            out,
-            "{:<15} {:>6} {:>10.1} {:>12.1}",
+        let month = match (l.month_bytes, l.limit_bytes) {
+            (Some(bytes), Some(limit)) => format!("{:.1} of {:.0}", mb(bytes), mb(limit)),
+            (Some(bytes), None) => format!("{:.1}", mb(bytes)),
+            _ => "-".into(),
+        };
+        let line = format!(
+            "{:<15} {:<9} {:>6} {:>10.1} {:>12.1} {month:>18}  {}",
             l.link,
+            l.state,
             l.ready,
             mb(l.sent_bytes),
-            mb(l.received_bytes)
+            mb(l.received_bytes),
+            l.why
         );
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     let d = &r.datagrams;
     let _ = writeln!(

@@ -36,8 +36,14 @@ pub fn main(args: &Status) -> Outcome {
         outcome::print(&format!("{all:#}\n"));
         return Ok(());
     }
-    let daemon = answer.map(read).transpose()?.map(|report| paths(&report));
-    let parts = [daemon, relay.as_ref().map(relay::table)];
+    let daemon = answer.map(read).transpose()?;
+    let parts = [
+        daemon.as_ref().map(paths),
+        daemon
+            .and_then(|report| report.relay)
+            .map(|relay| relay::of_daemon(&relay)),
+        relay.as_ref().map(relay::table),
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     outcome::print(&parts.join("\n"));
     Ok(())

@@ -93,7 +93,7 @@ async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome
                 Request::Status => {
                     let _ = answer.send(json!(capture.report()));
                 }
-                Request::Reload => {
+                Request::Reload | Request::Relay(_) => {
                     let _ = answer.send(json!({"error": "the relay has no file to read again: multipilot down, then up --relay"}));
                 }
             }

@@ -104,10 +104,10 @@ pub struct Capture {
     /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
-    /// With --relay: TCP and UDP if this process is killed, and UDP while the relay does not answer over it: direct, or block until multipilot down
-    #[arg(long, value_enum, default_value_t = Leak::Direct, requires = "relay")]
-    pub leak: Leak,
-    /// Control socket of the process that holds the relay's connections
+    /// With --relay: TCP and UDP if this process is killed, and UDP while the relay does not answer over it: direct (default), or block until multipilot down
+    #[arg(long, value_enum, requires = "relay")]
+    pub leak: Option<Leak>,
+    /// Control socket of a run --relay --all
     #[arg(long, value_name = "PATH", default_value = capture::SOCKET, hide = true)]
     pub relay_socket: PathBuf,
 }

@@ -31,6 +31,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         controller: kernel_name.map(str::to_owned),
         mark: args.all.then_some(mp_relay::capture::MARK),
         observer: None,
+        rules: None,
     };
     let program = match (args.socks, args.all) {
         (None, false) => Some(program(args)?),
@@ -73,7 +74,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         (None, None) => {
             let settings = capture::Settings {
                 direct: args.capture.direct.clone(),
-                block: args.capture.leak == Leak::Block,
+                block: args.capture.leak == Some(Leak::Block),
             };
             capture::host(&runtime, device, &settings, socket)
         }

@@ -194,7 +194,11 @@ fn down_and_ctrl_c_leave_no_trace() {
         "this host's connections go to a relay already: multipilot down",
     );
     let table = hosts.multipilot(&["status"]).out;
-    assert!(table.starts_with("relay 10.99.0.1:443 since "), "{table}");
+    assert!(table.contains("\nrelay 10.99.0.1:443 since "), "{table}");
+    assert!(
+        table.contains("(the relay takes their connections)"),
+        "{table}"
+    );
     assert!(table.contains("direct: ICMP; leak block"), "{table}");
     // Half a body is not to look like a whole one.
     let mut cut = connect(&hosts, PUBLIC[0]).unwrap();

@@ -50,7 +50,7 @@ pub struct Hosts {
     relay: Namespace,
     folder: TempDir,
     running: Vec<Child>,
-    /// Of `up --relay`.
+    /// The daemon.
     background: Option<Pid>,
     /// As the relay printed it.
     pub line: String,
@@ -263,8 +263,42 @@ impl Hosts {
     pub fn multipilot(&self, words: &[&str]) -> Reply {
         let mut command = self.command(&self.device, "home");
         command.args(words).arg("--relay-socket");
-        command.arg(self.path("relay.sock"));
+        command.arg(self.path("relay.sock")).arg("--socket");
+        command.arg(self.path("control.sock"));
         Reply::from(command.output().unwrap())
+    }
+
+    /// What the daemon is to do, from its next start or reload on.
+    pub fn configure(&self, relay: &str, rest: &str) {
+        let state = self.path("state");
+        let text =
+            format!("controller = \"system\"\n[relay]\nstate = {state:?}\n{relay}\n{rest}\n");
+        fs::write(self.path("daemon.toml"), text).unwrap();
+    }
+
+    /// `reload`, `status`, `daemon --check`: with the socket alone.
+    pub fn daemon(&self, words: &[&str]) -> Reply {
+        let mut command = self.command(&self.device, "home");
+        command.args(words);
+        if words[0] != "daemon" {
+            command.arg("--socket").arg(self.path("control.sock"));
+        }
+        Reply::from(command.output().unwrap())
+    }
+
+    /// What `status` says of the relay.
+    #[track_caller]
+    pub fn relay_status(&self) -> serde_json::Value {
+        self.multipilot(&["status", "--json"]).json()["relay"].clone()
+    }
+
+    /// And of one link.
+    #[track_caller]
+    pub fn link(&self, name: &str) -> serde_json::Value {
+        let relay = self.relay_status();
+        let mut links = relay["links"].as_array().into_iter().flatten();
+        let found = links.find(|link| link["link"] == name);
+        found.cloned().unwrap_or_default()
     }
 
     /// On the host where the relay runs.
@@ -278,9 +312,21 @@ impl Hosts {
     /// `multipilot up --relay`: from now on all of the device's connections are taken.
     #[track_caller]
     pub fn up(&mut self, more: &[&str]) {
-        let log = self.path("relay.log");
         let line = self.line.clone();
-        let mut words = vec!["up", "--relay", &line, "--log", log.to_str().unwrap()];
+        let mut words = vec!["--relay", &line];
+        words.extend(more);
+        self.up_with(&words);
+    }
+
+    /// `multipilot up` with the daemon's file.
+    #[track_caller]
+    pub fn up_with(&mut self, more: &[&str]) {
+        let (log, config) = (self.path("daemon.log"), self.path("daemon.toml"));
+        if !config.exists() {
+            self.configure("", "");
+        }
+        let (log, config) = (log.to_str().unwrap(), config.to_str().unwrap());
+        let mut words = vec!["up", "--log", log, "--config", config];
         words.extend(more);
         let reply = self.multipilot(&words);
         assert_eq!(reply.code, 0, "{}", reply.err);
@@ -295,7 +341,7 @@ impl Hosts {
         kill_process(process, Signal::KILL).unwrap();
         let tun = || sh(&format!("ip -n {} link", self.device.0));
         until("the kernel removes what was the process's", || {
-            let socket = UnixStream::connect(self.path("relay.sock"));
+            let socket = UnixStream::connect(self.path("control.sock"));
             socket.is_err() && !tun().contains("tun-multipilot")
         });
     }
@@ -306,7 +352,14 @@ impl Hosts {
         command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
         command.arg(self.path("relay.sock")).stdin(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        writeln!(child.stdin.take().unwrap(), "{}", self.line).unwrap();
+        // The daemon is another device.
+        let line = self.relay_command(&["--new-device", "foreground"]).out;
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(line.as_bytes())
+            .unwrap();
         let mut said = String::new();
         let stderr = child.stderr.as_mut().unwrap();
         BufReader::new(stderr).read_line(&mut said).unwrap();
@@ -370,8 +423,12 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        if let Some(process) = self.background {
-            let _ = kill_process(process, Signal::TERM);
+        if self.background.is_some() {
+            self.multipilot(&["down"]);
+        }
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.path("daemon.log"));
+            eprintln!("{}", log.unwrap_or_default());
         }
         for child in &mut self.running {
             let _ = child.kill();

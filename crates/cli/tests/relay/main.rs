@@ -10,6 +10,7 @@ mod hosts;
 mod namespace;
 mod probe;
 mod program;
+mod rules;
 mod strangers;
 mod traffic;
 mod trial;

@@ -3,12 +3,11 @@
 use serde_json::{json, Value};
 
 use super::settle::{choose_controller, load};
-use super::Daemon;
+use super::{relayed, Daemon};
 use crate::config::Config;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
-use crate::mptcpify::Mptcpify;
-use crate::Error;
+use crate::{relay, Error};
 
 impl Daemon {
     /// A wrong file leaves all as it is.
@@ -50,6 +49,8 @@ impl Daemon {
                 "federation cannot change while the daemon is at work: start it again".into(),
             ));
         }
+        let relay = relayed::effective(&new, self.asked.as_ref())?;
+        let relay = relay::Settings::of(&new, &relay)?;
         // In force only once all that can fail has not.
         let metrics = match new.metrics {
             unchanged if unchanged == self.config.metrics => None,
@@ -73,9 +74,10 @@ impl Daemon {
             self.starts = None;
             self.starts_at = self.started;
         }
+        self.relay.set(&self.config, relay).await?;
         // What could not be attached may be now.
         if old.mptcpify != self.config.mptcpify || !self.mptcpify.is_on() {
-            self.mptcpify = Mptcpify::start(&self.config.mptcpify);
+            self.keep_mptcpify();
         }
         self.keep_starting();
         self.adapter

@@ -19,6 +19,8 @@ mod round_robin;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub use blest::Blest;
 pub use cloning::Cloning;
 pub use delay_balance::DelayBalance;
@@ -30,6 +32,7 @@ pub use min_rtt::MinRtt;
 pub use redundant::Redundant;
 pub use round_robin::RoundRobin;
 
+use crate::link::Priority;
 use crate::registry::{self, World};
 use crate::MAX_SUBFLOWS;
 
@@ -42,6 +45,8 @@ pub struct SubflowView {
     pub stale: bool,
     /// Either end asked for backup (RFC 8684 section 3.3.8).
     pub backup: bool,
+    /// The user wants it full before others carry data, see [`shown`]. MPTCP has no such flag.
+    pub preferred: bool,
     /// Bytes of payload in a full segment.
     pub mss: u32,
     /// Smoothed round-trip time, µs; 0 before the first sample.
@@ -71,6 +76,11 @@ pub struct SubflowView {
 }
 
 impl SubflowView {
+    pub fn set_priority(&mut self, priority: Priority) {
+        self.backup = priority == Priority::Backup;
+        self.preferred = priority == Priority::Preferred;
+    }
+
     /// Packets that the congestion window would let out at once.
     #[inline]
     pub fn window(&self) -> u32 {
@@ -200,6 +210,19 @@ pub(crate) fn eligible(subflows: &[SubflowView]) -> u8 {
     } else {
         backup
     }
+}
+
+/// What a scheduler is shown: the preferred subflows alone, while one of them may carry a segment right now.
+#[inline]
+pub fn shown(views: &[SubflowView; MAX_SUBFLOWS]) -> Cow<'_, [SubflowView; MAX_SUBFLOWS]> {
+    if !views.iter().any(|v| v.preferred && v.ready()) {
+        return Cow::Borrowed(views);
+    }
+    let mut views = *views;
+    for view in views.iter_mut().filter(|v| !v.preferred) {
+        view.active = false;
+    }
+    Cow::Owned(views)
 }
 
 /// Eligible slots with their views.

@@ -282,6 +282,25 @@ fn reinjection_spares_backup_until_all_are_stuck_twice() {
     assert_eq!(pick_reinjection(&[busy, busy], 9), None);
 }
 
+#[test]
+fn a_preferred_subflow_is_filled_before_others_whichever_scheduler_asks() {
+    let quick = subflow(10_000, 10);
+    let preferred = SubflowView {
+        preferred: true,
+        ..subflow(90_000, 10)
+    };
+    let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+    (views[0], views[1]) = (quick, preferred);
+    for entry in all().iter().filter(|entry| !entry.build().replicates()) {
+        let mut scheduler = entry.build();
+        let first = |scheduler: &mut Scheduler, views| scheduler.pick(&bulk(), &shown(views)[..2]);
+        let choice = first(&mut scheduler, &views);
+        assert_eq!(choice.subflows, 0b10, "{}", entry.name);
+    }
+    views[1] = full(preferred);
+    assert_eq!(first("min-rtt", &bulk(), &shown(&views)[..2]), Some(0));
+}
+
 prop_compose! {
     fn any_subflow()(
         active in prop::bool::weighted(0.8), stale in prop::bool::weighted(0.2), backup in prop::bool::weighted(0.3),

@@ -250,9 +250,10 @@ impl Capture {
         )
         .await;
         if diverted.is_ok() {
-            let first = timeout(LANE_PATIENCE, lane_up.wait_for(|up| *up)).await;
-            let wanted = first.is_ok() || settings.block;
-            drop(first);
+            let up = timeout(LANE_PATIENCE, lane_up.wait_for(|up| *up))
+                .await
+                .is_ok();
+            let wanted = up || settings.block;
             if wanted {
                 let handle = &capture.netlink.handle;
                 diverted = routes::divert_udp(handle, &ends, settings.block, true).await;
@@ -273,7 +274,17 @@ impl Capture {
     }
 
     /// Connections are reset; new ones go out directly again.
-    pub async fn stop(mut self) -> Result<(), Error> {
+    pub async fn stop(self) -> Result<(), Error> {
+        self.end(true).await
+    }
+
+    /// As [`Capture::stop`], but with [`Settings::block`] new connections stay cut off.
+    pub async fn leave(self) -> Result<(), Error> {
+        let clear = !self.block;
+        self.end(clear).await
+    }
+
+    async fn end(mut self, clear: bool) -> Result<(), Error> {
         self.following.abort();
         let _ = (&mut self.following).await;
         let resets = self.shared.translator().end();
@@ -283,7 +294,10 @@ impl Capture {
         if !resets.is_empty() {
             sleep(LAST_WORDS).await;
         }
-        let cleared = routes::clear(&self.netlink.handle).await;
+        let cleared = match clear {
+            true => routes::clear(&self.netlink.handle).await,
+            false => Ok(false),
+        };
         // Flows that have yet to end hold the file; the interface is not to wait for them.
         let removed = self.netlink.handle.link().del(self.index).execute().await;
         self.tasks.shutdown().await;
@@ -313,7 +327,7 @@ impl Capture {
             flows: opened - closed,
             opened,
             refused: count(&counts.refused),
-            links: device.report(),
+            links: self.shared.links(),
             failure: device.last_failure(),
             not_captured: match *self.udp_diverted.borrow() {
                 true => vec!["ICMP".into()],
@@ -377,6 +391,12 @@ fn listen(host: IpAddr) -> Result<TcpListener, Error> {
 }
 
 impl Shared {
+    fn links(&self) -> Vec<LinkReport> {
+        let lane = &self.lane;
+        self.device
+            .report(|slot| lane.answers(slot), |slot| lane.carried(slot))
+    }
+
     fn now(&self) -> Duration {
         self.started.elapsed()
     }

@@ -1,6 +1,6 @@
 //! Which paths carry a packet. Somebody always does while there is a path: no packet waits.
 
-use mp_policy::scheduler::{self, ConnectionView, Entry, Schedule, Scheduler, SubflowView};
+use mp_policy::scheduler::{self, shown, ConnectionView, Entry, Schedule, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
 /// A bit a slot.
@@ -37,14 +37,18 @@ impl Dealer {
             let slots = views.iter().enumerate().filter(|(_, v)| fits(v));
             slots.fold(0, |set, (slot, _)| set | 1 << slot)
         };
-        let live: Slots = which(&SubflowView::alive);
+        let normal = which(&|v| v.alive() && !v.backup);
+        let live = match normal {
+            0 => which(&SubflowView::alive),
+            _ => normal,
+        };
         if live == 0 {
             // One of them may have come back: all, until one has shown it.
             return which(&|v| v.active);
         }
         if copied || self.scheduler.replicates() {
             // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
-            let free = which(&|v| v.active && v.window() > 0);
+            let free = which(&|v| v.active && v.window() > 0 && !(v.backup && normal != 0));
             return match free & live {
                 0 => 1 << least_loaded(bytes, live, views),
                 _ => free,
@@ -57,7 +61,7 @@ impl Dealer {
             window_left: WINDOW,
             reinjected: 0,
         };
-        let choice = self.scheduler.pick(&connection, views);
+        let choice = self.scheduler.pick(&connection, &shown(views)[..]);
         match choice.subflows & live {
             // All are full, or the scheduler would rather wait.
             0 => 1 << least_loaded(bytes, live, views),

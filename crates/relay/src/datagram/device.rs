@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use mp_policy::MAX_SUBFLOWS;
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,8 @@ pub struct Lane {
     started: Instant,
     state: Mutex<State>,
     counts: Counts,
+    /// Bytes of paths that have ended, by slot.
+    carried: [AtomicU64; MAX_SUBFLOWS],
     sink: Arc<dyn Sink>,
     up: watch::Sender<bool>,
 }
@@ -170,6 +173,7 @@ impl Lane {
             started: Instant::now(),
             state: Mutex::new(state),
             counts: Counts::default(),
+            carried: Default::default(),
             sink,
             up: watch::Sender::new(false),
         });
@@ -187,6 +191,22 @@ impl Lane {
 
     fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Whether the path of this slot is open and acknowledges; `None` where it never was.
+    pub fn answers(&self, slot: usize) -> Option<bool> {
+        let state = lock(&self.state);
+        match state.paths.get(slot) {
+            Some(channel) => Some(!channel.view().stale),
+            None => (self.carried[slot].load(Ordering::Relaxed) > 0).then_some(false),
+        }
+    }
+
+    /// UDP payload over the link of this slot, both ways together.
+    pub fn carried(&self, slot: usize) -> u64 {
+        let state = lock(&self.state);
+        let open = state.paths.get(slot).map_or(0, |channel| channel.carried());
+        self.carried[slot].load(Ordering::Relaxed) + open
     }
 
     /// A packet of this host.
@@ -264,7 +284,7 @@ impl Lane {
         let channel = channel
             .await
             .map_err(|_| io::Error::other("no answer over UDP"))??;
-        let joined = Joined::new(self, slot, Arc::new(channel));
+        let joined = Joined::new(self, slot, link.priority, Arc::new(channel));
         let mut batch = vec![Bytes::new(); BATCH];
         while let Some(count) = joined.channel.receive(&mut batch).await {
             for datagram in &mut batch[..count] {
@@ -293,6 +313,7 @@ impl Lane {
         let hello = Hello {
             session: settings.session,
             path: slot as u8,
+            priority: link.priority,
             scheduler: settings.scheduler.name.to_owned(),
         };
         let proof = settings.secret.proof(&channel.exporter()?);
@@ -341,9 +362,9 @@ struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    fn new(lane: &Lane, slot: usize, channel: Arc<Channel>) -> Joined<'_> {
+    fn new(lane: &Lane, slot: usize, priority: Priority, channel: Arc<Channel>) -> Joined<'_> {
         let mut state = lock(&lane.state);
-        state.paths.join(slot, channel.clone());
+        state.paths.join(slot, priority, channel.clone());
         lane.up.send_replace(true);
         drop(state);
         Joined {
@@ -357,6 +378,7 @@ impl Joined<'_> {
 impl Drop for Joined<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.lane.state);
+        count(&self.lane.carried[self.slot], self.channel.carried());
         state.paths.leave(self.slot, &self.channel);
         self.lane.up.send_replace(state.paths.are_open());
     }

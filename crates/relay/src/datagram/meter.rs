@@ -105,7 +105,6 @@ impl Meter {
         SubflowView {
             active: true,
             stale: self.is_stale(now),
-            backup: false,
             mss,
             srtt_us: micros(self.srtt),
             rttvar_us: micros(self.rttvar),
@@ -119,6 +118,7 @@ impl Meter {
             sent: self.sent,
             lost: self.lost,
             delivered: self.delivered,
+            ..SubflowView::default()
         }
     }
 }

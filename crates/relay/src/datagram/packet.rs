@@ -10,9 +10,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use mp_policy::MAX_SUBFLOWS;
+use mp_policy::link::Priority;
 
-use crate::wire::{Cursor, Malformed, Refusal};
+use crate::wire::{path_byte, read_path, Cursor, Malformed, Refusal};
 
 /// Of an opening to an IPv6 target, the longest.
 pub const MOST_HEADER: usize = DATA_HEADER + 1 + 16 + 2;
@@ -123,8 +123,10 @@ fn target(cursor: &mut Cursor) -> Option<SocketAddr> {
 pub struct Hello {
     /// Of the device's process, random.
     pub session: [u8; 16],
-    /// Below [`MAX_SUBFLOWS`].
+    /// Below [`mp_policy::MAX_SUBFLOWS`].
     pub path: u8,
+    /// Of that path, in both directions.
+    pub priority: Priority,
     /// By name; a relay that does not know it uses its default.
     pub scheduler: String,
 }
@@ -136,15 +138,15 @@ impl Hello {
     pub fn decode(bytes: &[u8]) -> Result<Hello, Malformed> {
         let mut cursor = Cursor(bytes);
         let mut read = || {
-            let (session, path) = (cursor.array()?, cursor.u8()?);
+            let session = cursor.array()?;
+            let (path, priority) = read_path(cursor.u8()?)?;
             let length = usize::from(cursor.u8()?);
             let name = std::str::from_utf8(cursor.take(length)?).ok()?;
-            let whole = cursor.0.is_empty()
-                && name.len() <= MOST_SCHEDULER
-                && usize::from(path) < MAX_SUBFLOWS;
+            let whole = cursor.0.is_empty() && name.len() <= MOST_SCHEDULER;
             whole.then(|| Hello {
                 session,
                 path,
+                priority,
                 scheduler: name.to_owned(),
             })
         };
@@ -154,7 +156,8 @@ impl Hello {
     pub fn encode(&self) -> Vec<u8> {
         let name = &self.scheduler.as_bytes()[..self.scheduler.len().min(MOST_SCHEDULER)];
         let mut bytes = self.session.to_vec();
-        bytes.extend_from_slice(&[self.path, name.len() as u8]);
+        let path = path_byte(self.path, self.priority);
+        bytes.extend_from_slice(&[path, name.len() as u8]);
         bytes.extend_from_slice(name);
         bytes
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mp_policy::link::Priority;
 use mp_policy::scheduler::{Entry, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
@@ -39,6 +40,7 @@ pub enum Sent {
 
 pub struct Paths {
     channels: [Option<Arc<Channel>>; MAX_SUBFLOWS],
+    priorities: [Priority; MAX_SUBFLOWS],
     dealer: Dealer,
 }
 
@@ -46,13 +48,15 @@ impl Paths {
     pub fn new(scheduler: &Entry) -> Paths {
         Paths {
             channels: Default::default(),
+            priorities: Default::default(),
             dealer: Dealer::new(scheduler),
         }
     }
 
     /// In place of the one that is there.
-    pub fn join(&mut self, slot: usize, channel: Arc<Channel>) {
+    pub fn join(&mut self, slot: usize, priority: Priority, channel: Arc<Channel>) {
         self.dealer.forget(slot);
+        self.priorities[slot] = priority;
         if let Some(old) = self.channels[slot].replace(channel) {
             old.close();
         }
@@ -79,12 +83,14 @@ impl Paths {
         let datagram = Bytes::from(packet.encode());
         let mut views = [SubflowView::default(); MAX_SUBFLOWS];
         let mut widest = 0;
-        for (view, channel) in views.iter_mut().zip(&self.channels) {
+        let paths = self.channels.iter().zip(self.priorities);
+        for (view, (channel, priority)) in views.iter_mut().zip(paths) {
             let Some(channel) = channel else { continue };
             let room = channel.room();
             widest = widest.max(room);
             if datagram.len() <= room {
                 *view = channel.view();
+                view.set_priority(priority);
             }
         }
         let slots = self

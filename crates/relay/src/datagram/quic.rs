@@ -149,6 +149,12 @@ impl Channel {
         self.connection.max_datagram_size().unwrap_or(0)
     }
 
+    /// Bytes of UDP payload, both ways together.
+    pub fn carried(&self) -> u64 {
+        let stats = self.connection.stats();
+        stats.udp_tx.bytes + stats.udp_rx.bytes
+    }
+
     pub fn view(&self) -> SubflowView {
         lock(&self.measuring.meter).view(self.measuring.base.elapsed())
     }

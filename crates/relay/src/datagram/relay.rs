@@ -151,7 +151,9 @@ impl Lanes {
             return channel.close();
         };
         let (slot, channel) = (usize::from(hello.path), Arc::new(channel));
-        lock(&session.state).paths.join(slot, channel.clone());
+        lock(&session.state)
+            .paths
+            .join(slot, hello.priority, channel.clone());
         let mut batch = vec![Bytes::new(); BATCH];
         'open: while let Some(count) = channel.receive(&mut batch).await {
             for datagram in &mut batch[..count] {

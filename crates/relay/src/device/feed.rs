@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -15,6 +16,8 @@ use crate::wire::Opener;
 
 use super::pool::Pool;
 
+/// A flow that is over before costs a backup link nothing.
+const BACKUP_AFTER: Duration = Duration::from_secs(2);
 /// Before a connection is replaced, doubling with each that ends.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
@@ -40,9 +43,11 @@ pub async fn run(
     let mut fixed = false;
     loop {
         let now = links.borrow_and_update().clone();
+        let some_normal = now.iter().flatten().any(|l| l.priority != Priority::Backup);
         for (slot, link) in now.iter().enumerate() {
             match (&stages[slot], link) {
-                // With another address its connections are as dead as without the link.
+                // With another address its connections are as dead as without the link; with another priority they are
+                // replaced, since the relay learns it from the opener.
                 (Stage::Joined(old), new) if Some(old) != new.as_ref() => {
                     stages[slot] = Stage::Idle;
                     if events.send(Event::Down(slot)).await.is_err() {
@@ -53,7 +58,9 @@ pub async fn run(
             }
             if let (Stage::Idle, Some(link)) = (&stages[slot], link) {
                 stages[slot] = Stage::Waiting(link.clone());
-                let (pool, pause) = (pool.clone(), pauses[slot]);
+                let waits = link.priority == Priority::Backup && some_normal;
+                let least = if waits { BACKUP_AFTER } else { Duration::ZERO };
+                let (pool, pause) = (pool.clone(), pauses[slot].max(least));
                 coming.spawn(async move {
                     // The timer's resolution is 1 ms: not even a sleep of 0 is free.
                     if !pause.is_zero() {
@@ -70,8 +77,9 @@ pub async fn run(
                     stages[slot] = Stage::Idle;
                     continue;
                 };
-                carrier.put_bytes(&Opener { path: slot as u8, ..opener.clone() }.encode());
-                if events.send(Event::Join(slot, carrier)).await.is_err() {
+                let (path, priority) = (slot as u8, link.priority);
+                carrier.put_bytes(&Opener { path, priority, ..opener.clone() }.encode());
+                if events.send(Event::Join(slot, carrier, priority)).await.is_err() {
                     return;
                 }
                 stages[slot] = Stage::Joined(link);

@@ -7,19 +7,22 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use serde::{Deserialize, Serialize};
 use tokio::net::{lookup_host, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::datagram::device as datagram;
 use crate::flow::{Answer, Event, Flow, Hears, Meters, Observer, Outcome, Side};
 use crate::keys::{self, Identity, Secret};
-use crate::links::{self, Choose, Links};
+use crate::links::{self, Choose, Links, Rules};
+use crate::lock;
 use crate::wire::{Line, Opener, Refusal, Target};
 use crate::Error;
 
@@ -43,6 +46,8 @@ pub struct Settings {
     pub mark: Option<u32>,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
+    /// What the user says of links; `None`: all are used alike.
+    pub rules: Option<watch::Receiver<Rules>>,
 }
 
 /// A relay that answers, and the links to it.
@@ -55,6 +60,8 @@ pub struct Device {
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     meters: Arc<Meters>,
+    /// They fill the pool.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// One link, as `status` shows it.
@@ -66,11 +73,46 @@ pub struct LinkReport {
     /// Of streams, without headers.
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    /// `preferred`, `normal` or `backup`; `off`: the user's rules exclude it; `dead`: nothing gets through.
+    pub state: String,
+    /// Why it is as it is; empty for a normal one.
+    pub why: String,
+    /// TCP and UDP payload over this link, streams and datagrams, both ways together.
+    pub carried_bytes: u64,
+    /// The same in this month, by all daemons of this host; `None` without a daemon.
+    pub month_bytes: Option<u64>,
+    /// What it may carry in a month.
+    pub limit_bytes: Option<u64>,
 }
 
 impl Device {
     /// Waits until the relay has taken this device over at least one link. `identity` is made where there is none.
     pub async fn connect(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
+        let device = Device::open(settings, identity).await?;
+        let settings = &device.settings;
+        if settings.links.is_empty() && device.links().is_empty() {
+            return Err(Error::Missing(
+                match settings.rules {
+                    None => "no interface has a default route: name those to be used with --link",
+                    Some(_) => "no interface that the rules admit has a default route",
+                }
+                .into(),
+            ));
+        }
+        let place = format!("{}:{}", settings.line.host, settings.line.port);
+        match timeout(PATIENCE, device.pool.first()).await {
+            Ok(Ok(())) => Ok(device),
+            Ok(Err(line)) => Err(Error::Failed(format!("relay {place}: {line}"))),
+            Err(_) => {
+                let why = device.last_failure();
+                let why = why.as_deref().unwrap_or("no answer");
+                Err(Error::Failed(format!("relay {place}: {why}")))
+            }
+        }
+    }
+
+    /// As [`Device::connect`], without waiting for the relay.
+    pub async fn open(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
         let identity = Identity::open(identity)?;
         let (host, port) = (&settings.line.host, settings.line.port);
         let place = format!("{host}:{port}");
@@ -84,12 +126,7 @@ impl Device {
             [] => Choose::LeadingOut,
             names => Choose::Named(names.to_vec()),
         };
-        let links = links::watch(choose)?;
-        if settings.links.is_empty() && links.borrow().iter().all(Option::is_none) {
-            return Err(Error::Missing(
-                "no interface has a default route: name those to be used with --link".into(),
-            ));
-        }
+        let links = links::watch(choose, settings.rules.clone())?;
         let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
         if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
             return Err(Error::Usage(format!(
@@ -97,25 +134,18 @@ impl Device {
             )));
         }
         let tls = identity.client(&settings.line.key);
-        let pool = Pool::start(pool::Settings {
+        let meters = Arc::<Meters>::default();
+        let mut tasks = JoinSet::new();
+        let filled = pool::Settings {
             relay: relay.clone(),
             mark: settings.mark,
             tls: tls.clone(),
             secret: Secret::derive(&settings.line.secret),
             controller: settings.controller.clone(),
             links: links.clone(),
-        });
-        match timeout(PATIENCE, pool.first()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(line)) => return Err(Error::Failed(format!("relay {place}: {line}"))),
-            Err(_) => {
-                let why = pool.last_failure();
-                return Err(Error::Failed(format!(
-                    "relay {place}: {}",
-                    why.as_deref().unwrap_or("no answer")
-                )));
-            }
-        }
+            meters: meters.clone(),
+        };
+        let pool = Pool::start(filled, &mut tasks);
         Ok(Arc::new(Device {
             settings,
             session: keys::random(),
@@ -124,7 +154,8 @@ impl Device {
             relay,
             tls,
             pool,
-            meters: Arc::default(),
+            meters,
+            tasks: Mutex::new(tasks),
         }))
     }
 
@@ -179,6 +210,7 @@ impl Device {
             session: self.session,
             flow: self.flows.fetch_add(1, Ordering::Relaxed),
             path: 0,
+            priority: Priority::Normal,
             scheduler: self.settings.scheduler.name.to_owned(),
             target,
         };
@@ -232,19 +264,49 @@ impl Device {
             .collect()
     }
 
-    /// The links that are up.
-    pub fn report(&self) -> Vec<LinkReport> {
+    /// The links that are up. `answers`: whether the datagram lane works over one, by its slot, if it ever did;
+    /// `datagrams`: bytes that it has carried there.
+    pub fn report(
+        &self,
+        answers: impl Fn(usize) -> Option<bool>,
+        datagrams: impl Fn(usize) -> u64,
+    ) -> Vec<LinkReport> {
         let links = self.links.borrow().clone();
         let up = links.into_iter().enumerate();
         up.filter_map(|(slot, link)| {
+            let link = link?;
+            let ready = self.pool.ready(slot);
+            let bytes = |of: &[AtomicU64]| of[slot].load(Ordering::Relaxed);
+            let failure = self.last_failure();
+            let works = answers(slot).unwrap_or(ready > 0 || failure.is_none());
+            let state = match link.priority {
+                _ if !works => "dead",
+                Priority::Preferred => "preferred",
+                Priority::Normal => "normal",
+                Priority::Backup => "backup",
+            };
+            let why = match works {
+                true => String::new(),
+                false => failure.unwrap_or_else(|| "nothing gets through".into()),
+            };
             Some(LinkReport {
-                link: link?.name,
-                ready: self.pool.ready(slot),
-                sent_bytes: self.meters.sent[slot].load(Ordering::Relaxed),
-                received_bytes: self.meters.received[slot].load(Ordering::Relaxed),
+                link: link.name,
+                ready,
+                sent_bytes: bytes(&self.meters.sent),
+                received_bytes: bytes(&self.meters.received),
+                state: state.into(),
+                why,
+                carried_bytes: self.meters.carried[slot].load(Ordering::Relaxed) + datagrams(slot),
+                month_bytes: None,
+                limit_bytes: None,
             })
         })
         .collect()
+    }
+
+    /// Opens no connection any more; flows that are open go on.
+    pub fn close(&self) {
+        lock(&self.tasks).abort_all();
     }
 
     pub fn settings(&self) -> &Settings {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use rustls::ClientConfig;
 use tokio::sync::{watch, Notify};
@@ -12,14 +13,16 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::carrier::Carrier;
+use crate::flow::Meters;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
 use crate::links::{Link, Links};
 use crate::lock;
 use crate::socket::{self, same_family};
 
-/// Kept ready over each link.
+/// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
+const READY_BACKUP: usize = 1;
 /// Made at once over each link.
 const AT_ONCE: usize = 32;
 /// A ready connection that is older may be forgotten by a middlebox, and soon is by the relay.
@@ -35,6 +38,7 @@ pub struct Settings {
     pub secret: Secret,
     pub controller: Option<String>,
     pub links: watch::Receiver<Links>,
+    pub meters: Arc<Meters>,
 }
 
 #[derive(Default)]
@@ -68,15 +72,15 @@ struct State {
 }
 
 impl Pool {
-    /// It lives as long as the process: a device has one relay.
-    pub fn start(settings: Settings) -> Arc<Pool> {
+    /// It is filled until `tasks` end.
+    pub fn start(settings: Settings, tasks: &mut JoinSet<()>) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             settings,
             slots: Default::default(),
             state: watch::Sender::default(),
         });
         for slot in 0..MAX_SUBFLOWS {
-            tokio::spawn(keep(pool.clone(), slot));
+            tasks.spawn(keep(pool.clone(), slot));
         }
         pool
     }
@@ -173,7 +177,12 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                     .retain_mut(|(made, carrier)| lives(*made, carrier)),
                 None => shelf.ready.clear(),
             }
-            (READY + shelf.waiting).saturating_sub(shelf.ready.len() + making.len())
+            let backup = |link: &Link| link.priority == Priority::Backup;
+            let ready = match link.as_ref().is_some_and(backup) {
+                true => READY_BACKUP,
+                false => READY,
+            };
+            (ready + shelf.waiting).saturating_sub(shelf.ready.len() + making.len())
         };
         let early = not_before.saturating_duration_since(Instant::now());
         if let (Some(link), true) = (&link, early.is_zero()) {
@@ -190,8 +199,9 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         };
         tokio::select! {
             Some(made) = making.join_next() => match made {
-                Ok(Ok(carrier)) => {
+                Ok(Ok(mut carrier)) => {
                     pause = RETRY.0;
+                    carrier.count_in(&pool.settings.meters.carried[index]);
                     slot.lock().ready.push_back((Instant::now(), carrier));
                     slot.arrived.notify_waiters();
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));

@@ -89,7 +89,7 @@ impl Flow {
                 .filter_map(|(i, path)| Some((i, path.as_ref()?.view())));
             let quickest = live
                 .filter(|(_, view)| view.alive())
-                .min_by_key(|(_, view)| view.srtt_us);
+                .min_by_key(|(_, view)| (view.backup, view.srtt_us));
             quickest.map(|(slot, _)| slot)
         };
         // Without a live path it stays due: the refresh of a path that lives again forces it.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mp_policy::scheduler::{Schedule, SubflowView};
+use mp_policy::scheduler::{shown, Schedule, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
 use crate::path::RECORD;
@@ -77,7 +77,10 @@ impl Flow {
                 self.waiting = false;
                 break;
             };
-            let mut choice = self.scheduler.pick(&connection, &views[..slots]);
+            let mut choice = match self.scheduler.replicates() {
+                true => self.scheduler.pick(&connection, &views[..slots]),
+                false => self.scheduler.pick(&connection, &shown(&views)[..slots]),
+            };
             let room = choice
                 .iter()
                 .map(|slot| views[slot].room)

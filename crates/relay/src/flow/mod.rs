@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use mp_policy::link::Priority;
 use mp_policy::scheduler::{Entry, Schedule, Scheduler};
 use mp_policy::MAX_SUBFLOWS;
 use socket2::SockRef;
@@ -48,7 +49,7 @@ const TICK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 #[allow(clippy::large_enum_variant)]
 pub enum Event {
     /// A connection for this slot. It may have brought frames already.
-    Join(usize, Carrier),
+    Join(usize, Carrier, Priority),
     /// The slot's link is gone.
     Down(usize),
     /// The application's connection, which has been waited for, set to be reset if it is dropped; `None`: there will be
@@ -78,11 +79,13 @@ pub enum Hears {
     Other(oneshot::Sender<Result<(), Refusal>>),
 }
 
-/// Bytes of streams by slot, of all flows together.
+/// Bytes by slot, of all flows together; but for the last ones those of streams.
 #[derive(Debug, Default)]
 pub struct Meters {
     pub sent: [AtomicU64; MAX_SUBFLOWS],
     pub received: [AtomicU64; MAX_SUBFLOWS],
+    /// What path connections have given their sockets and taken from them, both ways together.
+    pub carried: [Arc<AtomicU64>; MAX_SUBFLOWS],
 }
 
 /// Which end this is.
@@ -231,12 +234,12 @@ impl Flow {
 
     fn on_event(&mut self, event: Event, now: Instant) {
         match event {
-            Event::Join(slot, carrier) => {
+            Event::Join(slot, carrier, priority) => {
                 self.drop_path(slot, now);
                 if let Some(observed) = &mut self.observed {
                     observed.join(slot, &carrier);
                 }
-                let mut path = Path::new(carrier, now);
+                let mut path = Path::new(carrier, priority, now);
                 if self.announces {
                     path.carrier.put(&Frame::Opened(Ok(())));
                 }

@@ -273,7 +273,11 @@ impl Relay {
             }
         };
         let joined = flow
-            .send(Event::Join(usize::from(opener.path), carrier))
+            .send(Event::Join(
+                usize::from(opener.path),
+                carrier,
+                opener.priority,
+            ))
             .await;
         drop(flow);
         if let (Ok(()), Some(news)) = (joined, news) {
@@ -295,7 +299,7 @@ impl Relay {
             Err(refusal) => {
                 let tell = async {
                     while let Some(event) = news.recv().await {
-                        if let Event::Join(_, mut carrier) = event {
+                        if let Event::Join(_, mut carrier, _) = event {
                             carrier.put(&Frame::Opened(Err(refusal)));
                             carrier.part();
                         }

@@ -14,10 +14,36 @@ pub use knock::{DatagramKnock, Knock, DATAGRAM_KNOCK_LENGTH, ID_LENGTH, KNOCK_LE
 pub use line::{Line, LineError};
 pub use opener::{Opener, Target, MOST_OPENER};
 
+use mp_policy::link::Priority;
+use mp_policy::MAX_SUBFLOWS;
+
 /// Bytes that no peer of this version sends: the connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
+
+const BACKUP: u8 = 0x80;
+const PREFERRED: u8 = 0x40;
+
+/// A path's slot with its priority, which holds for both directions.
+pub(crate) fn path_byte(slot: u8, priority: Priority) -> u8 {
+    slot | match priority {
+        Priority::Normal => 0,
+        Priority::Backup => BACKUP,
+        Priority::Preferred => PREFERRED,
+    }
+}
+
+pub(crate) fn read_path(byte: u8) -> Option<(u8, Priority)> {
+    let slot = byte & !(BACKUP | PREFERRED);
+    let priority = match byte & (BACKUP | PREFERRED) {
+        0 => Priority::Normal,
+        BACKUP => Priority::Backup,
+        PREFERRED => Priority::Preferred,
+        _ => return None,
+    };
+    (usize::from(slot) < MAX_SUBFLOWS).then_some((slot, priority))
+}
 
 /// Reads from the front of a slice; `None` where it is too short.
 pub(crate) struct Cursor<'a>(pub &'a [u8]);

@@ -2,16 +2,16 @@
 //! connection of a flow brings the same, so whichever arrives first begins the flow.
 //!
 //! ```text
-//! length u16 (of the rest), session [16], flow u64, path u8, scheduler (length u8, bytes),
+//! length u16 (of the rest), session [16], flow u64, path u8 (slot and priority), scheduler (length u8, bytes),
 //! target (kind u8: 4, 6 or 0; address [4] or [16], or a name (length u8, bytes)), port u16
 //! ```
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use mp_policy::MAX_SUBFLOWS;
+use mp_policy::link::Priority;
 
-use super::{Cursor, Malformed};
+use super::{path_byte, read_path, Cursor, Malformed};
 
 /// With its length.
 pub const MOST_OPENER: usize = 2 + 16 + 8 + 1 + 1 + MOST_SCHEDULER + 1 + 1 + 255 + 2;
@@ -60,8 +60,10 @@ pub struct Opener {
     pub session: [u8; 16],
     /// Unique in the session.
     pub flow: u64,
-    /// The slot of this connection, below [`MAX_SUBFLOWS`].
+    /// The slot of this connection, below [`mp_policy::MAX_SUBFLOWS`].
     pub path: u8,
+    /// Of that path, in both directions.
+    pub priority: Priority,
     /// By name; a relay that does not know it uses its default.
     pub scheduler: String,
     pub target: Target,
@@ -72,7 +74,7 @@ impl Opener {
         let mut body = Vec::with_capacity(64);
         body.extend_from_slice(&self.session);
         body.extend_from_slice(&self.flow.to_be_bytes());
-        body.push(self.path);
+        body.push(path_byte(self.path, self.priority));
         put_text(
             &mut body,
             &self.scheduler[..self.scheduler.len().min(MOST_SCHEDULER)],
@@ -111,7 +113,7 @@ impl Opener {
         };
         let mut body = Cursor(body);
         let opener = read(&mut body).ok_or(Malformed("an opener that cannot be"))?;
-        if !body.0.is_empty() || usize::from(opener.path) >= MAX_SUBFLOWS {
+        if !body.0.is_empty() {
             return Err(Malformed("an opener that cannot be"));
         }
         Ok(Some((opener, 2 + length)))
@@ -131,7 +133,7 @@ fn read_text<'a>(body: &mut Cursor<'a>) -> Option<&'a str> {
 fn read(body: &mut Cursor) -> Option<Opener> {
     let session = body.array()?;
     let flow = body.u64()?;
-    let path = body.u8()?;
+    let (path, priority) = read_path(body.u8()?)?;
     let scheduler = read_text(body)
         .filter(|name| name.len() <= MOST_SCHEDULER)?
         .to_owned();
@@ -154,6 +156,7 @@ fn read(body: &mut Cursor) -> Option<Opener> {
         session,
         flow,
         path,
+        priority,
         scheduler,
         target,
     })
@@ -175,12 +178,18 @@ mod tests {
         ]
     }
 
+    pub fn priority() -> impl Strategy<Value = Priority> {
+        let all = [Priority::Preferred, Priority::Normal, Priority::Backup];
+        prop::sample::select(all.to_vec())
+    }
+
     proptest! {
         #[test]
         fn an_opener_is_read_as_it_was_written_and_never_from_a_part(
-            session: [u8; 16], flow: u64, path in 0u8..8, scheduler in "[a-z-]{0,32}", target in target(),
+            session: [u8; 16], flow: u64, path in 0u8..8, priority in priority(),
+            scheduler in "[a-z-]{0,32}", target in target(),
         ) {
-            let opener = Opener { session, flow, path, scheduler, target };
+            let opener = Opener { session, flow, path, priority, scheduler, target };
             let bytes = opener.encode();
             prop_assert!(bytes.len() <= MOST_OPENER);
             for part in 0..bytes.len() {

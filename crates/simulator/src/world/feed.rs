@@ -13,6 +13,7 @@ fn view(s: &Subflow) -> SubflowView {
         active: sender.established && !sender.dead,
         stale: s.stale,
         backup: s.backup,
+        preferred: false,
         mss: sender.profile.mss,
         srtt_us: flow.srtt_us,
         rttvar_us: sender.rtt.deviation_us(),

@@ -1,0 +1,172 @@
+//! `[relay]`
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use mp_policy::scheduler;
+use mp_relay::egress::Prefix;
+use mp_relay::wire::Line;
+use mp_scenario::document::{self, Field, Section};
+use mp_scenario::Error;
+use serde::{Deserialize, Serialize};
+
+pub(super) const KEYS: &[&str] = &[
+    "line-file",
+    "scheduler",
+    "controller",
+    "leak",
+    "direct",
+    "links",
+    "state",
+];
+
+/// More than a line with the longest of names.
+const LONGEST_LINE: u64 = 1024;
+
+/// What becomes of connections while nobody hands them to the relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leak {
+    Direct,
+    Block,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relay {
+    /// The file of the line; `None`: there is no relay until somebody gives a line.
+    pub line_file: Option<PathBuf>,
+    /// In place of the file's.
+    pub line: Option<Line>,
+    pub scheduler: String,
+    /// Of path connections; `None`: BBR where there is, else the system's.
+    pub controller: Option<String>,
+    pub leak: Leak,
+    pub direct: Vec<Prefix>,
+    /// Interfaces by name; empty: those with a default route that are not ignored.
+    pub links: Vec<String>,
+    /// The folder of the device's key and of what links have carried.
+    pub state: PathBuf,
+}
+
+impl Default for Relay {
+    fn default() -> Self {
+        Relay {
+            line_file: None,
+            line: None,
+            scheduler: scheduler::all()[0].name.into(),
+            controller: None,
+            leak: Leak::Direct,
+            direct: Vec::new(),
+            links: Vec::new(),
+            state: "/var/lib/multipilot".into(),
+        }
+    }
+}
+
+/// What `multipilot up --relay` says in place of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Override {
+    pub line: String,
+    pub scheduler: Option<String>,
+    pub leak: Option<Leak>,
+    pub direct: Vec<String>,
+    pub links: Vec<String>,
+}
+
+impl Relay {
+    pub(super) fn read(section: &Section<'_>) -> Result<Relay, Error> {
+        let mut relay = Relay::default();
+        if let Some(field) = section.get("line-file") {
+            relay.line_file = Some(field.string()?.into());
+        }
+        if let Some(field) = section.get("scheduler") {
+            relay.scheduler = document::scheduler(&field)?;
+        }
+        if let Some(field) = section.get("controller") {
+            relay.controller = Some(document::controller(&field)?);
+        }
+        if let Some(field) = section.get("leak") {
+            relay.leak = field.choice(&[("direct", Leak::Direct), ("block", Leak::Block)])?;
+        }
+        if let Some(field) = section.get("direct") {
+            let prefix = |f: &Field<'_>| {
+                let parsed = f.string()?.parse();
+                parsed.map_err(|e: String| f.error(e, "\"203.0.113.0/24\""))
+            };
+            relay.direct = field
+                .items()?
+                .iter()
+                .map(prefix)
+                .collect::<Result<_, _>>()?;
+        }
+        if let Some(field) = section.get("links") {
+            let name = |f: &Field<'_>| f.name().map(str::to_owned);
+            relay.links = field.items()?.iter().map(name).collect::<Result<_, _>>()?;
+        }
+        if let Some(field) = section.get("state") {
+            relay.state = field.string()?.into();
+        }
+        Ok(relay)
+    }
+
+    /// With what the user said in place of the file.
+    pub fn with(&self, other: &Override) -> Result<Relay, crate::Error> {
+        let wrong = |what: String| crate::Error::Usage(what);
+        let mut relay = self.clone();
+        let line = other.line.parse();
+        relay.line = Some(line.map_err(|e| wrong(format!("the relay's line: {e}")))?);
+        if let Some(name) = &other.scheduler {
+            let found = scheduler::find(name).ok_or_else(|| {
+                wrong(format!(
+                    "--scheduler {name}: no such scheduler; see multipilot list schedulers"
+                ))
+            })?;
+            relay.scheduler = found.name.to_owned();
+        }
+        relay.leak = other.leak.unwrap_or(relay.leak);
+        let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();
+        relay.direct.extend(more.map_err(wrong)?);
+        if !other.links.is_empty() {
+            relay.links.clone_from(&other.links);
+        }
+        Ok(relay)
+    }
+
+    /// `None`: there is no relay. Errors say how to mend what is wrong with the file.
+    pub fn line(&self) -> Result<Option<Line>, crate::Error> {
+        let Some(named) = self.line_file.as_ref().filter(|_| self.line.is_none()) else {
+            return Ok(self.line.clone());
+        };
+        // As systemd hands over credentials.
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let path = match credentials {
+            Some(folder) if named.is_relative() => folder.join(named),
+            _ => named.clone(),
+        };
+        let shown = format!("relay.line-file {}", path.display());
+        let read = || {
+            let mode = fs::metadata(&path)?.permissions().mode();
+            let mut text = String::new();
+            File::open(&path)?
+                .take(LONGEST_LINE)
+                .read_to_string(&mut text)?;
+            Ok((mode, text))
+        };
+        let (mode, text) = read().map_err(|e: std::io::Error| match e.kind() {
+            ErrorKind::PermissionDenied => crate::Error::Denied(format!("{shown}: {e}")),
+            _ => crate::Error::Usage(format!("{shown}: {e}")),
+        })?;
+        if mode & 0o077 != 0 {
+            return Err(crate::Error::Usage(format!(
+                "{shown}: other users can read this secret: chmod 600 {}",
+                path.display()
+            )));
+        }
+        let line = text.parse();
+        line.map(Some)
+            .map_err(|e| crate::Error::Usage(format!("{shown}: {e}")))
+    }
+}

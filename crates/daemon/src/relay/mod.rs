@@ -1,0 +1,382 @@
+//! The device's end of a relay, beside MPTCP: connected in the background, tried again until it is, and obedient to the
+//! rules of the interfaces.
+
+mod judge;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mp_kernel::controller;
+use mp_policy::link::Decision;
+use mp_policy::scheduler;
+use mp_relay::capture::{self, Capture};
+use mp_relay::device::{self, Device};
+use mp_relay::links::Rules;
+use mp_relay::wire::Line;
+use serde_json::{json, Value};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::config::{self, Leak};
+use crate::log::{self, Priority};
+use crate::Error;
+
+use judge::{why, Carried, Judge};
+pub use report::{Interface, Status};
+
+/// Before another try, doubling.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Between two looks at the links: a limit is overrun by what they carry meanwhile.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Between two writes of what links have carried.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+const IDENTITY: &str = "relay-device.key";
+
+/// What is to be: a relay's line, and how it is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    line: Line,
+    relay: config::Relay,
+    /// It was given by hand: whoever did so waits for the outcome.
+    asked: bool,
+}
+
+impl Settings {
+    /// `None`: there is no relay. Everything that can be known to be wrong without connecting is.
+    pub fn of(config: &config::Config, relay: &config::Relay) -> Result<Option<Settings>, Error> {
+        let Some(line) = relay.line()? else {
+            return Ok(None);
+        };
+        if config.starts.is_some() {
+            let line = "a relay takes no connection that bandit has bound to an interface: remove bandit, or relay.line-file";
+            return Err(Error::Usage(line.into()));
+        }
+        if let Some(name) = &relay.controller {
+            controller::check(name)?;
+        }
+        Carried::open(&relay.state)?;
+        Ok(Some(Settings {
+            line,
+            relay: relay.clone(),
+            asked: relay.line.is_some(),
+        }))
+    }
+}
+
+/// One that is connected.
+pub struct Running {
+    device: Arc<Device>,
+    capture: Capture,
+    /// Loaded as long as this.
+    _controller: Option<controller::Controller>,
+}
+
+enum Stage {
+    Off,
+    Starting {
+        task: JoinHandle<Result<Running, mp_relay::Error>>,
+        /// Its end: there is no need any more.
+        needed: oneshot::Sender<()>,
+    },
+    On(Box<Running>),
+}
+
+/// What has become of it.
+pub enum Change {
+    Started(Result<Box<Running>, mp_relay::Error>),
+    /// Somebody has removed the interface.
+    Gone,
+}
+
+pub struct Relay {
+    settings: Option<Settings>,
+    stage: Stage,
+    retry: Duration,
+    failure: String,
+    judge: Judge,
+    /// As it was told.
+    decisions: BTreeMap<String, Decision>,
+    rules: watch::Sender<Rules>,
+    carried: Carried,
+    polled: Instant,
+    saved: Instant,
+    /// Who asked for it, until it is known what became of it.
+    answer: Option<oneshot::Sender<Value>>,
+}
+
+impl Relay {
+    /// Without a relay yet: [`Relay::set`].
+    pub fn new(config: &config::Config) -> Relay {
+        let judge = Judge::new(config, &config.relay.links, None);
+        Relay {
+            settings: None,
+            stage: Stage::Off,
+            retry: RETRY.0,
+            failure: String::new(),
+            rules: watch::Sender::new(judge.rules()),
+            judge,
+            decisions: BTreeMap::new(),
+            carried: Carried::default(),
+            polled: Instant::now(),
+            saved: Instant::now(),
+            answer: None,
+        }
+    }
+
+    pub fn is_on(&self) -> bool {
+        matches!(self.stage, Stage::On(_))
+    }
+
+    /// From now on this one, or none. Others than before are disconnected first.
+    pub async fn set(
+        &mut self,
+        config: &config::Config,
+        new: Option<Settings>,
+    ) -> Result<(), Error> {
+        let named = new.as_ref().map_or(&[][..], |s| &s.relay.links);
+        let mut judge = Judge::new(config, named, Some(&self.judge));
+        if new == self.settings {
+            judge.observe(&self.carried);
+            self.judge(judge);
+            return Ok(());
+        }
+        let blocks = |s: &Settings| s.relay.leak == Leak::Block;
+        self.stop(new.as_ref().is_some_and(blocks)).await;
+        if let Some(settings) = &new {
+            self.carried = Carried::open(&settings.relay.state)?;
+            self.carried.take(&[], &judge::month());
+        }
+        judge.observe(&self.carried);
+        self.judge(judge);
+        self.settings = new;
+        (self.retry, self.failure) = (RETRY.0, String::new());
+        self.start(Duration::ZERO);
+        Ok(())
+    }
+
+    /// Hears of the first try.
+    pub fn answer(&mut self, answer: oneshot::Sender<Value>) {
+        match self.is_on() {
+            true => drop(answer.send(json!({"relay": "on"}))),
+            false => self.answer = Some(answer),
+        }
+    }
+
+    fn start(&mut self, pause: Duration) {
+        let Some(settings) = self.settings.clone() else {
+            return;
+        };
+        let (needed, no_more) = oneshot::channel::<()>();
+        let rules = self.rules.subscribe();
+        let task = tokio::spawn(async move {
+            let connecting = async {
+                tokio::time::sleep(pause).await;
+                connect(&settings, rules).await
+            };
+            let (device, controller) = tokio::select! {
+                connected = connecting => connected?,
+                _ = no_more => return Err(mp_relay::Error::Failed("given up".into())),
+            };
+            let taken = capture::Settings {
+                direct: settings.relay.direct,
+                block: settings.relay.leak == Leak::Block,
+            };
+            // Not given up in between: it would leave half of its rules.
+            match Capture::start(device.clone(), &taken).await {
+                Ok(capture) => Ok(Running {
+                    device,
+                    capture,
+                    _controller: controller,
+                }),
+                Err(e) => {
+                    device.close();
+                    Err(e)
+                }
+            }
+        });
+        self.stage = Stage::Starting { task, needed };
+    }
+
+    /// Until something has become of it.
+    pub async fn changed(&mut self) -> Change {
+        match &mut self.stage {
+            Stage::Off => pending().await,
+            Stage::Starting { task, .. } => {
+                let ended = task.await;
+                let failed = |e| mp_relay::Error::Failed(format!("the relay's task: {e}"));
+                let started = ended.map_err(failed).and_then(|started| started);
+                Change::Started(started.map(Box::new))
+            }
+            Stage::On(running) => {
+                running.capture.gone().await;
+                Change::Gone
+            }
+        }
+    }
+
+    /// Takes in what [`Relay::changed`] has said. Whether a relay that somebody asked for by hand could not be reached.
+    pub async fn take_in(&mut self, change: Change) -> bool {
+        match change {
+            Change::Started(Ok(running)) => {
+                let place = running.capture.report().relay;
+                let links = running.device.links().join(", ");
+                let fields: &[(&str, &dyn Display)] = &[("relay", &place), ("links", &links)];
+                log::line(Priority::Notice, "connections go to the relay", fields);
+                (self.retry, self.failure) = (RETRY.0, String::new());
+                self.stage = Stage::On(running);
+                self.carried.begin();
+                if let Some(answer) = self.answer.take() {
+                    let _ = answer.send(json!({"relay": "on"}));
+                }
+                false
+            }
+            Change::Started(Err(e)) => {
+                let line = e.to_string();
+                if line != self.failure {
+                    log::line(Priority::Error, "no relay", &[("why", &line)]);
+                }
+                self.failure = line;
+                if let Some(answer) = self.answer.take() {
+                    self.stage = Stage::Off;
+                    self.settings = None;
+                    let code = Error::from(e).exit_code();
+                    let _ = answer.send(json!({"error": self.failure, "code": code}));
+                    return true;
+                }
+                let pause = self.retry;
+                self.retry = (2 * self.retry).min(RETRY.1);
+                self.start(pause);
+                false
+            }
+            Change::Gone => {
+                self.failure = format!("somebody has removed {}", capture::INTERFACE);
+                log::line(Priority::Error, &self.failure, &[]);
+                self.stop(true).await;
+                self.start(RETRY.0);
+                false
+            }
+        }
+    }
+
+    /// `leave`: with `leak = "block"` connections stay cut off.
+    pub async fn stop(&mut self, leave: bool) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Off);
+        let running = match stage {
+            Stage::Off => return,
+            Stage::Starting { task, needed } => {
+                drop(needed);
+                let Ok(Ok(running)) = task.await else {
+                    if !leave {
+                        // Of one before it, which was to leave connections cut off.
+                        let _ = capture::clear().await;
+                    }
+                    return;
+                };
+                running
+            }
+            Stage::On(running) => *running,
+        };
+        self.count(&running);
+        self.save();
+        running.device.close();
+        let ended = match leave {
+            true => running.capture.leave().await,
+            false => running.capture.stop().await,
+        };
+        match ended {
+            Ok(()) => log::line(Priority::Notice, "connections go to no relay", &[]),
+            Err(e) => log::line(Priority::Error, &e.to_string(), &[]),
+        }
+    }
+
+    /// A look at what the links have carried, and at the interfaces: the name of each, and whether its signal is weak.
+    pub fn poll<'a>(&mut self, interfaces: impl Iterator<Item = (&'a str, bool)>) {
+        if self.polled.elapsed() < POLL_EVERY {
+            return;
+        }
+        self.polled = Instant::now();
+        if let Stage::On(running) = &self.stage {
+            let reports = running.capture.report().links;
+            self.carried.take(&reports, &judge::month());
+            if self.saved.elapsed() >= SAVE_EVERY {
+                self.save();
+            }
+        }
+        let mut weak = BTreeSet::new();
+        for (name, is_weak) in interfaces {
+            let known = self.decisions.entry(name.to_owned());
+            known.or_insert_with(|| self.judge.decide(name));
+            if is_weak {
+                weak.insert(name.to_owned());
+            }
+        }
+        let mut judge = self.judge.clone();
+        judge.set_weak(weak);
+        judge.observe(&self.carried);
+        self.judge(judge);
+    }
+
+    /// From now on the links are used as this one says.
+    fn judge(&mut self, new: Judge) {
+        if new == self.judge {
+            return;
+        }
+        self.judge = new;
+        self.rules.send_replace(self.judge.rules());
+        for (link, known) in &mut self.decisions {
+            let decision = self.judge.decide(link);
+            if decision == *known {
+                continue;
+            }
+            *known = decision;
+            if matches!(self.stage, Stage::On(_)) {
+                let is = report::state(decision.priority);
+                let why = decision.reason.map_or("", why);
+                let fields: &[(&str, &dyn Display)] = &[("link", link), ("is", &is), ("why", &why)];
+                log::line(Priority::Info, "link of the relay", fields);
+            }
+        }
+    }
+
+    fn count(&mut self, running: &Running) {
+        let reports = running.capture.report().links;
+        self.carried.take(&reports, &judge::month());
+    }
+
+    fn save(&mut self) {
+        self.saved = Instant::now();
+        self.carried.save();
+    }
+}
+
+async fn connect(
+    settings: &Settings,
+    rules: watch::Receiver<Rules>,
+) -> Result<(Arc<Device>, Option<controller::Controller>), mp_relay::Error> {
+    let relay = &settings.relay;
+    let controller = relay
+        .controller
+        .as_deref()
+        .map(|name| controller::acquire(name, &[]))
+        .transpose()?;
+    let identity = relay.state.join(IDENTITY);
+    let device = device::Settings {
+        line: settings.line.clone(),
+        scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
+        links: relay.links.clone(),
+        controller: controller.as_ref().map(|c| c.kernel_name().to_owned()),
+        mark: Some(capture::MARK),
+        observer: None,
+        rules: Some(rules),
+    };
+    let device = match relay.leak {
+        // Nothing is to get out until the relay answers.
+        Leak::Block if !settings.asked => Device::open(device, &identity).await?,
+        _ => Device::connect(device, &identity).await?,
+    };
+    Ok((device, controller))
+}
