@@ -16,6 +16,7 @@ fn main() {
     println!("cargo:rerun-if-changed=../controllers/src/entries.rs");
     println!("cargo:rerun-if-changed=src/preload.c");
     println!("cargo:rerun-if-env-changed=CLANG");
+    println!("cargo:rerun-if-env-changed=PRELOAD_CC");
     // For the tests that compare layouts.
     println!("cargo:rustc-env=MP_BPF_INCLUDE={}", bpf_headers());
 
@@ -121,9 +122,16 @@ fn bpf_headers() -> String {
 }
 
 fn shim(library: &Path) -> (String, Child) {
-    let mut command = clang();
+    // A clang may be for BPF alone, as OpenWrt's is.
+    let mut command = match env::var("PRELOAD_CC") {
+        Ok(compiler) => Command::new(compiler),
+        Err(_) => {
+            let mut clang = clang();
+            clang.arg(format!("--target={}", env::var("TARGET").unwrap()));
+            clang
+        }
+    };
     command
-        .arg(format!("--target={}", env::var("TARGET").unwrap()))
         .args([
             "-shared",
             "-fPIC",

@@ -211,6 +211,15 @@ def test_a_grid_is_drawn_as_lines_over_its_longest_axis() -> None:
     assert "<td>pilot d=5</td><td>pilot d=5: 50 Mbit/s" in page
 
 
+def test_values_show_under_the_pointer() -> None:
+    page = render(gridded(["0", "0.01", "0.1"], ["50Mbit"]))
+    assert "<title>lia d=5, paths.wifi.loss 0.1: 22.5 ± 0 (95 %), 2 runs, Mbit/s</title>" in page
+    page = render(records.make({"<b>lia & 'co'</b>": 0.6}, seeds=1, seconds=2))
+    check(page)
+    name = "&lt;b&gt;lia &amp; 'co'&lt;/b&gt;"
+    assert re.search(rf"<title>{name}\. Goodput, Mbit/s: [\d.]+, 1 run</title>", page)
+
+
 def test_a_grid_of_words_or_of_two_values_is_drawn_as_bars() -> None:
     record = gridded(["0", "0.1"], ["8Mbit", "50Mbit"])
     assert grid.of(summary.variants(record)) is None

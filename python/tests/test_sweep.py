@@ -100,6 +100,40 @@ def test_all_files_of_the_data_set_read_as_one_table(scenario: Path, tmp_path: P
 
 
 @pytest.mark.extras
+def test_a_data_set_is_a_record_and_has_a_report(scenario: Path, tmp_path: Path) -> None:
+    from multipilot.report import cli as report
+    from multipilot.report import grid, summary
+
+    out = tmp_path / "data"
+    call = [str(scenario), "--controllers", "lia,bbr", "--vary", "paths.one.rate=4Mbit,30Mbit,9Mbit", "--seeds", "2"]
+    done = CliRunner().invoke(app, [*call, "--duration", "1s", "--workers", "1", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    record = dataset.record(out)
+    assert len(record.row_dicts) == 2 * 3 * 2
+    drawn = grid.of(summary.variants(record))
+    assert drawn is not None
+    assert (drawn.key, drawn.ticks, drawn.choices) == (
+        "paths.one.rate",
+        ["4Mbit", "9Mbit", "30Mbit"],
+        ["bbr", "lia"],
+    )
+    (lines,) = drawn.panels.values()
+    alone = [row["goodput_mbps"] for row in record.row_dicts if row["variant"] == "lia paths.one.rate=9Mbit"]
+    assert lines["lia"][1].mean == pytest.approx(sum(alone) / 2)  # type: ignore[union-attr]
+    page = CliRunner().invoke(report.app, [str(out)])
+    assert page.exit_code == 0, page.output
+    assert "3 cells · 2 variants" in (out / "report.html").read_text()
+
+
+def test_a_data_set_of_trainings_alone_has_no_report(tmp_path: Path) -> None:
+    from multipilot.report import cli as report
+
+    (tmp_path / "training").mkdir()
+    refused = CliRunner().invoke(report.app, [str(tmp_path)])
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+    assert "multipilot.learn.curve" in refused.stderr
+
+
 def test_a_fault_of_ours_is_no_result() -> None:
     (cell,) = trainings(["ddpg"], [1], {"rounds": -1, "no such setting": 1})
     with pytest.raises(TypeError):

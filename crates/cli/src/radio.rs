@@ -177,5 +177,12 @@ fn page(title: &str, air: &Air, timeline: &Timeline) -> String {
         "step": timeline.interval * every as f64, "aps": aps, "buildings": buildings, "devices": devices,
     });
     // "</script>" in a name must not end the script.
-    PAGE.replace("\"DATA\"", &data.to_string().replace("</", "<\\/"))
+    PAGE.replace("PALETTE", palette())
+        .replace("\"DATA\"", &data.to_string().replace("</", "<\\/"))
+}
+
+/// The colours of all pages, light and dark: what the report's style sheet begins with.
+fn palette() -> &'static str {
+    const STYLE: &str = include_str!("../../../python/multipilot/report/style.css");
+    STYLE.split("* {").next().unwrap_or(STYLE)
 }

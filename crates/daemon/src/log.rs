@@ -1,29 +1,27 @@
-//! Log lines on stderr: a message and `key=value` fields. Under systemd each begins with its priority, as `sd-daemon(3)`
-//! has it, so that the journal knows it; in a file ([`to`]) with the time.
+//! Log lines: a message and `key=value` fields. Under systemd they go to the journal, where some fields are also the
+//! journal's own; else to stderr, which may be a file of bounded size.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::path::Path;
 
 use mp_host::claim;
+use mp_server::log;
 
 use crate::Error;
 
-/// A file of this size is kept as `FILE.1`, in place of the one before, and a new one begun.
+/// A file of this size is kept as `FILE.1`, in place of the one before, and a new one begun. By hand: tracing-appender
+/// rotates by time alone.
 const MOST_BYTES: u64 = 1 << 20;
-
-static FILE: OnceLock<PathBuf> = OnceLock::new();
 
 #[derive(Debug, Clone, Copy)]
 pub enum Priority {
-    Error = 3,
-    Warning = 4,
-    Notice = 5,
-    Info = 6,
+    Error,
+    Warning,
+    Notice,
+    Info,
 }
 
 /// Why a log cannot be opened.
@@ -31,10 +29,19 @@ pub fn refused(file: &Path, error: &io::Error) -> Error {
     claim::refused(file, error).into()
 }
 
-/// From now on stderr is the end of this file.
-pub fn to(file: &Path) -> Result<(), Error> {
+/// For the process. With a file stderr is its end from now on, so that a panic gets there too.
+pub fn start(file: Option<&Path>) -> Result<(), Error> {
+    let Some(file) = file else {
+        log::start(io::stderr);
+        return Ok(());
+    };
     append_to(file).map_err(|e| refused(file, &e))?;
-    FILE.get_or_init(|| file.to_owned());
+    let file = file.to_owned();
+    // Asked once for each line.
+    log::start(move || {
+        bound(&file);
+        io::stderr()
+    });
     Ok(())
 }
 
@@ -54,22 +61,25 @@ fn bound(file: &Path) {
 
 /// Writes a line; `fields` are `key`, value. Those without a value are left out.
 pub fn line(priority: Priority, message: &str, fields: &[(&str, &dyn fmt::Display)]) {
-    static JOURNAL: OnceLock<bool> = OnceLock::new();
-    let journal = *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some());
-    let word = word(priority);
-    let mut text = match FILE.get() {
-        Some(file) => {
-            bound(file);
-            let now = humantime::format_rfc3339_seconds(SystemTime::now());
-            format!("{now} {word}: {message}")
-        }
-        None if journal => format!("<{}>{message}", priority as u8),
-        None => format!("{word}: {message}"),
+    let fields: Vec<(&str, String)> = fields.iter().map(|(k, v)| (*k, v.to_string())).collect();
+    let written = fields.iter().map(|(key, value)| field(key, value));
+    let text = written.fold(message.replace('\n', " "), |text, field| text + &field);
+    // Text has them already.
+    let of = |key: &str| {
+        let found = fields.iter().find(|(k, v)| *k == key && !v.is_empty());
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|_| log::is_journal())
     };
-    for (key, value) in fields {
-        text += &field(key, &value.to_string());
+    let (address, interface) = (of("address"), of("interface"));
+    let (connection, why) = (of("connection"), of("why"));
+    match priority {
+        Priority::Error => tracing::error!(address, interface, connection, why, "{text}"),
+        Priority::Warning => tracing::warn!(address, interface, connection, why, "{text}"),
+        Priority::Notice | Priority::Info => {
+            tracing::info!(address, interface, connection, why, "{text}");
+        }
     }
-    eprintln!("{}", text.replace('\n', " "));
 }
 
 fn field(key: &str, value: &str) -> String {
@@ -77,14 +87,5 @@ fn field(key: &str, value: &str) -> String {
         true => format!(" {key}={value:?}"),
         false if value.is_empty() => String::new(),
         false => format!(" {key}={value}"),
-    }
-}
-
-fn word(priority: Priority) -> &'static str {
-    match priority {
-        Priority::Error => "error",
-        Priority::Warning => "warning",
-        Priority::Notice => "notice",
-        Priority::Info => "info",
     }
 }

@@ -20,7 +20,7 @@ mod guard;
 mod http;
 mod learner;
 mod limit;
-mod log;
+pub mod log;
 mod metrics;
 mod minds;
 mod place;

@@ -1,14 +1,15 @@
-//! Log lines: to the journal with their fields under systemd, else to stderr as text.
+//! Log lines of the server and of the daemon: to the journal with their fields under systemd, else as text.
 
 use std::os::fd::AsFd;
 
 use nix::sys::stat::fstat;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// For the process; one that has a log already keeps it.
-pub fn start() {
+/// For the process; one that has a log already keeps it. `writer` takes the text.
+pub fn start(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) {
     let journal = is_journal().then(tracing_journald::layer);
     let _ = match journal {
         Some(Ok(journal)) => tracing_subscriber::registry()
@@ -19,7 +20,7 @@ pub fn start() {
             .with(LevelFilter::INFO)
             .with(
                 tracing_subscriber::fmt::layer()
-                    .with_writer(std::io::stderr)
+                    .with_writer(writer)
                     .with_ansi(false)
                     .with_target(false),
             )
@@ -29,7 +30,7 @@ pub fn start() {
 
 /// Whether stderr is the journal's, as `systemd.exec(5)` says of `$JOURNAL_STREAM`: shells below a service inherit the
 /// variable and have another stderr.
-fn is_journal() -> bool {
+pub fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;
     };

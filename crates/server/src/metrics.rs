@@ -25,6 +25,16 @@ fn buckets() -> Histogram {
     Histogram::new(BUCKETS)
 }
 
+/// Registered under that name.
+fn new<M>(registry: &mut Registry, name: &str, about: &str) -> M
+where
+    M: prometheus_client::registry::Metric + Clone + Default,
+{
+    let metric = M::default();
+    registry.register(name, about, metric.clone());
+    metric
+}
+
 pub struct Metrics {
     registry: Registry,
     requests: Family<[Label; 3], Counter>,
@@ -43,80 +53,50 @@ impl Metrics {
     /// `limit` is that of the database, in bytes.
     pub fn new(limit: u64, room: &Room) -> Metrics {
         let mut r = Registry::with_prefix("multipilot_server");
-        let metrics = Metrics {
-            registry: Registry::default(),
-            requests: Family::default(),
-            durations: Family::new_with_constructor(buckets),
-            choices: Family::default(),
-            outcomes: Counter::default(),
-            duplicates: Counter::default(),
-            connections: Gauge::default(),
-            handshakes_failed: Counter::default(),
-            behind: Gauge::default(),
-            locations: Gauge::default(),
-            uptime: Gauge::default(),
-        };
-        let most: Gauge = Gauge::default();
-        most.set(limit as i64);
-        r.register("requests", "Requests answered", metrics.requests.clone());
+        let durations = Family::new_with_constructor(buckets as fn() -> Histogram);
         r.register_with_unit(
             "request_duration",
             "Time from a request's head to its answer",
             Unit::Seconds,
-            metrics.durations.clone(),
+            durations.clone(),
         );
-        r.register(
-            "choices",
-            "Questions answered, by the path chosen",
-            metrics.choices.clone(),
-        );
-        r.register("outcomes", "Outcomes stored", metrics.outcomes.clone());
-        r.register(
-            "duplicate_outcomes",
-            "Outcomes sent again that were stored already",
-            metrics.duplicates.clone(),
-        );
+        let uptime = Gauge::default();
+        let (about, unit) = ("Since the server's start", Unit::Seconds);
+        r.register_with_unit("uptime", about, unit, uptime.clone());
+        let (about, unit) = ("Size of what the database holds", Unit::Bytes);
+        r.register_with_unit("database", about, unit, room.used.clone());
+        let most: Gauge = Gauge::default();
+        most.set(limit as i64);
+        r.register_with_unit("database_limit", "limits.database", Unit::Bytes, most);
         r.register(
             "deleted_outcomes",
             "Old outcomes deleted (limits.database, limits.days)",
             room.deleted.clone(),
         );
-        r.register(
-            "outcomes_behind",
-            "Outcomes stored and not learnt from yet",
-            metrics.behind.clone(),
-        );
-        r.register(
-            "locations",
-            "Locations with outcomes",
-            metrics.locations.clone(),
-        );
-        r.register(
-            "connections",
-            "Open connections",
-            metrics.connections.clone(),
-        );
-        r.register(
-            "tls_handshakes_failed",
-            "Connections that ended before TLS was set up",
-            metrics.handshakes_failed.clone(),
-        );
-        r.register_with_unit(
-            "database",
-            "Size of what the database holds",
-            Unit::Bytes,
-            room.used.clone(),
-        );
-        r.register_with_unit("database_limit", "limits.database", Unit::Bytes, most);
-        r.register_with_unit(
-            "uptime",
-            "Since the server's start",
-            Unit::Seconds,
-            metrics.uptime.clone(),
-        );
         Metrics {
+            requests: new(&mut r, "requests", "Requests answered"),
+            durations,
+            choices: new(&mut r, "choices", "Questions answered, by the path chosen"),
+            outcomes: new(&mut r, "outcomes", "Outcomes stored"),
+            duplicates: new(
+                &mut r,
+                "duplicate_outcomes",
+                "Outcomes sent again that were stored already",
+            ),
+            connections: new(&mut r, "connections", "Open connections"),
+            handshakes_failed: new(
+                &mut r,
+                "tls_handshakes_failed",
+                "Connections that ended before TLS was set up",
+            ),
+            behind: new(
+                &mut r,
+                "outcomes_behind",
+                "Outcomes stored and not learnt from yet",
+            ),
+            locations: new(&mut r, "locations", "Locations with outcomes"),
+            uptime,
             registry: r,
-            ..metrics
         }
     }
 

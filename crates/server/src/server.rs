@@ -109,7 +109,7 @@ pub fn restore(config: &Config, from: &Path) -> Result<i64, Error> {
 /// Serves until SIGINT or SIGTERM. `listening` is told the scheme and the address once requests are answered.
 pub fn run(config: Config, listening: impl FnOnce(&str, SocketAddr)) -> Result<(), Error> {
     config.check_exposure()?;
-    log::start();
+    log::start(std::io::stderr);
     let tls = config.tls.clone().map(Tls::load).transpose()?;
     let service = Service::open(config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

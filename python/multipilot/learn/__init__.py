@@ -1,6 +1,8 @@
 """Training of the actor that steers ``ddpg-mpcc``: DDPG, TD3 and twin-average DDPG, in JAX.
 
-networks   multi-layer perceptrons; the actor's file
+networks   multi-layer perceptrons
+actor      the actor's file
+sb3        the same of a policy that Stable-Baselines3 trained
 replay     replay buffer, Ornstein-Uhlenbeck noise
 ddpg, td3, twin_average   one algorithm each: settings, state, update
 training   the loop: collect, learn, evaluate, save

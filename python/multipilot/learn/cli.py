@@ -42,6 +42,9 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="folder of checkpoint, curve and actor [default: results/train/ALGORITHM-SEED]")
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="write the curve as TensorBoard events to --out, too")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as one JSON document")] = False,
 ) -> None:
     if algorithm not in ALGORITHMS:
@@ -60,7 +63,7 @@ def train(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         trainer = Trainer.resume(plan, folder) if resume else Trainer.begin(plan)
-        interrupted = _run(trainer, folder)
+        interrupted = _run(trainer, folder, _events(folder) if tensorboard else None)
     except (ValueError, OSError) as error:
         fail(str(error))
     if not trainer.curve:
@@ -74,7 +77,19 @@ def train(
         fail(f"interrupted after round {trainer.round}: --resume goes on", INTERRUPTED)
 
 
-def _run(trainer: Trainer, folder: Path) -> bool:
+def _events(folder: Path) -> Any:
+    """Where TensorBoard reads; only ``--tensorboard`` needs its package."""
+    try:
+        from tensorboard.summary import Writer
+    except ImportError as error:
+        fail(
+            f"--tensorboard needs TensorBoard: pip install 'multipilot[tensorboard]' ({error.name} is missing)",
+            CANNOT_HERE,
+        )
+    return Writer(str(folder))
+
+
+def _run(trainer: Trainer, folder: Path, events: Any) -> bool:
     """Rounds until the plan is done, with a checkpoint after each; whether Ctrl-C ended it."""
     stop: list[int] = []
 
@@ -92,6 +107,10 @@ def _run(trainer: Trainer, folder: Path) -> bool:
                 trainer.run_round()
                 trainer.save(folder)
                 last = trainer.curve[-1]
+                if events:
+                    for name in last.keys() - {"round", "steps"}:
+                        events.add_scalar(name, last[name], int(last["steps"]))
+                    events.flush()
                 if "reward" in last:
                     beside = f", beside a rival {last['rivals']:.3f}" if "rivals" in last else ""
                     text = f"round {trainer.round}: reward {last['reward']:.3f}{beside}, loss {last['loss']:.4f}"
@@ -101,6 +120,8 @@ def _run(trainer: Trainer, folder: Path) -> bool:
         pass
     finally:
         signal.signal(signal.SIGINT, before)
+        if events:
+            events.close()
     return bool(stop)
 
 

@@ -1,9 +1,8 @@
-"""Multi-layer perceptrons, and the file of an actor (docs/reference/learned-control.md)."""
+"""Multi-layer perceptrons."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from multipilot.files import replacing
+from multipilot.learn.actor import FEATURES, Layer, write
 
 #: Layers of (weights, one row an input; bias).
 Network = list[tuple[jax.Array, jax.Array]]
 
-FEATURES = 3
 #: Observations vary by hundredths about these values: networks see (x - CENTRE) * SCALE, and an actor's file has that
 #: folded into its first layer. Then the same for what critics alone see (``training.hidden``).
 CENTRE, SCALE = (0.5, 0.95, 0.0), (16.0, 8.0, 16.0)
@@ -65,25 +63,14 @@ def toward(target: Any, online: Any, tau: float) -> Any:
 
 
 def export(actor: Network, path: Path, made_by: str) -> None:
-    """Writes the actor as a file that multipilot runs; never half of it."""
+    """Writes the actor as a file that multipilot runs."""
     weights, bias = (np.asarray(part, float) for part in actor[0])
     times = len(weights) // FEATURES
     scaled = weights * np.array(SCALE * times)[:, None]
     folded = [(scaled, bias - np.array(CENTRE * times) @ scaled), *actor[1:]]
+    last = len(folded) - 1
     layers = [
-        {
-            "activation": "tanh" if index == len(actor) - 1 else "relu",
-            "weights": [[float(f"{w:.7g}") for w in row] for row in np.asarray(weights).tolist()],
-            "bias": [float(f"{b:.7g}") for b in np.asarray(bias).tolist()],
-        }
+        Layer(np.asarray(weights), np.asarray(bias), "tanh" if index == last else "relu")
         for index, (weights, bias) in enumerate(folded)
     ]
-    document = {
-        "format": "multipilot-actor",
-        "version": 1,
-        "made_by": made_by,
-        "history": actor[0][0].shape[0] // FEATURES,
-        "layers": layers,
-    }
-    with replacing(path) as fresh:
-        fresh.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+    write(layers, path, made_by)

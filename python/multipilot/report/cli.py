@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Draw a record: a bar per variant, and each subflow over time, as one HTML file that opens offline.")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare` or `try` wrote")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare`, `sweep` or `try` wrote")],
     out: Annotated[Path | None, typer.Option(help="the page [default: DIR/report.html]")] = None,
     parquet: Annotated[
         Path | None, typer.Option(help="also write rows, transfers, samples and decisions as Parquet to this folder")
@@ -52,8 +52,14 @@ def _trial(folder: Path, out: Path | None) -> Drawn | None:
     return trial.write(folder, out or folder / "report.html"), lambda: trial.figure(document), trial.label(document)
 
 
+def _record(folder: Path) -> Record:
+    from multipilot.sweep import dataset
+
+    return dataset.record(folder) if dataset.is_one(folder) else Record.load(folder)
+
+
 def _comparison(folder: Path, out: Path | None, parquet: Path | None) -> Drawn:
-    record = Record.load(folder)
+    record = _record(folder)
     if not record.row_dicts:
         raise RecordError(
             f"{folder}: no run has ended yet; run the comparison again with the same --out to complete it"

@@ -111,7 +111,9 @@ def _means(
             axes.text(top * 0.01, position, "no value", va="center", color=svg.MUTED, fontsize=8.5, style="italic")
             continue
         colour = svg.ACCENT if variant.name in best else svg.BAR
-        axes.barh(position, mean.mean, height=0.64, color=colour, linewidth=0)
+        (bar,) = axes.barh(position, mean.mean, height=0.64, color=colour, linewidth=0)
+        said = f"{variant.name}. {axes.get_title('left')}: {valued(mean)}"
+        svg.tip(bar, said)
         dots = (runs or {}).get(variant.name, [])
         if len(dots) > 1:
             spread = (
@@ -119,7 +121,8 @@ def _means(
                 if len(dots) < 60
                 else np.tile(np.linspace(-0.2, 0.2, 21), 99)[: len(dots)]
             )
-            axes.plot(dots, position + spread, "o", ms=3, color=svg.INK, alpha=0.3, mew=0)
+            (marks,) = axes.plot(dots, position + spread, "o", ms=3, color=svg.INK, alpha=0.3, mew=0)
+            svg.tip(marks, said)
         edge = mean.mean
         if not math.isnan(mean.half):
             axes.errorbar(mean.mean, position, xerr=mean.half, color=svg.INK, lw=1.3, capsize=3, capthick=1.3)
@@ -144,7 +147,8 @@ def _shares(axes: Axes, found: Sequence[Variant], paths: Sequence[str]) -> None:
         left = 0.0
         for path in paths:
             share = 100 * variant.path_share.get(path, 0.0)
-            axes.barh(position, share, left=left, height=0.64, color=colour[path], linewidth=0)
+            (bar,) = axes.barh(position, share, left=left, height=0.64, color=colour[path], linewidth=0)
+            svg.tip(bar, f"{variant.name}. {path}: {share:.1f} % of the bytes")
             if share >= 12:
                 axes.text(
                     left + share / 2,
@@ -286,6 +290,12 @@ def _mark_backup(axes: Axes, flow: Subflow, colour: str) -> None:
             lw=0,
             transform=axes.get_xaxis_transform(),
         )
+
+
+def valued(mean: Mean) -> str:
+    """A mean and its interval, for people."""
+    half = "" if math.isnan(mean.half) else f" ± {short(mean.half)} (95 %)"
+    return f"{short(mean.mean)}{half}, {mean.n} {'run' if mean.n == 1 else 'runs'}"
 
 
 def short(value: float) -> str:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from multipilot.report import svg
-from multipilot.report.figures import short
+from multipilot.report.figures import short, valued
 from multipilot.report.summary import Variant
 from multipilot.stats import Mean
 
@@ -101,6 +101,11 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
                 style = "-" if index < len(svg.PATHS) else (0, (4, 2))
                 axis.plot(at, middle, color=colour[choice], ls=style, lw=1.7, marker="o", ms=3.5, mew=0, label=choice)
                 axis.fill_between(at, middle - half, middle + half, color=colour[choice], alpha=0.18, lw=0)
+                for where, tick, mean in zip(at, grid.ticks, means, strict=True):
+                    if mean is not None and not math.isnan(mean.mean):
+                        # Larger than the mark, and unseen: for the pointer.
+                        (spot,) = axis.plot([where], [mean.mean], "o", ms=11, mew=0, alpha=0, color=colour[choice])
+                        svg.tip(spot, f"{choice}, {grid.key} {tick}: {valued(mean)}, Mbit/s")
             if at[0] > 0 and at[-1] / at[0] > LOGARITHMIC:
                 axis.set_xscale("log")
             elif at[0] == 0 and at[-1] / at[1] > LOGARITHMIC:

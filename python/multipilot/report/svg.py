@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 # Stand-ins: Matplotlib wants real colours, the page's style sheet decides what each becomes.
@@ -115,6 +116,15 @@ class Picture(Figure):
         return buffer.getvalue()
 
 
+#: What the name of a drawing group begins with that is a text to show.
+_TIP = "tip:"
+
+
+def tip(artist: Artist, text: str) -> None:
+    """Has browsers show the text while the pointer is on it."""
+    artist.set_gid(_TIP + text)
+
+
 def inline(figure: Figure, label: str) -> str:
     """The figure as an ``<svg>`` element, with ``label`` for those who cannot see it."""
     buffer = io.StringIO()
@@ -123,6 +133,7 @@ def inline(figure: Figure, label: str) -> str:
     text = text[text.index("<svg") :]
     for name, colour in _PAGE.items():
         text = text.replace(colour, f"var(--{name.lower()})")
+    text = re.sub(rf'<g id="{_TIP}([^"]*)">', r"<g><title>\1</title>", text)
     # Names of drawing groups repeat from figure to figure; those that something refers to are hashes of their content.
     referred = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
     text = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in referred else "", text)

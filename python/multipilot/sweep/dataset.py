@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from multipilot.files import replacing
-from multipilot.sweep.cells import SIMULATION, Cell
+from multipilot.record import SAMPLES, SCHEMA_VERSION, TRANSFERS, Record, RecordError
+from multipilot.sweep.cells import SIMULATION, TRAINING, Cell
 from multipilot.sweep.work import Done
 
 _OF_EVERY = [
@@ -97,11 +98,36 @@ def _keep(out: Path, cell: Cell, files: dict[str, bytes]) -> Path:
 
 def rows(out: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """Those of these cells that are done, in their order."""
+    files = (file_of(out, cell) for cell in cells)
+    return _read(file for file in files if file.exists())
+
+
+def is_one(folder: Path) -> bool:
+    return any((folder / kind).is_dir() for kind in (SIMULATION, TRAINING))
+
+
+def record(out: Path) -> Record:
+    """All simulations of a data set as one record: scenarios and choices of the sweep are axes of its grid."""
+    found = _read((out / SIMULATION).rglob("*.parquet"))
+    if not found:
+        raise RecordError(f"{out}: no simulation has ended here; `python -m multipilot.learn.curve` draws trainings")
+    several = len({row["scenario"] for row in found}) > 1
+    for row in found:
+        axes = {"scenario": row["scenario"]} if several else {}
+        axes |= {key: value for key, value in row["settings"].items() if key != "controller"}
+        # As compare names the variants of a cell, which the report takes apart again.
+        row["variant"] += "".join(f" {key}={value}" for key, value in axes.items())
+        row["cell"] = {**(row["cell"] or {}), **axes}
+    found.sort(key=lambda row: (row["variant"], row["seed"]))
+    document = {"schema": SCHEMA_VERSION, "scenario": out.name, "title": f"Sweep {out.name}", "world": "sim"}
+    empty = (TRANSFERS.empty_table(), SAMPLES.empty_table())
+    return Record({**document, "rows": found}, *empty, path=out)
+
+
+def _read(files: Iterable[Path]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for cell in cells:
-        file = file_of(out, cell)
-        if file.exists():
-            found += parquet.ParquetFile(file).read().to_pylist()
+    for file in files:
+        found += parquet.ParquetFile(file).read().to_pylist()
     for row in found:
         for name in ("settings", "cell", "path_mbps"):
             if row.get(name) is not None:

@@ -150,6 +150,19 @@ class TestTraining:
         assert again.returncode == 0, again.stderr
         assert json.loads(again.stdout)["rounds"] == document["rounds"] + 1
 
+    def test_tensorboard_reads_the_curve(self, tmp_path: Path) -> None:
+        pytest.importorskip("tensorboard", reason="pip install 'multipilot[tensorboard]'")
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        call = [sys.executable, "-m", "multipilot.learn.cli", "--rounds", "3", "--lanes", "2", "--steps", "20"]
+        done = subprocess.run([*call, "--tensorboard", "--out", str(tmp_path)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        events = EventAccumulator(str(tmp_path)).Reload()
+        curve = json.loads((tmp_path / "curve.json").read_text())
+        read = [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("training_reward")]
+        assert read == [(e["steps"], pytest.approx(e["training_reward"])) for e in curve]
+        assert [event.step for event in events.Tensors("reward")] == [e["steps"] for e in curve if "reward" in e]
+
 
 @pytest.mark.extras
 def test_unknown_algorithms_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 mod log;
 mod relay;
+mod sheet;
 mod status;
 mod top;
 
@@ -91,9 +92,7 @@ pub fn run(args: &Daemon) -> Outcome {
         outcome::print(&format!("{}: right\n", file.display()));
         return Ok(());
     }
-    if let Some(file) = &args.log {
-        mp_daemon::log::to(file).map_err(of_daemon)?;
-    }
+    mp_daemon::log::start(args.log.as_deref()).map_err(of_daemon)?;
     mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(of_daemon)
 }
 

@@ -1,12 +1,11 @@
 //! `multipilot status`
 
-use std::fmt::Write;
-
 use mp_daemon::control::Request;
-use mp_daemon::status::Status as Report;
-
+use mp_daemon::status::{PathStatus, Priority, Status as Report};
+use ratatui::style::{Color, Modifier, Style};
 use serde_json::json;
 
+use super::sheet::{Column, Sheet};
 use super::{ask, relay, Socket};
 use crate::fallback;
 use crate::outcome::{self, Failure, Outcome};
@@ -14,13 +13,16 @@ use crate::outcome::{self, Failure, Outcome};
 #[derive(clap::Args)]
 pub struct Status {
     #[command(flatten)]
-    socket: Socket,
+    pub socket: Socket,
     #[command(flatten)]
-    relay: relay::RelaySocket,
+    pub relay: relay::RelaySocket,
     /// One JSON document on stdout, and nothing else
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
+
+/// Of a page that nobody scrolls: enough for every reason.
+pub const WIDTH: u16 = 400;
 
 pub fn main(args: &Status) -> Outcome {
     let relay = relay::report(&args.relay.relay_socket);
@@ -68,10 +70,16 @@ pub fn programs(report: &Report) -> String {
     }
 }
 
-/// The table that top shows as well.
 pub fn paths(report: &Report) -> String {
-    let mut out = format!(
-        "{}{} since {:.0} s, controller {}, {} MPTCP connections, {} fell back to TCP\n\n",
+    let mut sheet = Sheet::new(WIDTH);
+    daemon(report, &mut sheet);
+    sheet.text()
+}
+
+/// What top shows as well.
+pub fn daemon(report: &Report, sheet: &mut Sheet) {
+    sheet.line(&format!(
+        "{}{} since {:.0} s, controller {}, {} MPTCP connections, {} fell back to TCP",
         report.policy,
         match report.path_manager.as_str() {
             "kernel" => "",
@@ -81,55 +89,57 @@ pub fn paths(report: &Report) -> String {
         report.controller.as_deref().unwrap_or("the system's"),
         report.connections,
         report.fallbacks.len()
-    );
-    let line = out.len() - 1;
-    out.insert_str(line, &format!("{}\n", programs(report)));
+    ));
+    sheet.line(&programs(report));
     if !report.controller_why.is_empty() {
-        out.insert_str(
-            out.len() - 1,
-            &format!("pilot is not used: {}\n", report.controller_why),
-        );
+        sheet.line(&format!("pilot is not used: {}", report.controller_why));
     }
     if report.since_start.fell_back() > 0 {
-        out.insert_str(
-            out.len() - 1,
-            &format!(
-                "connections since the start: {}\n",
-                fallback::summary(report.since_start)
-            ),
-        );
+        let counted = fallback::summary(report.since_start);
+        sheet.line(&format!("connections since the start: {counted}"));
     }
     if let Some(start) = &report.start {
         let on = start.interface.as_deref();
-        out.insert_str(
-            out.len() - 1,
-            &format!(
-                "the next connection starts on {} ({}: {}), after {} outcomes\n",
-                on.unwrap_or("whichever the routes say"),
-                start.by,
-                start.why,
-                start.outcomes
-            ),
-        );
+        sheet.line(&format!(
+            "the next connection starts on {} ({}: {}), after {} outcomes",
+            on.unwrap_or("whichever the routes say"),
+            start.by,
+            start.why,
+            start.outcomes
+        ));
     }
-    let _ = writeln!(
-        out,
-        "{:<15} {:<7} {:>8} {:>7} {:>8} {:>7} {:>7} {:>6}  why",
-        "path", "is", "subflows", "Mbit/s", "RTT ms", "loss", "signal", "turns"
-    );
-    for p in &report.paths {
-        let signal = p.signal_dbm.map_or("-".into(), |dbm| dbm.to_string());
-        let rtt = if p.srtt_ms > 0.0 {
-            format!("{:.1}", p.srtt_ms)
-        } else {
-            "-".into()
+    let columns = [
+        Column("path", 15, false),
+        Column("is", 7, false),
+        Column("subflows", 8, true),
+        Column("Mbit/s", 7, true),
+        Column("RTT ms", 8, true),
+        Column("loss", 7, true),
+        Column("signal", 7, true),
+        Column("turns", 6, true),
+        Column("why", 0, false),
+    ];
+    let row = |p: &PathStatus| {
+        let style = match p.priority {
+            Priority::Backup => Style::new().fg(Color::Yellow),
+            Priority::Off => Style::new().add_modifier(Modifier::DIM),
+            Priority::Normal => Style::new(),
         };
-        let loss = format!("{:.2} %", p.loss * 100.0);
-        let line = format!(
-            "{:<15} {:<7} {:>8} {:>7.1} {rtt:>8} {loss:>7} {signal:>7} {:>6}  {}",
-            p.interface, p.priority, p.subflows, p.rate_mbps, p.switches, p.why
-        );
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
+        let cells = [
+            p.interface.clone(),
+            p.priority.to_string(),
+            p.subflows.to_string(),
+            format!("{:.1}", p.rate_mbps),
+            match p.srtt_ms > 0.0 {
+                true => format!("{:.1}", p.srtt_ms),
+                false => "-".into(),
+            },
+            format!("{:.2} %", p.loss * 100.0),
+            p.signal_dbm.map_or("-".into(), |dbm| dbm.to_string()),
+            p.switches.to_string(),
+            p.why.clone(),
+        ];
+        (style, cells)
+    };
+    sheet.table(columns, report.paths.iter().map(row).collect());
 }

@@ -41,7 +41,7 @@ fn where_pilot_cannot_be_loaded_the_systems_stays_and_it_is_said_why() {
     assert!(why.contains("CAP_BPF"), "{status}");
     assert!(status["controller"].is_null(), "{status}");
     let log = hosts.read("log");
-    let said = "warning: the system's congestion controller stays not=pilot why=";
+    let said = "WARN the system's congestion controller stays not=pilot why=";
     assert_eq!(log.matches(said).count(), 1, "{log}");
     let shown = hosts.multipilot(&["status"]);
     assert!(shown.contains("controller the system's"), "{shown}");

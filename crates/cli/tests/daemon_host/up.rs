@@ -78,7 +78,7 @@ fn the_log_outlives_daemons_and_stays_bounded() {
     let Some(hosts) = Hosts::new("20mbit") else {
         return;
     };
-    let starts = || hosts.read("log").matches("notice: at work ").count();
+    let starts = || hosts.read("log").matches("INFO at work ").count();
     assert_eq!(up(&hosts, "").0, 0);
     kill(&hosts);
     assert_eq!(up(&hosts, "").0, 0);
@@ -92,9 +92,9 @@ fn the_log_outlives_daemons_and_stays_bounded() {
     log.write_all(&[b'x'; 1 << 20]).unwrap();
     assert_eq!(up(&hosts, "").0, 0);
     assert_eq!(starts(), 1);
-    assert!(hosts.read("log.1").contains("notice: at work "));
+    assert!(hosts.read("log.1").contains("INFO at work "));
     assert_eq!(call(&hosts, &["down"]).0, 0);
-    assert!(hosts.read("log").contains("notice: ending "));
+    assert!(hosts.read("log").contains("INFO ending "));
 
     // What an earlier daemon said is not the reason.
     let (code, line) = up(&hosts, "[control]\ngroup = \"no-such-group\"\n");
@@ -151,6 +151,22 @@ fn q_ends_top_and_not_the_daemon() {
         .unwrap();
     let screen = || hosts.read("screen");
     until("it shows a path", || screen().contains("lte"));
+    // Elsewhere than on a terminal it is one page, or the document of status.
+    let mut command = hosts.enter(BINARY);
+    command.args(["top", "--socket"]).arg(&socket);
+    let page = command.output().unwrap();
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("Mbit/s") && page.contains("\nlte "), "{page}");
+    assert!(
+        !page.contains('\u{1b}') && !page.contains("last minute"),
+        "{page}"
+    );
+    let document = command.arg("--json").output().unwrap().stdout;
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    assert_eq!(
+        document["paths"][0]["interface"],
+        hosts.status()["paths"][0]["interface"]
+    );
     let mut keys = script.stdin.take().unwrap();
     keys.write_all(b"j").unwrap();
     // Again and again: whatever arrives together is one key.

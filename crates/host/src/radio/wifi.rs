@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use mp_kernel::pm::attr;
 use neli::attr::Attribute;
 use neli::consts::genl::{Cmd, NlAttrType};
 use neli::consts::nl::NlmF;
 use neli::consts::socket::NlFamily;
-use neli::genl::{AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, NlattrBuilder, NoUserHeader};
+use neli::genl::{Genlmsghdr, GenlmsghdrBuilder, NoUserHeader};
 use neli::neli_enum;
 use neli::nl::NlPayload;
 use neli::router::synchronous::NlRouter;
@@ -142,15 +143,7 @@ type Reply = Genlmsghdr<Command, Attr>;
 /// Empty where the interface is no Wi-Fi, or has nobody to talk to.
 fn stations(router: &NlRouter, family: u16, index: u32) -> Vec<Station> {
     let ask = || -> Option<Vec<Station>> {
-        let kind = AttrTypeBuilder::default()
-            .nla_type(Attr::IfIndex)
-            .build()
-            .ok()?;
-        let attr = NlattrBuilder::default()
-            .nla_type(kind)
-            .nla_payload(index)
-            .build()
-            .ok()?;
+        let attr = attr(Attr::IfIndex, index).ok()?;
         let message = GenlmsghdrBuilder::<Command, Attr, NoUserHeader>::default()
             .cmd(Command::GetStation)
             .version(0)

@@ -23,7 +23,8 @@ use neli::utils::Groups;
 
 pub use events::Events;
 pub use types::{Endpoint, Event, EventKind, Flags, Limits};
-use wire::{address, attr, parse_address, AddrAttr, Attr, Command};
+pub use wire::attr;
+use wire::{address, parse_address, AddrAttr, Attr, Command};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

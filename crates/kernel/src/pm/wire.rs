@@ -85,7 +85,8 @@ pub(super) enum EventAttr {
 }
 impl NlAttrType for EventAttr {}
 
-pub(super) fn attr<T, P>(kind: T, payload: P) -> Result<Nlattr<T, Buffer>, Error>
+/// An attribute of any generic netlink family.
+pub fn attr<T, P>(kind: T, payload: P) -> Result<Nlattr<T, Buffer>, Error>
 where
     T: NlAttrType + Size,
     P: Size + ToBytes,

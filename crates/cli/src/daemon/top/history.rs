@@ -1,19 +1,18 @@
 //! What top has seen so far: rates, and what became of the paths and why.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write as _;
 
 use mp_daemon::status::Status as Report;
 
-use super::{BOLD, PLAIN};
+use crate::daemon::sheet::Sheet;
 
 /// One a second.
 const RATES: usize = 60;
 const TURNS: usize = 6;
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 #[derive(Debug, Default)]
 pub struct History {
+    /// Mbit/s
     rates: BTreeMap<String, VecDeque<f64>>,
     last: BTreeMap<String, String>,
     turns: VecDeque<String>,
@@ -45,34 +44,20 @@ impl History {
         self.last.retain(|name, _| there(name));
     }
 
-    /// A line for each path, all to one scale.
-    pub fn rates(&self) -> String {
+    /// Bars for each path, all to one scale, and what happened, with the daemon's age at that time.
+    pub fn write(&self, sheet: &mut Sheet) {
         let most = self.rates.values().flatten().copied().fold(0.1, f64::max);
-        let mut out = format!("\n{BOLD}the last minute, up to {most:.1} Mbit/s{PLAIN}\n");
+        sheet.title(&format!("the last minute, up to {most:.1} Mbit/s"));
+        // Whole numbers are what the bars take.
+        let kbit = |mbit: &f64| (mbit * 1e3) as u64;
         for (name, rates) in &self.rates {
-            let bar = |rate: &f64| match *rate < 0.005 * most {
-                true => ' ',
-                false => BARS[(rate / most * 7.0).round() as usize],
-            };
-            let _ = writeln!(
-                out,
-                "{name:<15} {}",
-                rates.iter().map(bar).collect::<String>()
-            );
+            sheet.bars(name, rates.iter().map(kbit), kbit(&most));
         }
-        out
-    }
-
-    /// With the daemon's age at that time.
-    pub fn turns(&self) -> String {
-        let mut out = format!("\n{BOLD}what happened{PLAIN}\n");
+        sheet.title("what happened");
         if self.turns.is_empty() {
-            out += "nothing since this began\n";
+            sheet.line("nothing since this began");
         }
-        for turn in &self.turns {
-            let _ = writeln!(out, "{turn}");
-        }
-        out
+        self.turns.iter().for_each(|turn| sheet.line(turn));
     }
 }
 
@@ -93,40 +78,31 @@ mod tests {
         serde_json::from_value(status).unwrap()
     }
 
+    fn written(history: &History) -> String {
+        let mut sheet = Sheet::new(100);
+        history.write(&mut sheet);
+        sheet.text()
+    }
+
     #[test]
     fn it_tells_what_became_of_a_path_and_why() {
         let mut history = History::default();
         history.take_in(&report(1.0, 8.0, "normal", ""));
-        assert!(history.turns().contains("nothing since"));
+        assert!(written(&history).contains("\nnothing since this began\n"));
         for second in 2..90 {
-            history.take_in(&report(
-                f64::from(second),
-                0.0,
-                "backup",
-                "it loses packets",
-            ));
+            let at = f64::from(second);
+            history.take_in(&report(at, 0.0, "backup", "it loses packets"));
         }
         history.take_in(&report(90.0, 4.0, "normal", ""));
-        let turns = history.turns();
-        assert!(
-            turns.contains("2 s  wifi            backup: it loses packets"),
-            "{turns}"
-        );
-        assert!(
-            turns.trim_end().ends_with("90 s  wifi            normal"),
-            "{turns}"
-        );
-        assert_eq!(turns.lines().count(), 4, "{turns}");
-        let rates = history.rates();
-        assert!(rates.contains("up to 4.0 Mbit/s"), "{rates}");
+        let text = written(&history);
+        let bars: Vec<char> = text.chars().filter(|c| ('▁'..='█').contains(c)).collect();
+        // Only the last of its sixty seconds had traffic, and set the scale.
+        assert_eq!(bars, ['█'], "{text}");
+        assert!(text.contains("up to 4.0 Mbit/s"), "{text}");
+        let (_, turns) = text.split_once("what happened\n").unwrap();
         assert_eq!(
-            rates
-                .trim_end()
-                .chars()
-                .filter(|c| BARS.contains(c))
-                .count(),
-            1,
-            "{rates}"
+            turns,
+            "       2 s  wifi            backup: it loses packets\n      90 s  wifi            normal\n"
         );
     }
 }

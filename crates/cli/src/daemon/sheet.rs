@@ -1,0 +1,177 @@
+//! A page of lines, tables and bars, as wide as asked for and as tall as it has to be: `status` prints it as text, `top`
+//! shows a part of it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Constraint, Position, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Row, Sparkline, Table, Widget};
+
+/// Between two columns.
+const GAP: u16 = 1;
+
+/// Title, least width, and whether it is of numbers.
+pub struct Column(pub &'static str, pub u16, pub bool);
+
+pub struct Sheet(Buffer);
+
+impl Sheet {
+    pub fn new(width: u16) -> Sheet {
+        Sheet(Buffer::empty(Rect::new(0, 0, width, 0)))
+    }
+
+    pub fn height(&self) -> u16 {
+        self.0.area.height
+    }
+
+    /// So many rows more.
+    fn grow(&mut self, rows: usize) -> Rect {
+        let Rect { width, height, .. } = self.0.area;
+        let rows = u16::try_from(rows)
+            .unwrap_or(u16::MAX)
+            .min(u16::MAX - height);
+        self.0.resize(Rect::new(0, 0, width, height + rows));
+        Rect::new(0, height, width, rows)
+    }
+
+    pub fn line(&mut self, line: &str) {
+        let area = self.grow(1);
+        Line::raw(line).render(area, &mut self.0);
+    }
+
+    pub fn title(&mut self, line: &str) {
+        let area = self.grow(2);
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        Line::styled(line, bold).render(area.rows().last().unwrap_or(area), &mut self.0);
+    }
+
+    /// Below an empty line. Columns are as wide as what is in them; the last ones give way where there is no room.
+    pub fn table<const N: usize>(&mut self, columns: [Column; N], rows: Vec<(Style, [String; N])>) {
+        let mut left = self.0.area.width;
+        let mut widths = Vec::new();
+        for (i, column) in columns.iter().enumerate() {
+            if left == 0 {
+                break;
+            }
+            let widest = rows.iter().map(|(_, cells)| cells[i].chars().count());
+            let least = usize::from(column.1).max(column.0.len());
+            let width = widest.fold(least, usize::max).min(left.into()) as u16;
+            widths.push(Constraint::Length(width));
+            left = left.saturating_sub(width + GAP);
+        }
+        let cells = |texts: [String; N]| {
+            let shown = texts.into_iter().zip(&columns).take(widths.len());
+            let texts = shown.map(|(text, column)| {
+                let side = match column.2 {
+                    true => Alignment::Right,
+                    false => Alignment::Left,
+                };
+                Text::from(text).alignment(side)
+            });
+            Row::new(texts.collect::<Vec<_>>())
+        };
+        let header = cells(std::array::from_fn(|i| columns[i].0.to_owned()));
+        let area = self.grow(rows.len() + 2);
+        let body: Vec<Row> = rows
+            .into_iter()
+            .map(|(style, texts)| cells(texts).style(style))
+            .collect();
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let table = Table::new(body, widths)
+            .header(header.style(bold).top_margin(1))
+            .column_spacing(GAP);
+        Widget::render(table, area, &mut self.0);
+    }
+
+    /// A row of bars, each up to `most`.
+    pub fn bars(&mut self, name: &str, values: impl Iterator<Item = u64>, most: u64) {
+        const NAME: u16 = 16;
+        let area = self.grow(1);
+        Line::raw(name).render(area, &mut self.0);
+        let bars = Rect::new(NAME, area.y, area.width.saturating_sub(NAME), area.height);
+        let values: Vec<u64> = values.collect();
+        Sparkline::default()
+            .data(values)
+            .max(most)
+            .render(bars, &mut self.0);
+    }
+
+    /// The rows from `first` on, as many as there is room for.
+    pub fn show(&self, first: u16, area: Rect, screen: &mut Buffer) {
+        for at in area.positions() {
+            let from = Position::new(at.x - area.x, at.y - area.y + first);
+            if let (Some(cell), Some(shown)) = (self.0.cell(from), screen.cell_mut(at)) {
+                *shown = cell.clone();
+            }
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for row in self.0.area.rows() {
+            let cells = row.positions().filter_map(|at| self.0.cell(at));
+            let line: String = cells.map(|c| c.symbol()).collect();
+            out += line.trim_end();
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet(width: u16) -> Sheet {
+        let mut sheet = Sheet::new(width);
+        sheet.line("head");
+        let row = |path: &str, rate: &str, why: &str| {
+            (
+                Style::new(),
+                [path.to_owned(), rate.to_owned(), why.to_owned()],
+            )
+        };
+        sheet.table(
+            [
+                Column("path", 6, false),
+                Column("Mbit/s", 0, true),
+                Column("why", 0, false),
+            ],
+            vec![
+                row("wlan0", "8.1", "it loses packets"),
+                row("a-long-name", "0.0", ""),
+            ],
+        );
+        sheet
+    }
+
+    #[test]
+    fn columns_fit_what_is_in_them() {
+        assert_eq!(
+            sheet(80).text(),
+            "head\n\npath        Mbit/s why\nwlan0          8.1 it loses packets\na-long-name    0.0\n"
+        );
+    }
+
+    #[test]
+    fn without_room_the_last_columns_give_way() {
+        let text = sheet(24).text();
+        assert!(text.contains("wlan0          8.1 it lo\n"), "{text}");
+        let text = sheet(14).text();
+        assert!(
+            text.contains("\npath        ") && text.contains("\na-long-name "),
+            "{text}"
+        );
+        assert!(text.lines().all(|l| l.chars().count() <= 14), "{text}");
+        assert!(sheet(8).text().ends_with("\na-long-n\n"));
+    }
+
+    #[test]
+    fn a_part_is_shown() {
+        let page = sheet(80);
+        let area = Rect::new(0, 0, 11, 2);
+        let mut screen = Buffer::empty(area);
+        page.show(3, area, &mut screen);
+        assert_eq!(screen, Buffer::with_lines(["wlan0      ", "a-long-name"]));
+    }
+}
