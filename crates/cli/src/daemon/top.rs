@@ -96,7 +96,9 @@ fn page(width: u16, seen: &Seen, history: Option<&History>) -> Sheet {
         status::daemon(report, &mut sheet);
         history.iter().for_each(|h| h.write(&mut sheet));
         subflows(report, &mut sheet);
-        sheet.line("");
+        if !seen.relay.is_empty() {
+            sheet.line("");
+        }
     }
     seen.relay.lines().for_each(|l| sheet.line(l));
     sheet
