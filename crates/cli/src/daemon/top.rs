@@ -75,7 +75,7 @@ fn look(args: &Status) -> Outcome<Seen> {
 
 /// The relay, as a daemon has it.
 fn of_daemon(relay: &Value) -> String {
-    let report = serde_json::from_value::<Relay>(relay["report"].clone());
+    let report = serde_json::from_value::<Relay>(relay.clone());
     match (report, relay["state"].as_str()) {
         (Ok(report), _) => relay::table(&report),
         (Err(_), Some(state)) => {
@@ -96,7 +96,9 @@ fn page(width: u16, seen: &Seen, history: Option<&History>) -> Sheet {
         status::daemon(report, &mut sheet);
         history.iter().for_each(|h| h.write(&mut sheet));
         subflows(report, &mut sheet);
-        sheet.line("");
+        if !seen.relay.is_empty() {
+            sheet.line("");
+        }
     }
     seen.relay.lines().for_each(|l| sheet.line(l));
     sheet
@@ -165,7 +167,7 @@ mod tests {
             of_daemon(&json!({"state": "off", "why": ""})),
             "relay off\n"
         );
-        let down = json!({"state": "down", "why": "no answer", "report": null});
-        assert_eq!(of_daemon(&down), "relay down: no answer\n");
+        let waits = json!({"state": "connecting", "why": "no answer"});
+        assert_eq!(of_daemon(&waits), "relay connecting: no answer\n");
     }
 }

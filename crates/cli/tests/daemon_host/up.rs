@@ -142,7 +142,7 @@ fn q_ends_top_and_not_the_daemon() {
     let socket = hosts.path("control.sock");
     let top = format!("{BINARY} top --socket {}", socket.display());
     let mut command = hosts.enter("script");
-    command.args(["--quiet", "--return", "--command", &top]);
+    command.args(["--quiet", "--flush", "--return", "--command", &top]);
     let mut script = command
         .arg(hosts.path("screen"))
         .stdin(Stdio::piped())
