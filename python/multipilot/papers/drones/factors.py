@@ -53,6 +53,7 @@ def show(results: Results) -> Section:
         [table(head, lines)],
         [
             "Balancing splits blocks of packets by delay, and sets the target of LD-MPSP; without it the target is "
-            "20 ms. Super-arms (MS-UCB) use three of the five links at a time.",
+            "20 ms. Cloning sends by lowest RTT first, Linux' scheduler by the queue that empties first. "
+            "Super-arms (MS-UCB) use three of the five links at a time.",
         ],
     )
