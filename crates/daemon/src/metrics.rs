@@ -77,6 +77,9 @@ async fn answer(path: &str, calls: &mpsc::Sender<Call>) -> Response<Full<Bytes>>
 
 type Labels = [(&'static str, String); 1];
 
+/// Name, help, and the value of each path or link.
+type Row<T, V> = (&'static str, &'static str, fn(&T) -> V);
+
 /// One answer: what the status says at that time.
 struct Page(Registry);
 
@@ -155,7 +158,7 @@ fn render(status: &Status) -> String {
 
 fn paths(page: &mut Page, paths: &[PathStatus]) {
     let label = |p: &PathStatus| [("interface", p.interface.clone())];
-    let gauges: [(&str, &str, fn(&PathStatus) -> f64); 5] = [
+    let gauges: [Row<PathStatus, f64>; 5] = [
         ("path_up", "Whether the path can be used", |p| truth(p.up)),
         ("path_backup", "Whether it is in backup", |p| {
             truth(p.priority == Priority::Backup)
@@ -175,7 +178,7 @@ fn paths(page: &mut Page, paths: &[PathStatus]) {
     for (name, help, value) in gauges {
         page.gauges(name, help, paths.iter().map(|p| (label(p), value(p))));
     }
-    let counters: [(&str, &str, fn(&PathStatus) -> u64); 3] = [
+    let counters: [Row<PathStatus, u64>; 3] = [
         ("path_switches", "Changes between normal and backup", |p| {
             p.switches
         }),
@@ -198,7 +201,7 @@ fn carried(page: &mut Page, relay: &Report) {
         relay.refused,
     );
     let label = |l: &LinkReport| [("link", l.link.clone())];
-    let gauges: [(&str, &str, fn(&LinkReport) -> Option<f64>); 4] = [
+    let gauges: [Row<LinkReport, Option<f64>>; 4] = [
         ("relay_link_used", "Whether the link may carry data", |l| {
             Some(truth(!["off", "dead"].contains(&l.state.as_str())))
         }),
@@ -218,7 +221,7 @@ fn carried(page: &mut Page, relay: &Report) {
         let rows = relay.links.iter();
         page.gauges(name, help, rows.filter_map(|l| Some((label(l), value(l)?))));
     }
-    let counters: [(&str, &str, fn(&LinkReport) -> u64); 3] = [
+    let counters: [Row<LinkReport, u64>; 3] = [
         ("relay_link_sent_bytes", "Bytes of streams", |l| {
             l.sent_bytes
         }),

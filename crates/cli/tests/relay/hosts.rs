@@ -370,6 +370,9 @@ impl Hosts {
     /// Whatever of the device's network could be left changed.
     pub fn network(&self) -> String {
         let device = &self.device.0;
+        until("addresses are settled", || {
+            !sh(&format!("ip -n {device} address")).contains("tentative")
+        });
         sh(&format!(
             "for what in rule '-6 rule' 'route show table all' '-6 route show table all' 'address show up' link; do
                  ip -n {device} $what | sed 's/ expires [0-9]*sec//; s/ valid_lft.*//'
