@@ -4,6 +4,7 @@
 //! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] reads and makes packets of
 //! UDP, [`routes`] leads both into the TUN.
 
+pub mod icmp;
 pub mod packet;
 pub mod translate;
 pub mod udp;
@@ -33,6 +34,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::datagram::device::{self as datagram, Lane, Sink, Undelivered};
+use crate::datagram::echo::Answer;
+use crate::datagram::packet::Destination;
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
 use crate::flow::Outcome;
@@ -65,6 +68,8 @@ const OWN_V4: [[u8; 3]; 4] = [[198, 18, 77], [198, 19, 77], [198, 18, 177], [198
 const LARGEST: usize = tun::HEADER + 65_535 + 40;
 /// How often the thread looks whether it is to end, ms.
 const STOPS_WITHIN_MS: u16 = 100;
+/// Packets of the TUN that go on together.
+const BATCH: usize = 64;
 const BACKLOG: u32 = 4096;
 /// Between the SYN's leave and the connection; both are this kernel's.
 const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
@@ -399,7 +404,8 @@ impl Shared {
         let Some(udp) = udp::parse(packet) else {
             return;
         };
-        match self.lane.send(udp.from, udp.to, udp.payload) {
+        let to = Destination::Udp(udp.to);
+        match self.lane.send(udp.from, to, udp.payload) {
             Ok(()) => {}
             Err(Undelivered::TooBig(most)) => {
                 let peer = self.out.peer(udp.from);
@@ -408,8 +414,25 @@ impl Shared {
             }
             Err(Undelivered::NoPath) => {
                 // Of the errors for hosts out of reach the kernel tells programs this one alone.
-                self.out.refuse(udp.from, udp.to, Refusal::Forbidden);
+                self.out.refuse(udp.from, to, Refusal::Forbidden);
             }
+        }
+    }
+
+    /// Of ICMP echo requests alone are answered by somebody; the rest ends here.
+    fn ping(&self, packet: &[u8]) {
+        let Some(request) = icmp::parse(packet) else {
+            return;
+        };
+        let to = Destination::Echo(request.to);
+        match self.lane.send(request.from, to, &request.echo.encode()) {
+            Ok(()) => {}
+            Err(Undelivered::TooBig(most)) => {
+                let peer = self.out.peer(request.from);
+                let answer = peer.and_then(|peer| icmp::too_big(packet, &request, most, peer));
+                self.out.write(answer);
+            }
+            Err(Undelivered::NoPath) => self.out.refuse(request.from, to, Refusal::Forbidden),
         }
     }
 
@@ -419,6 +442,9 @@ impl Shared {
         };
         if udp::concerns(packet) {
             return self.datagram(packet);
+        }
+        if icmp::concerns(packet) {
+            return self.ping(packet);
         }
         let action = self
             .translator()
@@ -455,13 +481,21 @@ impl Out {
 }
 
 impl Sink for Out {
-    fn deliver(&self, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
-        self.write(udp::build(from, to, payload));
+    fn deliver(&self, from: Destination, to: SocketAddr, payload: &[u8]) {
+        self.write(match from {
+            Destination::Udp(from) => udp::build(from, to, payload),
+            Destination::Echo(target) => {
+                Answer::decode(payload).and_then(|answer| icmp::answer(&answer, target, to))
+            }
+        });
     }
 
-    fn refuse(&self, application: SocketAddr, target: SocketAddr, why: Refusal) {
-        let peer = self.peer(application);
-        self.write(peer.and_then(|peer| udp::unreachable(application, target, why, peer)));
+    fn refuse(&self, application: SocketAddr, target: Destination, why: Refusal) {
+        let answer = self.peer(application).and_then(|peer| match target {
+            Destination::Udp(target) => udp::unreachable(application, target, why, peer),
+            Destination::Echo(target) => icmp::unreachable(application, target, why, peer),
+        });
+        self.write(answer);
     }
 }
 
@@ -492,10 +526,22 @@ fn is_partial(header: &[u8]) -> bool {
 /// Packets out of the TUN, until it is gone or nobody wants them any more.
 fn pump(shared: &Arc<Shared>, alive: &watch::Sender<bool>) {
     let mut buffer = vec![0; LARGEST];
+    let mut waiting = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         match (&shared.tun).read(&mut buffer) {
-            Ok(count) => shared.handle(&mut buffer[..count]),
+            Ok(count) => {
+                shared.handle(&mut buffer[..count]);
+                waiting += 1;
+                if waiting == BATCH {
+                    shared.lane.flush();
+                    waiting = 0;
+                }
+            }
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                // All that came at once goes at once.
+                if std::mem::take(&mut waiting) > 0 {
+                    shared.lane.flush();
+                }
                 let mut wait = [PollFd::new(shared.tun.as_fd(), PollFlags::POLLIN)];
                 let _ = poll(&mut wait, STOPS_WITHIN_MS);
             }

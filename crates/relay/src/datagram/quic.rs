@@ -139,9 +139,14 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Whether it went into the sender: it fits, and the connection is open.
-    pub fn send(&self, datagram: Bytes) -> bool {
-        self.connection.send_datagram(datagram).is_ok()
+    /// Those that do not fit any more are lost, and all where the connection is not open any more.
+    pub fn send(&self, datagrams: &[Bytes]) {
+        let sent = self.connection.send_many_datagrams(datagrams);
+        if let Err(noq::SendDatagramError::TooLarge) = sent {
+            for datagram in datagrams {
+                let _ = self.connection.send_datagram(datagram.clone());
+            }
+        }
     }
 
     /// Bytes of a datagram that fits.

@@ -14,6 +14,7 @@ use tokio::time::{interval, sleep, timeout, MissedTickBehavior};
 
 use super::{pair, Stream, ECHO, ECHO_BYTES};
 use crate::datagram::device::{Lane, Sink};
+use crate::datagram::packet::Destination;
 use crate::device::{Device, Settings};
 use crate::lock;
 use crate::wire::Refusal;
@@ -218,7 +219,8 @@ impl Echoes {
                 let mut packet = [0; ECHO_BYTES];
                 packet[..8].copy_from_slice(&number.to_be_bytes());
                 // Lost, if there is no path now.
-                let _ = lane.send(HERE, ECHO, &packet);
+                let _ = lane.send(HERE, Destination::Udp(ECHO), &packet);
+                lane.flush();
             }
         };
         let done = tokio::select! {
@@ -237,7 +239,7 @@ impl Echoes {
 }
 
 impl Sink for Echoes {
-    fn deliver(&self, from: SocketAddr, _: SocketAddr, payload: &[u8]) {
+    fn deliver(&self, from: Destination, _: SocketAddr, payload: &[u8]) {
         let number = |at: usize| {
             let bytes = payload.get(at..at + 8)?;
             Some(u64::from_be_bytes(bytes.try_into().ok()?))
@@ -246,7 +248,7 @@ impl Sink for Echoes {
             return;
         };
         let mut round = lock(&self.0);
-        let sent = (from == ECHO)
+        let sent = (from == Destination::Udp(ECHO))
             .then(|| round.under_way.remove(&number))
             .flatten();
         if let Some(sent) = sent {
@@ -255,7 +257,7 @@ impl Sink for Echoes {
         }
     }
 
-    fn refuse(&self, _: SocketAddr, _: SocketAddr, _: Refusal) {}
+    fn refuse(&self, _: SocketAddr, _: Destination, _: Refusal) {}
 }
 
 impl Round {
