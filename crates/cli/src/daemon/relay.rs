@@ -12,7 +12,7 @@ use mp_relay::capture::{self, Report};
 use super::{launch, own_program, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
-use crate::run::{self, Leak};
+use crate::run::{self, Dns, Leak};
 
 const LOG: &str = "/run/multipilot/relay.log";
 
@@ -36,6 +36,12 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         Leak::Block => "block",
     };
     command.args(["--leak", leak]);
+    if args.capture.dns == Dns::Direct {
+        command.args(["--dns", "direct"]);
+    }
+    for lan in &args.capture.lan {
+        command.args(["--lan", lan]);
+    }
     for prefix in &args.capture.direct {
         command.arg("--direct");
         command.arg(format!("{}/{}", prefix.address(), prefix.bits()));
@@ -93,6 +99,13 @@ fn names(report: &Report) -> String {
     }
 }
 
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => "nothing".to_owned(),
+        all => all.join(", "),
+    }
+}
+
 pub fn table(r: &Report) -> String {
     let mut out = format!(
         "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; direct: {}; leak {}\n\n",
@@ -102,7 +115,7 @@ pub fn table(r: &Report) -> String {
         r.flows,
         r.opened,
         r.refused,
-        r.not_captured.join(", "),
+        listed(&r.not_captured),
         r.leak
     );
     let _ = writeln!(
@@ -121,16 +134,24 @@ pub fn table(r: &Report) -> String {
             mb(l.received_bytes)
         );
     }
+    if !r.resolvers.is_empty() {
+        let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
+        let _ = writeln!(
+            out,
+            "\nDNS: the relay's resolver answers for {}",
+            resolvers.join(", ")
+        );
+    }
     let d = &r.datagrams;
     let _ = writeln!(
         out,
-        "\nUDP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
+        "\nUDP and ICMP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
         d.flows, d.sent, d.copies, d.received, d.duplicates, d.too_big, d.dropped
     );
     match d.paths.as_slice() {
         [] => {
             let why = d.failure.as_deref().unwrap_or("none was tried yet");
-            let _ = writeln!(out, "no path for UDP: {why}");
+            let _ = writeln!(out, "no path for UDP and ICMP: {why}");
         }
         paths => {
             let _ = writeln!(

@@ -75,7 +75,10 @@ pub fn parse(packet: &[u8]) -> Option<Udp<'_>> {
     })
 }
 
-pub(super) fn between(from: IpAddr, to: IpAddr) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
+pub(super) fn between(
+    from: IpAddr,
+    to: IpAddr,
+) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL))

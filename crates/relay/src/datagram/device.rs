@@ -190,11 +190,12 @@ impl Lane {
         self.started.elapsed()
     }
 
-    /// A packet of this host, which waits for [`Lane::flush`].
+    /// A packet of this host, which waits for [`Lane::flush`]. The relay sends it to `remote`, as whose answers come from `target`.
     pub fn send(
         &self,
         application: SocketAddr,
         target: Destination,
+        remote: Destination,
         payload: &[u8],
     ) -> Result<(), Undelivered> {
         let now = self.now();
@@ -210,7 +211,7 @@ impl Lane {
         let packet = Packet::Data {
             flow: id,
             sequence: known.flow.number(),
-            target: (!known.heard).then_some(target),
+            target: (!known.heard).then_some(remote),
             payload,
         };
         let copied = known.flow.budget.take(payload.len(), now);
@@ -219,6 +220,15 @@ impl Lane {
             Sent::TooBig(widest) => Err(Undelivered::TooBig(widest.saturating_sub(MOST_HEADER))),
             Sent::NoPath => Err(Undelivered::NoPath),
         }
+    }
+
+    /// Whether no path gets an answer.
+    pub fn is_silent(&self) -> bool {
+        let state = lock(&self.state);
+        let mut open = (0..MAX_SUBFLOWS)
+            .filter_map(|slot| state.paths.get(slot))
+            .peekable();
+        open.peek().is_some() && open.all(|channel| channel.view().stale)
     }
 
     /// The packets of the batch are on their way.

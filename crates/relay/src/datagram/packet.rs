@@ -75,7 +75,9 @@ impl<'a> Packet<'a> {
             0 | 1 => {
                 let sequence = cursor.u32().ok_or_else(short)?;
                 let target = match kind {
-                    1 => Some(destination(&mut cursor).ok_or(Malformed("a target that cannot be"))?),
+                    1 => {
+                        Some(destination(&mut cursor).ok_or(Malformed("a target that cannot be"))?)
+                    }
                     _ => None,
                 };
                 Ok(Packet::Data {

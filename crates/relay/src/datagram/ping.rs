@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type};
@@ -13,8 +13,8 @@ use nix::sys::socket::{
     recvmsg, send, setsockopt, sockopt, ControlMessageOwned, MsgFlags, SockaddrStorage,
 };
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
+use tokio::net::UdpSocket;
 
 use super::echo::{Answer, Request};
 
@@ -25,7 +25,8 @@ const LARGEST: usize = 2048;
 const REPLIES: [u8; 2] = [0, 129];
 
 pub struct Ping {
-    socket: AsyncFd<OwnedFd>,
+    /// Any socket of datagrams is one to tokio.
+    socket: UdpSocket,
     target: IpAddr,
     /// A raw socket hears what others have asked too.
     raw: bool,
@@ -36,16 +37,8 @@ impl Ping {
     pub fn open(target: IpAddr) -> io::Result<Ping> {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let (domain, protocol, any): (_, _, IpAddr) = match target {
-            IpAddr::V4(_) => (
-                Domain::IPV4,
-                Protocol::ICMPV4,
-                Ipv4Addr::UNSPECIFIED.into(),
-            ),
-            IpAddr::V6(_) => (
-                Domain::IPV6,
-                Protocol::ICMPV6,
-                Ipv6Addr::UNSPECIFIED.into(),
-            ),
+            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, Ipv4Addr::UNSPECIFIED.into()),
+            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, Ipv6Addr::UNSPECIFIED.into()),
         };
         let (socket, raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
             Ok(socket) => (socket, false),
@@ -61,9 +54,8 @@ impl Ping {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         }
-        let interest = Interest::READABLE | Interest::ERROR;
         Ok(Ping {
-            socket: AsyncFd::with_interest(socket.into(), interest)?,
+            socket: UdpSocket::from_std(socket.into())?,
             target,
             raw,
             identifier: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -71,7 +63,7 @@ impl Ping {
     }
 
     pub fn send(&self, request: &Request) -> io::Result<()> {
-        let fd = self.socket.get_ref();
+        let fd = &self.socket;
         let hops = i32::from(request.hop_limit);
         let echo = IcmpEchoHeader {
             id: self.identifier,
@@ -100,37 +92,32 @@ impl Ping {
         Ok(())
     }
 
-    /// What comes next, given to `act`; an error where the socket is of no more use.
-    pub async fn answer<T>(&self, act: impl FnOnce(&Answer) -> T) -> io::Result<T> {
+    /// What the device gets next; an error where the socket is of no more use.
+    pub async fn answer(&self) -> io::Result<Vec<u8>> {
         let mut buffer = [0; LARGEST];
+        let ways = [
+            (Interest::ERROR, MsgFlags::MSG_ERRQUEUE),
+            (Interest::READABLE, MsgFlags::empty()),
+        ];
         loop {
-            let mut ready = self
-                .socket
-                .ready(Interest::READABLE | Interest::ERROR)
-                .await?;
-            let mut idle = true;
-            for flags in [MsgFlags::MSG_ERRQUEUE, MsgFlags::empty()] {
-                match self.receive(flags, &mut buffer) {
-                    Ok(Some(answer)) => return Ok(act(&answer)),
-                    Ok(None) => idle = false,
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    // What the queue has told of.
-                    Err(_) => idle = false,
+            let ready = Interest::READABLE | Interest::ERROR;
+            self.socket.ready(ready).await?;
+            for (interest, flags) in ways {
+                let mut receive = || {
+                    let answer = self.receive(flags, &mut buffer)?;
+                    Ok(answer.map(|answer| answer.encode()))
+                };
+                // An error is one that the queue tells of.
+                if let Ok(Some(answer)) = self.socket.try_io(interest, &mut receive) {
+                    return Ok(answer);
                 }
-            }
-            if idle {
-                ready.clear_ready();
             }
         }
     }
 
-    fn receive<'a>(
-        &self,
-        flags: MsgFlags,
-        buffer: &'a mut [u8],
-    ) -> io::Result<Option<Answer<'a>>> {
+    fn receive<'a>(&self, flags: MsgFlags, buffer: &'a mut [u8]) -> io::Result<Option<Answer<'a>>> {
         let mut control = cmsg_space!(sock_extended_err, sockaddr_in6);
-        let fd = self.socket.get_ref().as_raw_fd();
+        let fd = self.socket.as_raw_fd();
         let (count, error) = {
             let mut parts = [IoSliceMut::new(buffer)];
             let got = recvmsg::<SockaddrStorage>(

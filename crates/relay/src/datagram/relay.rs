@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
 
-use super::flow::Flow;
 use super::echo::Request;
+use super::flow::Flow;
 use super::packet::{Destination, Hello, Packet};
 use super::paths::{Counts, Paths};
 use super::ping::Ping;
@@ -25,6 +25,7 @@ use crate::keys::{Secret, PROOF_LENGTH};
 use crate::lock;
 use crate::probe;
 use crate::relay::target::refusal;
+use crate::resolver;
 use crate::wire::{DatagramKnock, Malformed, Refusal, ID_LENGTH};
 
 /// From a valid knock to the proof.
@@ -304,18 +305,20 @@ impl Session {
         target: Destination,
         egress: &Egress,
     ) -> Result<Open, Refusal> {
-        let own = target == Destination::Udp(probe::ECHO);
-        if !own && !egress.permits(target.ip(), target.port()) {
+        let own = [probe::ECHO, resolver::ADDRESS]
+            .into_iter()
+            .find(|own| target == Destination::Udp(*own));
+        if own.is_none() && !egress.permits(target.ip(), target.port()) {
             return Err(Refusal::Forbidden);
         }
         let failed = |e: io::Error| refusal(&e);
         let session = Arc::downgrade(self);
         let (outlet, reading) = match target {
             Destination::Udp(address) => {
-                let socket = if own {
-                    probe::answer_echoes()
-                } else {
-                    connect(address)
+                let socket = match own {
+                    Some(probe::ECHO) => probe::answer_echoes(),
+                    Some(_) => resolver::own().and_then(connect),
+                    None => connect(address),
                 };
                 let socket = socket.and_then(tokio::net::UdpSocket::from_std);
                 let socket = Arc::new(socket.map_err(failed)?);
@@ -422,7 +425,7 @@ async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket
 }
 
 async fn hear(session: Weak<Session>, id: u32, ping: Arc<Ping>) {
-    while let Ok(answer) = ping.answer(|answer| answer.encode()).await {
+    while let Ok(answer) = ping.answer().await {
         let Some(session) = session.upgrade() else {
             return;
         };

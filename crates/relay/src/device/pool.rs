@@ -91,6 +91,26 @@ impl Pool {
         }
     }
 
+    /// Whether the relay answers over any link now. The connection is kept ready.
+    pub async fn reaches(self: &Arc<Self>) -> bool {
+        let links = self.settings.links.borrow().clone();
+        let mut asking = JoinSet::new();
+        for (slot, link) in links.into_iter().enumerate() {
+            let pool = self.clone();
+            asking.spawn(async move {
+                let carrier = make(pool.clone(), link?).await.ok()?;
+                pool.slots[slot].put(carrier);
+                Some(())
+            });
+        }
+        while let Some(asked) = asking.join_next().await {
+            if matches!(asked, Ok(Some(()))) {
+                return true;
+            }
+        }
+        false
+    }
+
     pub fn last_failure(&self) -> Option<String> {
         self.state.borrow().failure.clone()
     }
@@ -136,6 +156,11 @@ impl Drop for Waiting<'_> {
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, Shelf> {
         lock(&self.shelf)
+    }
+
+    fn put(&self, carrier: Carrier) {
+        self.lock().ready.push_back((Instant::now(), carrier));
+        self.arrived.notify_waiters();
     }
 
     /// The newest that still lives.
@@ -192,8 +217,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             Some(made) = making.join_next() => match made {
                 Ok(Ok(carrier)) => {
                     pause = RETRY.0;
-                    slot.lock().ready.push_back((Instant::now(), carrier));
-                    slot.arrived.notify_waiters();
+                    slot.put(carrier);
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
                 Ok(Err(failed)) => {

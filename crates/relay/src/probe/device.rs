@@ -32,6 +32,7 @@ const FIRST: Duration = Duration::from_secs(3);
 const CHUNK: usize = 1 << 16;
 
 /// The application end of the echoes; nothing is bound to it.
+const ECHOES: Destination = Destination::Udp(ECHO);
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1)), 1);
 
 /// How to measure.
@@ -219,7 +220,7 @@ impl Echoes {
                 let mut packet = [0; ECHO_BYTES];
                 packet[..8].copy_from_slice(&number.to_be_bytes());
                 // Lost, if there is no path now.
-                let _ = lane.send(HERE, Destination::Udp(ECHO), &packet);
+                let _ = lane.send(HERE, ECHOES, ECHOES, &packet);
                 lane.flush();
             }
         };
@@ -248,7 +249,7 @@ impl Sink for Echoes {
             return;
         };
         let mut round = lock(&self.0);
-        let sent = (from == Destination::Udp(ECHO))
+        let sent = (from == ECHOES)
             .then(|| round.under_way.remove(&number))
             .flatten();
         if let Some(sent) = sent {
