@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -70,9 +70,9 @@ fn flows_outlast_a_relay_that_is_silent_for_a_while() {
     let mut stream = connect(&hosts).unwrap();
     stream.write_all(b"get 30000000\n").unwrap();
     stream.read_exact(&mut [0; 1000]).unwrap();
-    [1, 2].map(|link| hosts.silence(link));
+    [1, 2].iter().for_each(|link| hosts.silence(*link));
     until("the relay is known to be away", || own(&hosts) == WIFI);
-    [1, 2].map(|link| hosts.unsilence(link));
+    [1, 2].iter().for_each(|link| hosts.unsilence(*link));
     until("it is known to be back", || own(&hosts) == "198.18.77.1");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();

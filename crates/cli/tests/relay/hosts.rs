@@ -385,6 +385,9 @@ impl Hosts {
     /// Whatever of the device's network could be left changed.
     pub fn network(&self) -> String {
         let device = &self.device.0;
+        until("link-local addresses are found to be unique", || {
+            sh(&format!("ip -n {device} -6 address show tentative")).is_empty()
+        });
         sh(&format!(
             "for what in rule '-6 rule' 'route show table all' '-6 route show table all' 'address show up' link; do
                  ip -n {device} $what | sed 's/ expires [0-9]*sec//; s/ valid_lft.*//'

@@ -42,7 +42,7 @@ fn hosts_of_the_lan_reach_the_relay_too() {
     let client = client(&hosts);
     let before = hosts.network();
     let echoes = ["198.51.100.2:4000", "[2001:db8:99::2]:4000"];
-    echoes.map(|address| echo(&hosts, address));
+    echoes.iter().for_each(|address| echo(&hosts, address));
     hosts.up(&["--lan", "lan", "--scheduler", "round-robin"]);
     both_paths(&hosts);
     for (address, echo) in PUBLIC.into_iter().zip(echoes) {
