@@ -19,14 +19,14 @@ mod routes;
 mod tun;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use mp_kernel::interfaces;
 use rtnetlink::Handle;
 use serde::{Deserialize, Serialize};
+use tokio::net::unix::pipe;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::{watch, Notify};
@@ -109,7 +109,7 @@ pub struct Capture {
     shared: Arc<Shared>,
     netlink: Netlink,
     tasks: JoinSet<()>,
-    gone: watch::Receiver<bool>,
+    gone: watch::Receiver<()>,
     block: bool,
     index: u32,
     following: Option<JoinHandle<()>>,
@@ -205,7 +205,6 @@ impl Capture {
             out,
             lane: lane.clone(),
             runtime: runtime::Handle::current(),
-            stop: AtomicBool::new(false),
             translator: Mutex::new(Translator::new(translated?)),
             waiting: Mutex::default(),
             counts: Counts::default(),
@@ -213,12 +212,13 @@ impl Capture {
             caught: is_caught,
             doubts: doubts.clone(),
         });
-        let (alive, gone) = watch::channel(false);
-        let pumped = shared.clone();
-        thread::Builder::new()
-            .name("tun".into())
-            .spawn(move || tun::pump(&pumped, &alive))
-            .map_err(|e| Error::failed("a thread", e))?;
+        let (alive, gone) = watch::channel(());
+        let reading = shared
+            .tun
+            .try_clone()
+            .and_then(pipe::Receiver::from_file_unchecked);
+        let reading = reading.map_err(|e| Error::failed(INTERFACE, e))?;
+        tasks.spawn(tun::pump(shared.clone(), reading, alive));
         tasks.spawn(tun::expire(shared.clone()));
         for listener in listeners {
             tasks.spawn(tun::accept(shared.clone(), listener));
@@ -288,7 +288,6 @@ impl Capture {
         // Flows that have yet to end hold the file; the interface is not to wait for them.
         let removed = self.netlink.handle.link().del(self.index).execute().await;
         self.tasks.shutdown().await;
-        self.shared.stop.store(true, Ordering::Relaxed);
         self.gone().await;
         cleared?;
         removed.map_err(|e| Error::failed(format!("removing {INTERFACE}"), e))
@@ -296,7 +295,7 @@ impl Capture {
 
     /// Until somebody has removed the interface.
     pub async fn gone(&self) {
-        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+        let _ = self.gone.clone().wait_for(|()| false).await;
     }
 
     pub fn report(&self) -> Report {

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mp_kernel::tun;
-use nix::poll::{poll, PollFd, PollFlags};
+use tokio::net::unix::pipe;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 use tokio::sync::{oneshot, watch, Notify};
+use tokio::task::yield_now;
 use tokio::time::{interval, sleep, timeout};
 
 use super::out::Out;
@@ -29,8 +29,6 @@ use crate::{lock, resolver};
 
 /// A whole packet with all of its headers.
 const LARGEST: usize = tun::HEADER + 65_535 + 40;
-/// How often the thread looks whether it is to end, ms.
-const STOPS_WITHIN_MS: u16 = 100;
 /// Packets of the TUN that go on together.
 const BATCH: usize = 64;
 /// Between the SYN's leave and the connection; both are this kernel's.
@@ -52,7 +50,6 @@ pub struct Shared {
     pub out: Arc<Out>,
     pub lane: Arc<Lane>,
     pub runtime: runtime::Handle,
-    pub stop: AtomicBool,
     pub translator: Mutex<Translator>,
     /// Who waits for the connection that the listener is to accept.
     pub waiting: Mutex<HashMap<Id, oneshot::Sender<TcpStream>>>,
@@ -177,33 +174,33 @@ fn is_partial(header: &[u8]) -> bool {
     header[0] & tun::PARTIAL_CHECKSUM != 0
 }
 
-/// Packets out of the TUN, until it is gone or nobody wants them any more.
-pub fn pump(shared: &Arc<Shared>, alive: &watch::Sender<bool>) {
+/// Packets out of the TUN, which tokio takes for a pipe, until it is gone. No thread of its own: the datagram lane then goes on without another one's
+/// waking up.
+pub async fn pump(shared: Arc<Shared>, tun: pipe::Receiver, _alive: watch::Sender<()>) {
     let mut buffer = vec![0; LARGEST];
     let mut waiting = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
-        match (&shared.tun).read(&mut buffer) {
-            Ok(count) => {
-                shared.handle(&mut buffer[..count]);
-                waiting += 1;
-                if waiting == BATCH {
-                    shared.lane.flush();
-                    waiting = 0;
+    while tun.readable().await.is_ok() {
+        loop {
+            match tun.try_read(&mut buffer) {
+                Ok(count) => {
+                    shared.handle(&mut buffer[..count]);
+                    waiting += 1;
+                    if waiting == BATCH {
+                        waiting = 0;
+                        shared.lane.flush();
+                        yield_now().await;
+                    }
                 }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
             }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                // All that came at once goes at once.
-                if std::mem::take(&mut waiting) > 0 {
-                    shared.lane.flush();
-                }
-                let mut wait = [PollFd::new(shared.tun.as_fd(), PollFlags::POLLIN)];
-                let _ = poll(&mut wait, STOPS_WITHIN_MS);
-            }
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(_) => break,
+        }
+        // All that came at once goes at once.
+        if std::mem::take(&mut waiting) > 0 {
+            shared.lane.flush();
         }
     }
-    let _ = alive.send(true);
 }
 
 pub async fn expire(shared: Arc<Shared>) {
