@@ -174,8 +174,8 @@ fn is_partial(header: &[u8]) -> bool {
     header[0] & tun::PARTIAL_CHECKSUM != 0
 }
 
-/// Packets out of the TUN, which tokio takes for a pipe, until it is gone. No thread of its own: the datagram lane then goes on without another one's
-/// waking up.
+/// Packets out of the TUN, which tokio takes for a pipe, until it is gone. Not in a thread of its own: the datagram lane goes
+/// on without another one's waking up.
 pub async fn pump(shared: Arc<Shared>, tun: pipe::Receiver, _alive: watch::Sender<()>) {
     let mut buffer = vec![0; LARGEST];
     let mut waiting = 0;
