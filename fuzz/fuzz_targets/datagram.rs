@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mp_relay::capture::udp;
+use mp_relay::capture::{icmp, udp};
+use mp_relay::datagram::echo::{Answer, Request};
 use mp_relay::datagram::flow::Seen;
 use mp_relay::datagram::packet::{Hello, Packet};
 use mp_relay::wire::Refusal;
@@ -21,6 +22,26 @@ fuzz_target!(|bytes: &[u8]| {
         let number = u32::from_be_bytes([number[0], number[1], number[2], number[3]]);
         seen.take(number);
         assert!(!seen.take(number));
+    }
+    if let Some(request) = Request::decode(bytes) {
+        assert_eq!(request.encode(), bytes);
+    }
+    if let Some(answer) = Answer::decode(bytes) {
+        assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+    }
+    if icmp::concerns(bytes) {
+        if let Some(request) = icmp::parse(bytes) {
+            let (asker, target) = (request.from, request.to);
+            if let Some(answer) = Answer::decode(request.echo.data) {
+                icmp::answer(&answer, target, asker);
+            }
+            for answer in [
+                icmp::too_big(bytes, &request, 1200, target),
+                icmp::unreachable(asker, target, Refusal::Busy, target),
+            ] {
+                assert_eq!(icmp::parse(&answer.expect("of one family")), None);
+            }
+        }
     }
     if udp::concerns(bytes) {
         if let Some(packet) = udp::parse(bytes) {

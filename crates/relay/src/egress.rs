@@ -43,7 +43,7 @@ impl Prefix {
         self.bits
     }
 
-    fn contains(&self, address: IpAddr) -> bool {
+    pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
                 (u32::from(a) ^ u32::from(b))

@@ -23,6 +23,7 @@ pub mod wire;
 mod carrier;
 mod handshake;
 mod path;
+mod resolver;
 mod socket;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

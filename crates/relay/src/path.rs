@@ -10,7 +10,8 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 
-/// No acknowledgement for the larger of this and [`STALE_ROUND_TRIPS`] while there should be some: the path is stale.
+/// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and the retransmission timeout, while there
+/// should be some: the path is stale. On a link that fades, round trips have grown with its queue, the timeout less.
 const STALE: Duration = Duration::from_millis(200);
 const STALE_ROUND_TRIPS: u32 = 4;
 /// What may wait in the socket: the data of so long at the pacing rate …
@@ -75,7 +76,8 @@ impl Path {
         if info.unacked == 0 || info.bytes_acked != self.progress.1 {
             self.progress = (now, info.bytes_acked);
         }
-        let patience = STALE.max(Duration::from_micros(u64::from(info.rtt)) * STALE_ROUND_TRIPS);
+        let round_trips = Duration::from_micros(u64::from(info.rtt)) * STALE_ROUND_TRIPS;
+        let patience = STALE.max(round_trips.min(Duration::from_micros(info.rto.into())));
         let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
         let lowat = self.lowat.max(LOWAT.0);
         // A little may wait in the socket, or it would run dry between two looks.

@@ -2,7 +2,7 @@
 //! in whatever order, and no state of the paths keeps one back.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+
 use std::time::Duration;
 
 use mp_policy::link::Priority;
@@ -11,16 +11,17 @@ use mp_policy::MAX_SUBFLOWS;
 use mp_relay::datagram::deal::Dealer;
 use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
-use mp_relay::datagram::packet::{Hello, Packet, MOST_HEADER};
+use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
 use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn target() -> impl Strategy<Value = Option<SocketAddr>> {
+fn target() -> impl Strategy<Value = Option<Destination>> {
     prop_oneof![
         Just(None),
-        any::<([u8; 4], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
-        any::<([u8; 16], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
+        any::<([u8; 4], u16)>().prop_map(|(ip, port)| Some(Destination::Udp((ip, port).into()))),
+        any::<([u8; 16], u16)>().prop_map(|(ip, port)| Some(Destination::Udp((ip, port).into()))),
+        any::<std::net::IpAddr>().prop_map(|ip| Some(Destination::Echo(ip))),
     ]
 }
 

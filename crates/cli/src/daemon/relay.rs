@@ -1,6 +1,7 @@
 //! `up --relay`, and the relay's part in `down` and `status`.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use mp_daemon::config::{Leak, Override};
@@ -12,7 +13,7 @@ use mp_relay::capture::{self, Report};
 use super::{ask, listens_already, start, status, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
-use crate::run;
+use crate::run::{self, Dns};
 
 /// Whose control socket.
 #[derive(clap::Args)]
@@ -34,6 +35,8 @@ pub fn up(args: &Up, line: &str) -> Outcome {
             run::Leak::Block => Leak::Block,
         }),
         direct: args.capture.direct.iter().map(prefix).collect(),
+        direct_dns: args.capture.dns.map(|dns| dns == Dns::Direct),
+        lans: args.capture.lan.clone(),
         links: args.links.clone(),
     });
     let runs = ask(socket, Request::Status).is_ok();
@@ -100,6 +103,13 @@ pub fn of_daemon(relay: &Status) -> String {
     }
 }
 
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => "nothing".to_owned(),
+        all => all.join(", "),
+    }
+}
+
 pub fn table(r: &Report) -> String {
     let mut out = format!(
         "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; direct: {}; leak {}\n\n",
@@ -109,7 +119,7 @@ pub fn table(r: &Report) -> String {
         r.flows,
         r.opened,
         r.refused,
-        r.not_captured.join(", "),
+        listed(&r.not_captured),
         r.leak
     );
     let _ = writeln!(
@@ -135,16 +145,24 @@ pub fn table(r: &Report) -> String {
         );
         let _ = writeln!(out, "{}", line.trim_end());
     }
+    if !r.resolvers.is_empty() {
+        let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
+        let _ = writeln!(
+            out,
+            "\nDNS: the relay's resolver answers for {}",
+            resolvers.join(", ")
+        );
+    }
     let d = &r.datagrams;
     let _ = writeln!(
         out,
-        "\nUDP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
+        "\nUDP and ICMP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
         d.flows, d.sent, d.copies, d.received, d.duplicates, d.too_big, d.dropped
     );
     match d.paths.as_slice() {
         [] => {
             let why = d.failure.as_deref().unwrap_or("none was tried yet");
-            let _ = writeln!(out, "no path for UDP: {why}");
+            let _ = writeln!(out, "no path for UDP and ICMP: {why}");
         }
         paths => {
             let _ = writeln!(

@@ -62,16 +62,14 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
 
 /// What is taken, in a sentence.
 pub fn goes(report: &Report, links: &str) -> String {
-    let udp = !report.not_captured.iter().any(|name| name == "UDP");
-    let (what, direct, why) = match udp {
-        true => ("TCP connection and UDP flow", "ICMP stays", ""),
+    let (what, rest) = match report.not_captured.is_empty() {
+        true => ("TCP connection, UDP flow and ping", ""),
         false => (
             "TCP connection",
-            "UDP and ICMP stay",
-            ", since the relay does not answer over UDP",
+            "; UDP and ICMP stay direct, since the relay does not answer over UDP",
         ),
     };
-    format!("every new {what} of this host goes to the relay over {links}; {direct} direct{why}")
+    format!("every new {what} of this host goes to the relay over {links}{rest}")
 }
 
 /// Until it is to end; with the request that asked for it.

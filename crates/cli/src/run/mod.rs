@@ -104,12 +104,24 @@ pub struct Capture {
     /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
-    /// With --relay: TCP and UDP if this process is killed, and UDP while the relay does not answer over it: direct (default), or block until multipilot down
+    /// With --relay: all that goes to the relay, if this process is killed or while the relay does not answer: direct (default), or block until multipilot down
     #[arg(long, value_enum, requires = "relay")]
     pub leak: Option<Leak>,
+    /// With --relay: who answers queries to resolvers in private ranges, such as a home router: the relay's resolver (default), or they themselves (direct)
+    #[arg(long, value_enum, requires = "relay")]
+    pub dns: Option<Dns>,
+    /// With --relay: an interface whose hosts have this one for a router: their connections go to the relay too; may be repeated
+    #[arg(long, value_name = "IFACE", requires = "relay")]
+    pub lan: Vec<String>,
     /// Control socket of a run --relay --all
     #[arg(long, value_name = "PATH", default_value = capture::SOCKET, hide = true)]
     pub relay_socket: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Dns {
+    Relay,
+    Direct,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -12,7 +12,7 @@ use mp_relay::front::{self, Protocol};
 use mp_relay::wire::Line;
 use tokio::runtime::Runtime;
 
-use super::{capture, ended, program, say, state_folder, Leak, Run};
+use super::{capture, ended, program, say, state_folder, Dns, Leak, Run};
 use crate::outcome::{self, Failure, Outcome};
 use crate::{relay, signals};
 
@@ -75,6 +75,8 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             let settings = capture::Settings {
                 direct: args.capture.direct.clone(),
                 block: args.capture.leak == Some(Leak::Block),
+                direct_dns: args.capture.dns == Some(Dns::Direct),
+                lans: args.capture.lan.clone(),
             };
             capture::host(&runtime, device, &settings, socket)
         }

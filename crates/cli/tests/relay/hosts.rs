@@ -25,6 +25,12 @@ pub const RELAY: &str = "10.99.0.1:443";
 pub const SERVER: &str = "10.99.0.2:80";
 /// The same server at addresses of no private range.
 pub const PUBLIC: [&str; 2] = ["198.51.100.2:80", "[2001:db8:99::2]:80"];
+/// Where the relay lets the device go beside public addresses.
+const ALLOWED: [&str; 3] = [
+    "--allow=10.0.0.0/8",
+    "--allow=198.51.100.0/24",
+    "--allow=2001:db8:99::/48",
+];
 /// For what this machine, however busy, is to get done.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -73,14 +79,7 @@ impl Hosts {
             _turn: turn,
         };
         hosts.furnish(rate);
-        hosts.line = hosts.start_relay(
-            RELAY,
-            &[
-                "--allow=10.0.0.0/8",
-                "--allow=198.51.100.0/24",
-                "--allow=2001:db8:99::/48",
-            ],
-        );
+        hosts.line = hosts.start_relay(RELAY, &ALLOWED);
         Some(hosts)
     }
 
@@ -140,6 +139,17 @@ impl Hosts {
         }
     }
 
+    /// It gets through again.
+    pub fn unsilence(&self, number: u8) {
+        for (namespace, other) in [(&self.device, 2), (&self.relay, 1)] {
+            sh(&format!(
+                "ip -n {} neigh del 10.77.{number}.{other} dev {}",
+                namespace.0,
+                LINKS[usize::from(number) - 1]
+            ));
+        }
+    }
+
     /// Commands in the device's namespace.
     #[track_caller]
     pub fn on_device(&self, commands: &str) {
@@ -172,11 +182,54 @@ impl Hosts {
 
     /// `multipilot` on one of the hosts, with a home of its own.
     fn command(&self, host: &Namespace, home: &str) -> Command {
-        let mut command = host.enter(multipilot().get_program());
+        let resolvers = self.path(&host.0);
+        let mut command = match resolvers.exists() {
+            true => {
+                let mut command = host.enter("unshare");
+                let mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+                command.args(["--mount", "sh", "-c", mount]).arg(resolvers);
+                command.arg(multipilot().get_program());
+                command
+            }
+            false => host.enter(multipilot().get_program()),
+        };
         command
             .current_dir(self.folder.path())
             .env("XDG_STATE_HOME", self.path(home));
         command
+    }
+
+    /// What /etc/resolv.conf says from now on to the commands on the device, and on the relay's host.
+    pub fn resolvers(&self, device: &str, relay: &str) {
+        fs::write(self.path(&self.device.0), device).unwrap();
+        fs::write(self.path(&self.relay.0), relay).unwrap();
+    }
+
+    /// A router behind the relay, which is 198.51.100.130 and 2001:db8:99:1::2. Packets to 198.51.100.192/27 and
+    /// 2001:db8:99:2::/64 turn round there; there is no way to 198.51.100.224/27.
+    pub fn router(&self) -> Namespace {
+        let router = Namespace::new("x");
+        let (relay, name) = (&self.relay.0, &router.0);
+        sh(&format!(
+            "ip link add behind netns {relay} type veth peer name behind netns {name}
+             ip -n {relay} address add 198.51.100.129/26 dev behind
+             ip -n {relay} address add 2001:db8:99:1::1/64 dev behind nodad
+             ip -n {relay} link set behind up
+             ip -n {name} address add 198.51.100.130/26 dev behind
+             ip -n {name} address add 2001:db8:99:1::2/64 dev behind nodad
+             ip -n {name} link set behind up
+             ip -n {relay} route add 198.51.100.192/26 via 198.51.100.130
+             ip -n {relay} route add 2001:db8:99:2::/64 via 2001:db8:99:1::2
+             ip -n {name} route add default via 198.51.100.129
+             ip -n {name} route add default via 2001:db8:99:1::1
+             ip -n {name} route add unreachable 198.51.100.224/27"
+        ));
+        inside(router.file().as_fd(), || {
+            fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+            fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+        })
+        .unwrap();
+        router
     }
 
     /// `multipilot relay`, to its end.
@@ -188,6 +241,21 @@ impl Hosts {
             .arg(self.path("relay"))
             .args(arguments);
         Reply::from(command.output().unwrap())
+    }
+
+    /// Ends the relay of [`Hosts::new`], which was started first.
+    pub fn kill_relay(&mut self) {
+        let mut relay = self.running.remove(0);
+        relay.kill().unwrap();
+        relay.wait().unwrap();
+    }
+
+    /// The same again.
+    pub fn restart_relay(&mut self) {
+        let mut command = self.command(&self.relay, "relay-home");
+        command.args(["relay", "--listen", RELAY, "--state"]);
+        command.arg(self.path("relay")).args(ALLOWED);
+        self.running.insert(0, command.spawn().unwrap());
     }
 
     /// Starts the relay and waits until it listens; the line that it prints.

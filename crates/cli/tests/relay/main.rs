@@ -1,6 +1,7 @@
 //! A device with two links, a relay, and servers behind it, in network namespaces. These tests need root; with CI=true they
 //! fail where there is none.
 
+mod away;
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,8 +9,11 @@ mod datagrams;
 mod hosts;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod ping;
 mod probe;
 mod program;
+mod resolver;
+mod router;
 mod rules;
 mod strangers;
 mod traffic;

@@ -18,6 +18,8 @@ pub(super) const KEYS: &[&str] = &[
     "controller",
     "leak",
     "direct",
+    "dns",
+    "lan",
     "links",
     "state",
 ];
@@ -44,6 +46,10 @@ pub struct Relay {
     pub controller: Option<String>,
     pub leak: Leak,
     pub direct: Vec<Prefix>,
+    /// Queries to resolvers in private ranges go to these, not to the relay's resolver.
+    pub direct_dns: bool,
+    /// Interfaces whose hosts have this one for a router.
+    pub lans: Vec<String>,
     /// Interfaces by name; empty: those with a default route that are not ignored.
     pub links: Vec<String>,
     /// The folder of the device's key and of what links have carried.
@@ -59,6 +65,8 @@ impl Default for Relay {
             controller: None,
             leak: Leak::Direct,
             direct: Vec::new(),
+            direct_dns: false,
+            lans: Vec::new(),
             links: Vec::new(),
             state: "/var/lib/multipilot".into(),
         }
@@ -73,6 +81,8 @@ pub struct Override {
     pub scheduler: Option<String>,
     pub leak: Option<Leak>,
     pub direct: Vec<String>,
+    pub direct_dns: Option<bool>,
+    pub lans: Vec<String>,
     pub links: Vec<String>,
 }
 
@@ -102,9 +112,14 @@ impl Relay {
                 .map(prefix)
                 .collect::<Result<_, _>>()?;
         }
-        if let Some(field) = section.get("links") {
-            let name = |f: &Field<'_>| f.name().map(str::to_owned);
-            relay.links = field.items()?.iter().map(name).collect::<Result<_, _>>()?;
+        if let Some(field) = section.get("dns") {
+            relay.direct_dns = field.choice(&[("relay", false), ("direct", true)])?;
+        }
+        for (key, names) in [("lan", &mut relay.lans), ("links", &mut relay.links)] {
+            if let Some(field) = section.get(key) {
+                let name = |f: &Field<'_>| f.name().map(str::to_owned);
+                *names = field.items()?.iter().map(name).collect::<Result<_, _>>()?;
+            }
         }
         if let Some(field) = section.get("state") {
             relay.state = field.string()?.into();
@@ -129,8 +144,14 @@ impl Relay {
         relay.leak = other.leak.unwrap_or(relay.leak);
         let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();
         relay.direct.extend(more.map_err(wrong)?);
-        if !other.links.is_empty() {
-            relay.links.clone_from(&other.links);
+        relay.direct_dns = other.direct_dns.unwrap_or(relay.direct_dns);
+        for (own, said) in [
+            (&mut relay.lans, &other.lans),
+            (&mut relay.links, &other.links),
+        ] {
+            if !said.is_empty() {
+                own.clone_from(said);
+            }
         }
         Ok(relay)
     }

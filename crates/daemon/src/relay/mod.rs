@@ -184,6 +184,8 @@ impl Relay {
             let taken = capture::Settings {
                 direct: settings.relay.direct,
                 block: settings.relay.leak == Leak::Block,
+                direct_dns: settings.relay.direct_dns,
+                lans: settings.relay.lans,
             };
             // Not given up in between: it would leave half of its rules.
             match Capture::start(device.clone(), &taken).await {

@@ -1,47 +1,49 @@
-//! Every TCP connection and UDP flow that programs of this host open to the outside, taken from a TUN and handed to the
+//! Every TCP connection, UDP flow and ping that programs of this host open to the outside, taken from a TUN and handed to the
 //! device's end.
 //!
-//! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] reads and makes packets of
-//! UDP, [`routes`] leads both into the TUN.
+//! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] and [`icmp`] read and
+//! make packets, `routes` leads them into the TUN, `follow` takes care that it does so while the relay answers (`reach`).
 
+pub mod icmp;
 pub mod packet;
 pub mod translate;
 pub mod udp;
 
+mod addresses;
 mod answer;
+mod follow;
+mod out;
+mod reach;
+mod resolvers;
 mod routes;
+mod tun;
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mp_kernel::interfaces::{self, Interface};
-use mp_kernel::tun;
-use nix::poll::{poll, PollFd, PollFlags};
+use mp_kernel::interfaces;
 use rtnetlink::Handle;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::unix::pipe;
+use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{watch, Notify};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use crate::datagram::device::{self as datagram, Lane, Sink, Undelivered};
+use crate::datagram::device::{self as datagram, Lane};
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
-use crate::flow::Outcome;
-use crate::socket::same_family;
-use crate::wire::{Refusal, Target};
-use crate::{lock, Error};
+use crate::Error;
 
+use follow::Follow;
+use out::Out;
+use routes::Caught;
 pub use routes::MARK;
-use translate::{Action, Ends, Id, Translator};
+use translate::{Ends, Translator};
+use tun::{Counts, Shared};
 
 /// The daemon leaves interfaces of this kind of name alone.
 pub const INTERFACE: &str = "tun-multipilot";
@@ -59,18 +61,8 @@ pub const DIRECT: [&str; 10] = [
     "255.255.255.255/32",
     "ff00::/8",
 ];
-/// For the TUN; of the range for benchmarks (RFC 2544), which no network uses. The first of which the host has no part.
-const OWN_V4: [[u8; 3]; 4] = [[198, 18, 77], [198, 19, 77], [198, 18, 177], [198, 19, 177]];
-/// A whole packet with all of its headers.
-const LARGEST: usize = tun::HEADER + 65_535 + 40;
-/// How often the thread looks whether it is to end, ms.
-const STOPS_WITHIN_MS: u16 = 100;
-const BACKLOG: u32 = 4096;
-/// Between the SYN's leave and the connection; both are this kernel's.
-const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
 /// For applications that ask again whether their connection is really over.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// For the first path of the datagram lane, before the streams begin without it.
 const LANE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -78,15 +70,12 @@ const LANE_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// Beside [`DIRECT`] and the relay itself.
     pub direct: Vec<Prefix>,
-    /// Whether TCP stays cut off when this process dies without its last words.
+    /// Whether all stays cut off when this process dies without its last words, and while the relay is out of reach.
     pub block: bool,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    opened: AtomicU64,
-    closed: AtomicU64,
-    refused: AtomicU64,
+    /// Resolvers in private ranges are asked themselves, and not the relay's in their place.
+    pub direct_dns: bool,
+    /// Interfaces whose hosts are served too: this one is their router.
+    pub lans: Vec<String>,
 }
 
 /// What `status` says.
@@ -109,22 +98,10 @@ pub struct Report {
     pub failure: Option<String>,
     /// Protocols that go out directly.
     pub not_captured: Vec<String>,
-    /// UDP.
+    /// Resolvers that the relay answers for.
+    pub resolvers: Vec<IpAddr>,
+    /// UDP and ICMP.
     pub datagrams: datagram::Report,
-}
-
-struct Shared {
-    device: Arc<Device>,
-    tun: File,
-    out: Arc<Out>,
-    lane: Arc<Lane>,
-    runtime: runtime::Handle,
-    stop: AtomicBool,
-    translator: Mutex<Translator>,
-    /// Who waits for the connection that the listener is to accept.
-    waiting: Mutex<HashMap<Id, oneshot::Sender<TcpStream>>>,
-    counts: Counts,
-    started: Instant,
 }
 
 /// Dropping it leaves rules behind, which lead nowhere; [`Capture::stop`] does not.
@@ -132,12 +109,10 @@ pub struct Capture {
     shared: Arc<Shared>,
     netlink: Netlink,
     tasks: JoinSet<()>,
-    gone: watch::Receiver<bool>,
+    gone: watch::Receiver<()>,
     block: bool,
     index: u32,
-    /// Leads UDP into the TUN while the datagram lane is up.
-    following: JoinHandle<()>,
-    udp_diverted: watch::Receiver<bool>,
+    following: Option<JoinHandle<()>>,
 }
 
 struct Netlink {
@@ -175,16 +150,25 @@ impl Capture {
         if device.relay().iter().any(own) {
             return Err(Error::Usage("the relay is on this host: its own connections would come back to it; use run --relay LINE -- COMMAND".into()));
         }
-        let file = tun::open(INTERFACE)?;
+        if let Some(missing) = settings
+            .lans
+            .iter()
+            .find(|lan| nix::net::if_::if_nametoindex(lan.as_str()).is_err())
+        {
+            return Err(Error::Usage(format!(
+                "--lan {missing}: there is no such interface"
+            )));
+        }
+        let file = mp_kernel::tun::open(INTERFACE)?;
         let netlink = Netlink::open()?;
         routes::clear(&netlink.handle).await?;
         let index =
             nix::net::if_::if_nametoindex(INTERFACE).map_err(|e| Error::failed(INTERFACE, e))?;
-        let ends = addresses(&here)?;
+        let ends = addresses::addresses(&here)?;
         routes::furnish(&netlink.handle, index, &ends).await?;
         let mut listeners = Vec::new();
         for ends in &ends {
-            listeners.push(listen(ends.host)?);
+            listeners.push(addresses::listen(ends.host)?);
         }
         let local = |l: &TcpListener| l.local_addr().map_err(|e| Error::failed("listener", e));
         let translated: Result<Vec<Ends>, Error> = ends
@@ -199,38 +183,46 @@ impl Capture {
             })
             .collect();
         let mut direct = settings.direct.clone();
-        direct.extend(DIRECT.iter().map(|text| text.parse().expect("a prefix")));
         direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
+        let own = direct.clone();
+        let private: Vec<Prefix> = DIRECT
+            .iter()
+            .map(|text| text.parse().expect("a prefix"))
+            .collect();
+        direct.extend(private.iter().cloned());
         let mut tasks = JoinSet::new();
         let out = Arc::new(Out {
             tun: file.try_clone().map_err(|e| Error::failed(INTERFACE, e))?,
             peers: ends.iter().map(|ends| ends.peer).collect(),
         });
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
-        let mut lane_up = lane.up();
+        let (caught, is_caught) = watch::channel(Caught::default());
+        let (reach, reached) = watch::channel(true);
+        let doubts = Arc::new(Notify::new());
         let shared = Arc::new(Shared {
-            device,
+            device: device.clone(),
             tun: file,
             out,
-            lane,
+            lane: lane.clone(),
             runtime: runtime::Handle::current(),
-            stop: AtomicBool::new(false),
             translator: Mutex::new(Translator::new(translated?)),
             waiting: Mutex::default(),
             counts: Counts::default(),
             started: Instant::now(),
+            caught: is_caught,
+            doubts: doubts.clone(),
         });
-        let (alive, gone) = watch::channel(false);
-        let pumped = shared.clone();
-        thread::Builder::new()
-            .name("tun".into())
-            .spawn(move || pump(&pumped, &alive))
-            .map_err(|e| Error::failed("a thread", e))?;
-        tasks.spawn(expire(shared.clone()));
+        let (alive, gone) = watch::channel(());
+        let reading = shared
+            .tun
+            .try_clone()
+            .and_then(pipe::Receiver::from_file_unchecked);
+        let reading = reading.map_err(|e| Error::failed(INTERFACE, e))?;
+        tasks.spawn(tun::pump(shared.clone(), reading, alive));
+        tasks.spawn(tun::expire(shared.clone()));
         for listener in listeners {
-            tasks.spawn(accept(shared.clone(), listener));
+            tasks.spawn(tun::accept(shared.clone(), listener));
         }
-        let (diverting, udp_diverted) = watch::channel(false);
         let mut capture = Capture {
             shared,
             netlink,
@@ -238,39 +230,45 @@ impl Capture {
             gone,
             block: settings.block,
             index,
-            following: tokio::spawn(async {}),
-            udp_diverted,
+            following: None,
         };
-        let mut diverted = routes::divert(
-            &capture.netlink.handle,
-            index,
-            &ends,
-            &direct,
-            settings.block,
-        )
-        .await;
-        if diverted.is_ok() {
-            let up = timeout(LANE_PATIENCE, lane_up.wait_for(|up| *up))
-                .await
-                .is_ok();
-            let wanted = up || settings.block;
-            if wanted {
-                let handle = &capture.netlink.handle;
-                diverted = routes::divert_udp(handle, &ends, settings.block, true).await;
-                diverting.send_replace(true);
-            }
-            if !settings.block {
-                let handle = capture.netlink.handle.clone();
-                capture.following = tokio::spawn(follow(handle, ends, lane_up, diverting));
-            }
+        let handle = capture.netlink.handle.clone();
+        let mut follow = Follow {
+            handle: handle.clone(),
+            ends: ends.clone(),
+            device: device.clone(),
+            lane: lane.up(),
+            reach: reached,
+            caught,
+            block: settings.block,
+            lans: settings.lans.clone(),
+            private: (!settings.direct_dns).then_some(private),
+            direct: own,
+        };
+        let led = async {
+            routes::prepare(
+                &handle,
+                index,
+                &ends,
+                &direct,
+                settings.block,
+                &settings.lans,
+            )
+            .await?;
+            follow.update().await?;
+            let mut up = lane.up();
+            let _ = timeout(LANE_PATIENCE, up.wait_for(|up| *up)).await;
+            follow.update().await
+        };
+        if let Err(e) = led.await {
+            let _ = capture.stop().await;
+            return Err(e);
         }
-        match diverted {
-            Ok(()) => Ok(capture),
-            Err(e) => {
-                let _ = capture.stop().await;
-                Err(e)
-            }
-        }
+        capture
+            .tasks
+            .spawn(reach::follow(device, lane, doubts, reach));
+        capture.following = Some(tokio::spawn(follow.run()));
+        Ok(capture)
     }
 
     /// Connections are reset; new ones go out directly again.
@@ -285,8 +283,10 @@ impl Capture {
     }
 
     async fn end(mut self, clear: bool) -> Result<(), Error> {
-        self.following.abort();
-        let _ = (&mut self.following).await;
+        if let Some(following) = self.following.take() {
+            following.abort();
+            let _ = following.await;
+        }
         let resets = self.shared.translator().end();
         for packet in &resets {
             self.shared.answer(packet);
@@ -301,7 +301,6 @@ impl Capture {
         // Flows that have yet to end hold the file; the interface is not to wait for them.
         let removed = self.netlink.handle.link().del(self.index).execute().await;
         self.tasks.shutdown().await;
-        self.shared.stop.store(true, Ordering::Relaxed);
         self.gone().await;
         cleared?;
         removed.map_err(|e| Error::failed(format!("removing {INTERFACE}"), e))
@@ -309,7 +308,7 @@ impl Capture {
 
     /// Until somebody has removed the interface.
     pub async fn gone(&self) {
-        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+        let _ = self.gone.clone().wait_for(|()| false).await;
     }
 
     pub fn report(&self) -> Report {
@@ -329,264 +328,15 @@ impl Capture {
             refused: count(&counts.refused),
             links: self.shared.links(),
             failure: device.last_failure(),
-            not_captured: match *self.udp_diverted.borrow() {
-                true => vec!["ICMP".into()],
-                false => vec!["UDP".into(), "ICMP".into()],
+            not_captured: {
+                let caught = self.shared.caught.borrow();
+                let datagrams = (!caught.datagrams).then_some(["UDP", "ICMP"]);
+                let tcp = (!caught.tcp).then_some("TCP");
+                let all = tcp.into_iter().chain(datagrams.into_iter().flatten());
+                all.map(str::to_owned).collect()
             },
+            resolvers: self.shared.caught.borrow().resolvers.clone(),
             datagrams: self.shared.lane.report(),
         }
-    }
-}
-
-/// Two addresses of each family: the host's, and that from which connections seem to come.
-fn addresses(here: &[Interface]) -> Result<Vec<routes::Ends>, Error> {
-    let v4 = |[a, b, c]: [u8; 3], d| IpAddr::from(Ipv4Addr::new(a, b, c, d));
-    let taken = |net: &[u8; 3]| {
-        let all = here.iter().flat_map(|i| &i.addresses);
-        all.into_iter()
-            .any(|ip| matches!(ip, IpAddr::V4(v4) if v4.octets()[..3] == net[..]))
-    };
-    let net = OWN_V4.into_iter().find(|net| !taken(net)).ok_or_else(|| {
-        Error::Missing("the addresses 198.18.77.0/24 and the like are all in use here".into())
-    })?;
-    let mut ends = vec![routes::Ends {
-        host: v4(net, 1),
-        peer: v4(net, 2),
-    }];
-    let disabled = std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
-    if disabled.is_ok_and(|text| text.trim() == "0") {
-        // A network of one's own (RFC 4193), new each time.
-        let [a, b, c, d, e] = crate::keys::random::<5>().map(u16::from);
-        let v6 = |last| {
-            IpAddr::from(Ipv6Addr::new(
-                0xfd00 | a,
-                b << 8 | c,
-                d << 8 | e,
-                0,
-                0,
-                0,
-                0,
-                last,
-            ))
-        };
-        ends.push(routes::Ends {
-            host: v6(1),
-            peer: v6(2),
-        });
-    }
-    Ok(ends)
-}
-
-fn listen(host: IpAddr) -> Result<TcpListener, Error> {
-    let listen = || {
-        let socket = match host {
-            IpAddr::V4(_) => TcpSocket::new_v4()?,
-            IpAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        socket.bind_device(Some(INTERFACE.as_bytes()))?;
-        socket.bind(SocketAddr::new(host, 0))?;
-        socket.listen(BACKLOG)
-    };
-    listen().map_err(|e| Error::failed(format!("a port on {INTERFACE}"), e))
-}
-
-impl Shared {
-    fn links(&self) -> Vec<LinkReport> {
-        let lane = &self.lane;
-        self.device
-            .report(|slot| lane.answers(slot), |slot| lane.carried(slot))
-    }
-
-    fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn translator(&self) -> MutexGuard<'_, Translator> {
-        lock(&self.translator)
-    }
-
-    /// What does not fit is lost, as on any link.
-    fn write(&self, frame: &[u8]) {
-        let _ = (&self.tun).write(frame);
-    }
-
-    fn answer(&self, packet: &[u8]) {
-        self.write(&[&[0; tun::HEADER], packet].concat());
-    }
-
-    /// Fragments are dropped: whoever sends them has been told what fits.
-    fn datagram(&self, packet: &[u8]) {
-        let Some(udp) = udp::parse(packet) else {
-            return;
-        };
-        match self.lane.send(udp.from, udp.to, udp.payload) {
-            Ok(()) => {}
-            Err(Undelivered::TooBig(most)) => {
-                let peer = self.out.peer(udp.from);
-                let answer = peer.and_then(|peer| udp::too_big(packet, &udp, most, peer));
-                self.out.write(answer);
-            }
-            Err(Undelivered::NoPath) => {
-                // Of the errors for hosts out of reach the kernel tells programs this one alone.
-                self.out.refuse(udp.from, udp.to, Refusal::Forbidden);
-            }
-        }
-    }
-
-    fn handle(self: &Arc<Self>, frame: &mut [u8]) {
-        let Some((header, packet)) = frame.split_at_mut_checked(tun::HEADER) else {
-            return;
-        };
-        if udp::concerns(packet) {
-            return self.datagram(packet);
-        }
-        let action = self
-            .translator()
-            .packet(packet, is_partial(header), self.now());
-        match action {
-            Action::Drop => {}
-            Action::Write => self.write(frame),
-            Action::Answer(packet) => self.answer(&packet),
-            Action::Open(id, target) => {
-                let carrying = carry(self.clone(), id, target, frame.to_vec());
-                self.runtime.spawn(carrying);
-            }
-        }
-    }
-}
-
-/// Where packets of the datagram lane come out.
-struct Out {
-    tun: File,
-    /// The TUN's, of each family.
-    peers: Vec<IpAddr>,
-}
-
-impl Out {
-    fn peer(&self, as_of: SocketAddr) -> Option<IpAddr> {
-        let same = |peer: &&IpAddr| same_family(**peer, as_of.ip());
-        self.peers.iter().find(same).copied()
-    }
-
-    fn write(&self, packet: Option<Vec<u8>>) {
-        let Some(packet) = packet else { return };
-        let _ = (&self.tun).write(&[&[0; tun::HEADER], &packet[..]].concat());
-    }
-}
-
-impl Sink for Out {
-    fn deliver(&self, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
-        self.write(udp::build(from, to, payload));
-    }
-
-    fn refuse(&self, application: SocketAddr, target: SocketAddr, why: Refusal) {
-        let peer = self.peer(application);
-        self.write(peer.and_then(|peer| udp::unreachable(application, target, why, peer)));
-    }
-}
-
-/// Leads UDP into the TUN and out of it again, as the lane comes and goes.
-async fn follow(
-    handle: Handle,
-    ends: Vec<routes::Ends>,
-    mut lane: watch::Receiver<bool>,
-    diverting: watch::Sender<bool>,
-) {
-    loop {
-        let up = *lane.borrow_and_update();
-        if up != *diverting.borrow() {
-            // Rules that somebody else has removed are as good as ours.
-            let _ = routes::divert_udp(&handle, &ends, false, up).await;
-            diverting.send_replace(up);
-        }
-        if lane.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
-fn is_partial(header: &[u8]) -> bool {
-    header[0] & tun::PARTIAL_CHECKSUM != 0
-}
-
-/// Packets out of the TUN, until it is gone or nobody wants them any more.
-fn pump(shared: &Arc<Shared>, alive: &watch::Sender<bool>) {
-    let mut buffer = vec![0; LARGEST];
-    while !shared.stop.load(Ordering::Relaxed) {
-        match (&shared.tun).read(&mut buffer) {
-            Ok(count) => shared.handle(&mut buffer[..count]),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                let mut wait = [PollFd::new(shared.tun.as_fd(), PollFlags::POLLIN)];
-                let _ = poll(&mut wait, STOPS_WITHIN_MS);
-            }
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    let _ = alive.send(true);
-}
-
-async fn expire(shared: Arc<Shared>) {
-    let mut every = interval(EXPIRE_EVERY);
-    loop {
-        every.tick().await;
-        let now = shared.now();
-        shared.translator().expire(now);
-    }
-}
-
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, from)) => {
-                // Until a flow has it: one that is over before is not to look as if the target had ended it well.
-                let _ = stream.set_zero_linger();
-                let id = shared.translator().accept(from);
-                let waits = id.and_then(|id| lock(&shared.waiting).remove(&id));
-                if let Some(waits) = waits {
-                    let _ = waits.send(stream);
-                }
-            }
-            // Out of descriptors, most likely: others end.
-            Err(_) => sleep(Duration::from_millis(50)).await,
-        }
-    }
-}
-
-/// One connection, from its SYN on.
-async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>) {
-    shared.counts.opened.fetch_add(1, Ordering::Relaxed);
-    let (verdict, decided) = oneshot::channel();
-    let (bring, brought) = oneshot::channel();
-    lock(&shared.waiting).insert(id, bring);
-    let here = shared.clone();
-    let application = async move {
-        // A flow that ends without verdict has found no path.
-        let status = decided.await.unwrap_or(Err(Refusal::HostUnreachable));
-        let (header, packet) = syn.split_at_mut(tun::HEADER);
-        if let Err(refusal) = status {
-            let answer = here.translator().refuse(id, packet, refusal);
-            answer.inspect(|packet| here.answer(packet));
-            return None;
-        }
-        let partial = is_partial(header);
-        let admitted = here.translator().admit(id, packet, partial, here.now());
-        if !admitted {
-            return None;
-        }
-        here.write(&syn);
-        timeout(ACCEPTED_WITHIN, brought).await.ok()?.ok()
-    };
-    let target = Target::Address(target.ip(), target.port());
-    let outcome = shared
-        .device
-        .clone()
-        .carry_later(target, verdict, application)
-        .await;
-    lock(&shared.waiting).remove(&id);
-    shared.translator().finish(id, shared.now());
-    shared.counts.closed.fetch_add(1, Ordering::Relaxed);
-    if matches!(outcome, Outcome::Refused(_)) {
-        shared.counts.refused.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,15 +1,17 @@
-//! Rules and routes that lead TCP and UDP into the TUN. All of ours carry our protocol number, by which leftovers are found.
+//! Rules and routes that lead packets into the TUN. All of ours carry our protocol number, by which leftovers are found.
 //!
 //! | priority | rule | |
 //! | --- | --- | --- |
-//! | 27100 | `fwmark MARK goto 27105` | path connections |
-//! | 27101 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
-//! | 27102 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; IPv4 |
-//! | 27103 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
-//! | 27104 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
-//! | 27105 | `nop` | |
+//! | 27100 | `fwmark MARK goto 27106` | path connections |
+//! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
+//! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
+//! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
+//! | 27104 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
+//! | 27105 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
+//! | 27106 | `nop` | |
 //!
-//! The same for `ipproto udp`, while the datagram lane is up or `leak = "block"`.
+//! The same for `ipproto udp` and for ICMP, and of 27103 and 27105 with `iif LAN` in place of `from`. The rules that catch
+//! come and go with the relay and its datagram lane; the others stay, so that flows of before keep their way.
 //!
 //! A socket of a server, or one that its program has bound, has another source address and is left alone.
 
@@ -18,7 +20,9 @@ use std::net::IpAddr;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use rtnetlink::packet_route::rule::{
+    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
+};
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
 use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
 
@@ -28,9 +32,12 @@ use crate::Error;
 /// Of path connections.
 pub const MARK: u32 = 0x6d70;
 const FIRST: u32 = 27100;
-const LAST: u32 = 27105;
+const LAST: u32 = 27106;
 const TABLE: u32 = 27101;
 const BLOCKED: u32 = 27102;
+/// Leads everything into the TUN.
+const ALL: u32 = 27103;
+const DNS: u16 = 53;
 /// In /etc/iproute2/rt_protos of nobody.
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
 /// `FIB_RULE_FIND_SADDR`: the rule fits a socket without an address that would get this one. IPv6 alone knows it.
@@ -82,13 +89,85 @@ pub async fn furnish(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(
     Ok(())
 }
 
-/// From now on TCP that would leave this host goes into the interface, except for these prefixes.
-pub async fn divert(
+/// What the rules catch; with `leak = "block"` the rest of that goes nowhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caught {
+    pub tcp: bool,
+    /// UDP and ICMP.
+    pub datagrams: bool,
+    /// Interfaces whose hosts have this one forward their packets: those are caught too.
+    pub lans: Vec<String>,
+    /// Queries to these, of what is caught.
+    pub resolvers: Vec<IpAddr>,
+}
+
+impl Caught {
+    fn protocols(&self, v4: bool) -> Vec<IpProtocol> {
+        let tcp = [IpProtocol::Tcp];
+        let datagrams = datagrams(v4);
+        let tcp = tcp.into_iter().filter(|_| self.tcp);
+        tcp.chain(datagrams.into_iter().filter(|_| self.datagrams))
+            .collect()
+    }
+
+    fn rules(&self, ends: &Ends) -> Vec<RuleMessage> {
+        let v4 = ends.host.is_ipv4();
+        let protocols = self.protocols(v4);
+        let all = protocols.iter();
+        let mut all: Vec<RuleMessage> = all
+            .map(|protocol| unbound(ends, FIRST + 3, TABLE, *protocol))
+            .collect();
+        for (lan, protocol) in self
+            .lans
+            .iter()
+            .flat_map(|l| protocols.iter().map(move |p| (l, *p)))
+        {
+            all.push(forwarded(ends, FIRST + 3, TABLE, protocol, lan));
+        }
+        let resolvers = self.resolvers.iter().filter(|r| r.is_ipv4() == v4);
+        for (resolver, protocol) in resolvers.flat_map(|r| protocols.iter().map(move |p| (r, *p))) {
+            if ![IpProtocol::Tcp, IpProtocol::Udp].contains(&protocol) {
+                continue;
+            }
+            let mut rules = vec![unbound(ends, FIRST + 1, ALL, protocol)];
+            if v4 {
+                rules.push(from(ends, ends.host, FIRST + 1, ALL, protocol));
+            }
+            for mut rule in rules {
+                rule.header.dst_len = ends.whole();
+                let ports = RulePortRange {
+                    start: DNS,
+                    end: DNS,
+                };
+                rule.attributes.extend([
+                    RuleAttribute::Destination(*resolver),
+                    RuleAttribute::DestinationPortRange(ports),
+                ]);
+                all.push(rule);
+            }
+        }
+        all
+    }
+}
+
+/// UDP, and ICMP or ICMPv6.
+fn datagrams(v4: bool) -> [IpProtocol; 2] {
+    let icmp = if v4 {
+        IpProtocol::Icmp
+    } else {
+        IpProtocol::Other(58)
+    };
+    [IpProtocol::Udp, icmp]
+}
+
+/// The tables, and the rules that stay. Nothing is caught yet, but for packets of the TUN's own address.
+pub async fn prepare(
     handle: &Handle,
     interface: u32,
     ends: &[Ends],
     direct: &[Prefix],
     block: bool,
+    lans: &[String],
 ) -> Result<(), Error> {
     let table_failed = failed("routes to the TUN");
     for ends in ends {
@@ -105,13 +184,15 @@ pub async fn divert(
         }
         let everywhere = if v4 { "0.0.0.0" } else { "::" };
         let everywhere: IpAddr = everywhere.parse().expect("an address");
-        let into = route(v4, TABLE, everywhere, 0)?
-            .output_interface(interface)
-            .pref_source(ends.host)
-            .map_err(|e| Error::failed("routes to the TUN", e))?
-            .build();
-        let added = handle.route().add(into).execute().await;
-        added.map_err(&table_failed)?;
+        for table in [TABLE, ALL] {
+            let into = route(v4, table, everywhere, 0)?
+                .output_interface(interface)
+                .pref_source(ends.host)
+                .map_err(|e| Error::failed("routes to the TUN", e))?
+                .build();
+            let added = handle.route().add(into).execute().await;
+            added.map_err(&table_failed)?;
+        }
         if block {
             let nowhere = route(v4, BLOCKED, everywhere, 0)?
                 .kind(RouteType::Unreachable)
@@ -120,11 +201,16 @@ pub async fn divert(
             added.map_err(&table_failed)?;
         }
     }
-    // The last one first: the mark's jumps to it.
     for ends in ends {
-        // With the mark's before those that divert: a path connection is never led back.
+        // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
+        // led back.
         let mut all = frame(ends);
-        all.extend(rules(ends, IpProtocol::Tcp, block).into_iter().rev());
+        for protocol in [IpProtocol::Tcp]
+            .into_iter()
+            .chain(datagrams(ends.host.is_ipv4()))
+        {
+            all.extend(standing(ends, protocol, block, lans));
+        }
         add(handle, all).await?;
     }
     Ok(())
@@ -140,23 +226,20 @@ async fn add(handle: &Handle, rules: Vec<RuleMessage>) -> Result<(), Error> {
     Ok(())
 }
 
-/// UDP goes the same way as TCP from now on, or directly again.
-pub async fn divert_udp(
+/// From now on this is caught, in place of that.
+pub async fn catch(
     handle: &Handle,
     ends: &[Ends],
-    block: bool,
-    divert: bool,
+    now: &Caught,
+    wanted: &Caught,
 ) -> Result<(), Error> {
     for ends in ends {
-        let mut all = rules(ends, IpProtocol::Udp, block);
-        if divert {
-            all.reverse();
-            add(handle, all).await?;
-        } else {
-            for rule in all {
-                let removed = handle.rule().del(rule).execute().await;
-                removed.map_err(failed("removing a routing rule"))?;
-            }
+        let (now, wanted) = (now.rules(ends), wanted.rules(ends));
+        let missing = |rule: &&RuleMessage| !now.contains(rule);
+        add(handle, wanted.iter().filter(missing).cloned().collect()).await?;
+        for rule in now.into_iter().filter(|rule| !wanted.contains(rule)) {
+            let removed = handle.rule().del(rule).execute().await;
+            removed.map_err(failed("removing a routing rule"))?;
         }
     }
     Ok(())
@@ -204,31 +287,68 @@ fn frame(ends: &Ends) -> Vec<RuleMessage> {
     ]
 }
 
-fn rules(ends: &Ends, protocol: IpProtocol, block: bool) -> Vec<RuleMessage> {
-    let v4 = ends.host.is_ipv4();
-    let lookup = |priority, table, mut more: Vec<RuleAttribute>| {
-        more.push(RuleAttribute::Table(table));
-        more.push(RuleAttribute::IpProtocol(protocol));
-        rule(ends, priority, RuleAction::ToTable, more)
-    };
-    let from = |mut message: RuleMessage, address: IpAddr| {
-        message.header.src_len = ends.whole();
-        message.attributes.push(RuleAttribute::Source(address));
-        message
-    };
-    let main = vec![RuleAttribute::SuppressPrefixLen(0)];
-    let unbound = IpAddr::from([0, 0, 0, 0]);
-    let mut all = vec![lookup(FIRST + 1, 254, main)];
-    let mut ours = from(lookup(FIRST + 3, TABLE, vec![]), ends.host);
-    if v4 {
-        all.push(from(lookup(FIRST + 2, TABLE, vec![]), unbound));
-    } else {
-        ours.header.flags |= FIND_SOURCE;
+fn lookup(
+    ends: &Ends,
+    priority: u32,
+    table: u32,
+    protocol: IpProtocol,
+    mut more: Vec<RuleAttribute>,
+) -> RuleMessage {
+    more.push(RuleAttribute::Table(table));
+    more.push(RuleAttribute::IpProtocol(protocol));
+    rule(ends, priority, RuleAction::ToTable, more)
+}
+
+fn from(
+    ends: &Ends,
+    source: IpAddr,
+    priority: u32,
+    table: u32,
+    protocol: IpProtocol,
+) -> RuleMessage {
+    let source = vec![RuleAttribute::Source(source)];
+    let mut message = lookup(ends, priority, table, protocol, source);
+    message.header.src_len = ends.whole();
+    message
+}
+
+/// For sockets that have no address yet. In IPv6 it is for those with the TUN's too.
+fn unbound(ends: &Ends, priority: u32, table: u32, protocol: IpProtocol) -> RuleMessage {
+    if ends.host.is_ipv4() {
+        let none = IpAddr::from([0, 0, 0, 0]);
+        return from(ends, none, priority, table, protocol);
     }
-    all.push(ours);
-    if block {
-        let blocked = lookup(FIRST + 4, BLOCKED, vec![]);
-        all.push(if v4 { from(blocked, unbound) } else { blocked });
+    let mut message = from(ends, ends.host, priority, table, protocol);
+    message.header.flags |= FIND_SOURCE;
+    message
+}
+
+/// For packets that came in over this interface and go on.
+fn forwarded(
+    ends: &Ends,
+    priority: u32,
+    table: u32,
+    protocol: IpProtocol,
+    lan: &str,
+) -> RuleMessage {
+    let over = vec![RuleAttribute::Iifname(lan.to_owned())];
+    lookup(ends, priority, table, protocol, over)
+}
+
+fn standing(ends: &Ends, protocol: IpProtocol, block: bool, lans: &[String]) -> Vec<RuleMessage> {
+    let main = vec![RuleAttribute::SuppressPrefixLen(0)];
+    let mut all = vec![
+        lookup(ends, FIRST + 2, 254, protocol, main),
+        from(ends, ends.host, FIRST + 4, TABLE, protocol),
+    ];
+    if block && ends.host.is_ipv4() {
+        all.push(unbound(ends, FIRST + 5, BLOCKED, protocol));
+        let forwarded = lans
+            .iter()
+            .map(|lan| forwarded(ends, FIRST + 5, BLOCKED, protocol, lan));
+        all.extend(forwarded);
+    } else if block {
+        all.push(lookup(ends, FIRST + 5, BLOCKED, protocol, vec![]));
     }
     all
 }
@@ -262,7 +382,7 @@ pub async fn clear(handle: &Handle) -> Result<bool, Error> {
             .unwrap_or_default();
         let ours = |r: &RouteMessage| {
             r.header.protocol == PROTOCOL
-                && [TABLE, BLOCKED]
+                && [TABLE, BLOCKED, ALL]
                     .iter()
                     .any(|table| r.attributes.contains(&RouteAttribute::Table(*table)))
         };

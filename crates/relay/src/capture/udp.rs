@@ -1,5 +1,5 @@
-//! UDP packets of the TUN: read, made, and answered where they cannot go. The answers come from the TUN's peer: with the
-//! target's address a strict `rp_filter` would drop them, since rules lead TCP and UDP alone into the TUN.
+//! UDP packets of the TUN: read, made, and answered where they cannot go. The answers come from the TUN's peer, which is
+//! no host on the way that could be asked.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -75,7 +75,10 @@ pub fn parse(packet: &[u8]) -> Option<Udp<'_>> {
     })
 }
 
-fn between(from: IpAddr, to: IpAddr) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
+pub(super) fn between(
+    from: IpAddr,
+    to: IpAddr,
+) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL))
@@ -95,15 +98,33 @@ pub fn build(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Option<Vec<u8>
     Some(packet)
 }
 
-/// For the sender of this packet: what fits, in bytes of payload. `router` says so.
-pub fn too_big(packet: &[u8], udp: &Udp, most: usize, router: IpAddr) -> Option<Vec<u8>> {
-    let mtu = most + headers(udp.from.is_ipv4());
+/// ICMP's words for packets that are longer than this.
+pub(super) fn fitting(mtu: usize) -> (icmpv4::DestUnreachableHeader, Icmpv6Type) {
     let v4 = icmpv4::DestUnreachableHeader::FragmentationNeeded {
         next_hop_mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
     };
     let v6 = Icmpv6Type::PacketTooBig {
         mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
     };
+    (v4, v6)
+}
+
+/// And for what the relay does not reach.
+pub(super) fn reason(why: Refusal) -> (icmpv4::DestUnreachableHeader, Icmpv6Type) {
+    use icmpv4::DestUnreachableHeader as V4;
+    use icmpv6::DestUnreachableCode as V6;
+    let (v4, v6) = match why {
+        Refusal::ConnectionRefused => (V4::Port, V6::Port),
+        Refusal::NetworkUnreachable => (V4::Network, V6::NoRoute),
+        Refusal::Forbidden | Refusal::UnknownKey => (V4::FilterProhibited, V6::Prohibited),
+        _ => (V4::Host, V6::Address),
+    };
+    (v4, Icmpv6Type::DestinationUnreachable(v6))
+}
+
+/// For the sender of this packet: what fits, in bytes of payload. `router` says so.
+pub fn too_big(packet: &[u8], udp: &Udp, most: usize, router: IpAddr) -> Option<Vec<u8>> {
+    let (v4, v6) = fitting(most + headers(udp.from.is_ipv4()));
     error(router, udp.from.ip(), v4, v6, packet)
 }
 
@@ -114,20 +135,11 @@ pub fn unreachable(
     why: Refusal,
     router: IpAddr,
 ) -> Option<Vec<u8>> {
-    use icmpv4::DestUnreachableHeader as V4;
-    use icmpv6::DestUnreachableCode as V6;
-    let (v4, v6) = match why {
-        Refusal::ConnectionRefused => (V4::Port, V6::Port),
-        Refusal::NetworkUnreachable => (V4::Network, V6::NoRoute),
-        Refusal::Forbidden | Refusal::UnknownKey => (V4::FilterProhibited, V6::Prohibited),
-        _ => (V4::Host, V6::Address),
-    };
-    let quoted = build(from, to, &[])?;
-    let v6 = Icmpv6Type::DestinationUnreachable(v6);
-    error(router, from.ip(), v4, v6, &quoted)
+    let (v4, v6) = reason(why);
+    error(router, from.ip(), v4, v6, &build(from, to, &[])?)
 }
 
-fn error(
+pub(super) fn error(
     from: IpAddr,
     to: IpAddr,
     v4: icmpv4::DestUnreachableHeader,

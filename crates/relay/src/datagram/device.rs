@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use super::flow::Flow;
-use super::packet::{Hello, Packet, MOST_HEADER};
+use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::paths::{count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
@@ -52,9 +52,9 @@ pub struct Settings {
 
 /// Where packets from the relay go.
 pub trait Sink: Send + Sync {
-    fn deliver(&self, from: SocketAddr, to: SocketAddr, payload: &[u8]);
+    fn deliver(&self, from: Destination, to: SocketAddr, payload: &[u8]);
     /// The relay does not reach the target.
-    fn refuse(&self, application: SocketAddr, target: SocketAddr, why: Refusal);
+    fn refuse(&self, application: SocketAddr, target: Destination, why: Refusal);
 }
 
 /// Why a packet did not go out.
@@ -67,15 +67,16 @@ pub enum Undelivered {
 
 struct Known {
     flow: Flow,
+    /// Of echo requests: the address and the identifier.
     application: SocketAddr,
-    target: SocketAddr,
+    target: Destination,
     /// The relay has answered: it knows the target.
     heard: bool,
 }
 
 struct State {
     paths: Paths,
-    ids: HashMap<(SocketAddr, SocketAddr), u32>,
+    ids: HashMap<(SocketAddr, Destination), u32>,
     flows: HashMap<u32, Known>,
     next: u32,
     failure: Option<String>,
@@ -88,7 +89,7 @@ impl State {
         Some(known)
     }
 
-    fn open(&mut self, application: SocketAddr, target: SocketAddr, now: Duration) -> u32 {
+    fn open(&mut self, application: SocketAddr, target: Destination, now: Duration) -> u32 {
         if self.flows.len() >= FLOWS {
             let oldest = self.flows.iter().min_by_key(|(_, known)| known.flow.last);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
@@ -209,11 +210,12 @@ impl Lane {
         self.carried[slot].load(Ordering::Relaxed) + open
     }
 
-    /// A packet of this host.
+    /// A packet of this host, which waits for [`Lane::flush`]. The relay sends it to `remote`, as whose answers come from `target`.
     pub fn send(
         &self,
         application: SocketAddr,
-        target: SocketAddr,
+        target: Destination,
+        remote: Destination,
         payload: &[u8],
     ) -> Result<(), Undelivered> {
         let now = self.now();
@@ -229,7 +231,7 @@ impl Lane {
         let packet = Packet::Data {
             flow: id,
             sequence: known.flow.number(),
-            target: (!known.heard).then_some(target),
+            target: (!known.heard).then_some(remote),
             payload,
         };
         let copied = known.flow.budget.take(payload.len(), now);
@@ -238,6 +240,20 @@ impl Lane {
             Sent::TooBig(widest) => Err(Undelivered::TooBig(widest.saturating_sub(MOST_HEADER))),
             Sent::NoPath => Err(Undelivered::NoPath),
         }
+    }
+
+    /// Whether no path gets an answer.
+    pub fn is_silent(&self) -> bool {
+        let state = lock(&self.state);
+        let mut open = (0..MAX_SUBFLOWS)
+            .filter_map(|slot| state.paths.get(slot))
+            .peekable();
+        open.peek().is_some() && open.all(|channel| channel.view().stale)
+    }
+
+    /// The packets of the batch are on their way.
+    pub fn flush(&self) {
+        lock(&self.state).paths.flush();
     }
 
     fn receive(&self, datagram: &[u8]) -> Result<(), Malformed> {

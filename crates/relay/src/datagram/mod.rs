@@ -1,16 +1,18 @@
-//! The datagram lane: UDP as QUIC datagrams (RFC 9221), over one QUIC connection a link.
+//! The datagram lane: UDP and ICMP echo as QUIC datagrams (RFC 9221), over one QUIC connection a link.
 //!
-//! [`packet`], [`flow`], [`meter`] and [`deal`] have neither I/O nor a clock. Flows that send little are copied on every
+//! [`packet`], [`echo`], [`flow`], [`meter`] and [`deal`] have neither I/O nor a clock. Flows that send little are copied on every
 //! path, and the copies dropped by their sequence number at the other end; the packets of others go where a scheduler says.
 //! The lane repairs nothing and holds nothing back: what UDP carries has its own ways to do that.
 
 pub mod deal;
 pub mod device;
+pub mod echo;
 pub mod flow;
 pub mod meter;
 pub mod packet;
 
 mod paths;
+mod ping;
 mod quic;
 pub(crate) mod relay;
 

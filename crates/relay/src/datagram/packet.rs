@@ -2,17 +2,46 @@
 //!
 //! ```text
 //! 0 data     flow u32, sequence u32, payload
-//! 1 opening  flow u32, sequence u32, target (kind u8: 4 or 6, address [4] or [16], port u16), payload
+//! 1 opening  flow u32, sequence u32, destination, payload
 //! 2 unknown  flow u32 (the relay has no such flow: the device is to send its target again)
 //! 3 refused  flow u32, status u8 (the numbers of the stream lane)
 //! ```
-//! and once on each connection, on a stream: the device's proof [32] and [`Hello`], the relay's status u8.
+//! A destination is a kind u8, an address of [4] or [16] and, for UDP (kinds 4 and 6), a port u16; kinds 14 and 16 are ICMP
+//! echo ([`super::echo`] has its payload).
+//!
+//! And once on each connection, on a stream: the device's proof [32] and [`Hello`], the relay's status u8.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use bytes::BufMut;
 use mp_policy::link::Priority;
 
 use crate::wire::{path_byte, read_path, Cursor, Malformed, Refusal};
+
+/// Where the packets of a flow go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Destination {
+    Udp(SocketAddr),
+    /// ICMP echo requests.
+    Echo(IpAddr),
+}
+
+impl Destination {
+    pub fn ip(&self) -> IpAddr {
+        match self {
+            Destination::Udp(address) => address.ip(),
+            Destination::Echo(ip) => *ip,
+        }
+    }
+
+    /// 0 where there is none.
+    pub fn port(&self) -> u16 {
+        match self {
+            Destination::Udp(address) => address.port(),
+            Destination::Echo(_) => 0,
+        }
+    }
+}
 
 /// Of an opening to an IPv6 target, the longest.
 pub const MOST_HEADER: usize = DATA_HEADER + 1 + 16 + 2;
@@ -24,7 +53,7 @@ pub enum Packet<'a> {
         flow: u32,
         sequence: u32,
         /// From the device, until the relay is known to have the flow.
-        target: Option<SocketAddr>,
+        target: Option<Destination>,
         payload: &'a [u8],
     },
     Unknown {
@@ -46,7 +75,9 @@ impl<'a> Packet<'a> {
             0 | 1 => {
                 let sequence = cursor.u32().ok_or_else(short)?;
                 let target = match kind {
-                    1 => Some(target(&mut cursor).ok_or(Malformed("a target that cannot be"))?),
+                    1 => {
+                        Some(destination(&mut cursor).ok_or(Malformed("a target that cannot be"))?)
+                    }
                     _ => None,
                 };
                 Ok(Packet::Data {
@@ -69,6 +100,19 @@ impl<'a> Packet<'a> {
 
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        bytes
+    }
+
+    /// It is no longer than that, encoded.
+    pub fn most_bytes(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => MOST_HEADER + payload.len(),
+            Packet::Unknown { .. } | Packet::Refused { .. } => MOST_HEADER,
+        }
+    }
+
+    pub fn write(&self, to: &mut impl BufMut) {
         match *self {
             Packet::Data {
                 flow,
@@ -76,46 +120,69 @@ impl<'a> Packet<'a> {
                 target,
                 payload,
             } => {
-                bytes.reserve_exact(MOST_HEADER + payload.len());
-                bytes.push(u8::from(target.is_some()));
-                bytes.extend_from_slice(&flow.to_be_bytes());
-                bytes.extend_from_slice(&sequence.to_be_bytes());
+                to.put_u8(u8::from(target.is_some()));
+                to.put_u32(flow);
+                to.put_u32(sequence);
                 if let Some(target) = target {
-                    match target.ip() {
-                        IpAddr::V4(v4) => {
-                            bytes.push(4);
-                            bytes.extend_from_slice(&v4.octets());
-                        }
-                        IpAddr::V6(v6) => {
-                            bytes.push(6);
-                            bytes.extend_from_slice(&v6.octets());
-                        }
-                    }
-                    bytes.extend_from_slice(&target.port().to_be_bytes());
+                    put_destination(&target, to);
                 }
-                bytes.extend_from_slice(payload);
+                to.put_slice(payload);
             }
             Packet::Unknown { flow } => {
-                bytes.push(2);
-                bytes.extend_from_slice(&flow.to_be_bytes());
+                to.put_u8(2);
+                to.put_u32(flow);
             }
             Packet::Refused { flow, why } => {
-                bytes.push(3);
-                bytes.extend_from_slice(&flow.to_be_bytes());
-                bytes.push(why as u8);
+                to.put_u8(3);
+                to.put_u32(flow);
+                to.put_u8(why as u8);
             }
         }
-        bytes
     }
 }
 
-fn target(cursor: &mut Cursor) -> Option<SocketAddr> {
-    let ip: IpAddr = match cursor.u8()? {
-        4 => Ipv4Addr::from(cursor.array::<4>()?).into(),
-        6 => Ipv6Addr::from(cursor.array::<16>()?).into(),
-        _ => return None,
+const ECHO: u8 = 10;
+
+fn put_destination(destination: &Destination, to: &mut impl BufMut) {
+    let echo = match destination {
+        Destination::Udp(_) => 0,
+        Destination::Echo(_) => ECHO,
     };
-    Some(SocketAddr::new(ip, cursor.u16()?))
+    put_address(destination.ip(), echo, to);
+    if let Destination::Udp(address) = destination {
+        to.put_u16(address.port());
+    }
+}
+
+/// Its version, and `more`, in front of it.
+pub(super) fn put_address(ip: IpAddr, more: u8, to: &mut impl BufMut) {
+    match ip {
+        IpAddr::V4(v4) => {
+            to.put_u8(4 + more);
+            to.put_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            to.put_u8(6 + more);
+            to.put_slice(&v6.octets());
+        }
+    }
+}
+
+pub(super) fn address(version: u8, cursor: &mut Cursor) -> Option<IpAddr> {
+    match version {
+        4 => Some(Ipv4Addr::from(cursor.array::<4>()?).into()),
+        6 => Some(Ipv6Addr::from(cursor.array::<16>()?).into()),
+        _ => None,
+    }
+}
+
+fn destination(cursor: &mut Cursor) -> Option<Destination> {
+    let kind = cursor.u8()?;
+    if kind > ECHO {
+        return address(kind - ECHO, cursor).map(Destination::Echo);
+    }
+    let ip = address(kind, cursor)?;
+    Some(Destination::Udp(SocketAddr::new(ip, cursor.u16()?)))
 }
 
 /// Which path of which session a connection is.

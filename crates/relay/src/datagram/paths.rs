@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use mp_policy::link::Priority;
 use mp_policy::scheduler::{Entry, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
@@ -23,7 +23,7 @@ pub struct Counts {
     /// Copies that came later than the first.
     pub duplicates: AtomicU64,
     pub too_big: AtomicU64,
-    /// No path, or no room in the sender.
+    /// There was no path.
     pub dropped: AtomicU64,
 }
 
@@ -38,10 +38,23 @@ pub enum Sent {
     NoPath,
 }
 
+/// Memory for packets, taken from the system at once.
+const SLAB: usize = 1 << 16;
+
 pub struct Paths {
     channels: [Option<Arc<Channel>>; MAX_SUBFLOWS],
     priorities: [Priority; MAX_SUBFLOWS],
     dealer: Dealer,
+    slab: BytesMut,
+    /// Packets that wait for [`Paths::flush`], by path.
+    queues: [Vec<Bytes>; MAX_SUBFLOWS],
+    /// The paths as the first packet of the batch has found them, and what the batch has given them since.
+    batch: Option<Batch>,
+}
+
+struct Batch {
+    views: [SubflowView; MAX_SUBFLOWS],
+    rooms: [usize; MAX_SUBFLOWS],
 }
 
 impl Paths {
@@ -50,11 +63,15 @@ impl Paths {
             channels: Default::default(),
             priorities: Default::default(),
             dealer: Dealer::new(scheduler),
+            slab: BytesMut::new(),
+            queues: Default::default(),
+            batch: None,
         }
     }
 
     /// In place of the one that is there.
     pub fn join(&mut self, slot: usize, priority: Priority, channel: Arc<Channel>) {
+        self.flush();
         self.dealer.forget(slot);
         self.priorities[slot] = priority;
         if let Some(old) = self.channels[slot].replace(channel) {
@@ -64,6 +81,7 @@ impl Paths {
 
     /// Unless another is there by now.
     pub fn leave(&mut self, slot: usize, channel: &Arc<Channel>) {
+        self.flush();
         let own = |there: &mut Arc<Channel>| Arc::ptr_eq(there, channel);
         if self.channels[slot].take_if(own).is_some() {
             self.dealer.forget(slot);
@@ -79,24 +97,17 @@ impl Paths {
         self.channels.iter().any(Option::is_some)
     }
 
+    /// Chooses the packet's paths. It goes with the next [`Paths::flush`].
     pub fn send(&mut self, packet: &Packet, copied: bool, now: Duration, counts: &Counts) -> Sent {
-        let datagram = Bytes::from(packet.encode());
-        let mut views = [SubflowView::default(); MAX_SUBFLOWS];
-        let mut widest = 0;
-        let paths = self.channels.iter().zip(self.priorities);
-        for (view, (channel, priority)) in views.iter_mut().zip(paths) {
-            let Some(channel) = channel else { continue };
-            let room = channel.room();
-            widest = widest.max(room);
-            if datagram.len() <= room {
-                *view = channel.view();
-                view.set_priority(priority);
-            }
-        }
-        let slots = self
-            .dealer
-            .pick(datagram.len(), copied, &views, now.as_micros() as u64);
+        let datagram = self.encode(packet);
+        let batch = self
+            .batch
+            .get_or_insert_with(|| Batch::begin(&self.channels, &self.priorities));
+        let fitting = batch.fitting(datagram.len());
+        let now_us = now.as_micros() as u64;
+        let slots = self.dealer.pick(datagram.len(), copied, &fitting, now_us);
         if slots == 0 {
+            let widest = batch.rooms.into_iter().max().unwrap_or(0);
             let (kind, sent) = match widest {
                 0 => (&counts.dropped, Sent::NoPath),
                 widest => (&counts.too_big, Sent::TooBig(widest)),
@@ -104,17 +115,70 @@ impl Paths {
             count(kind, 1);
             return sent;
         }
-        let taken = self.channels.iter().enumerate().filter(|(slot, channel)| {
-            let chosen = channel.as_ref().filter(|_| slots >> slot & 1 == 1);
-            chosen.is_some_and(|channel| channel.send(datagram.clone()))
-        });
-        match taken.count() as u64 {
-            0 => count(&counts.dropped, 1),
-            taken => {
-                count(&counts.sent, 1);
-                count(&counts.copies, taken - 1);
+        for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
+            batch.give(slot, datagram.len() as u64);
+            self.queues[slot].push(datagram.clone());
+        }
+        count(&counts.sent, 1);
+        count(&counts.copies, u64::from(slots.count_ones()) - 1);
+        Sent::Yes
+    }
+
+    fn encode(&mut self, packet: &Packet) -> Bytes {
+        let most = packet.most_bytes();
+        if self.slab.capacity() < most {
+            self.slab.reserve(SLAB.max(most));
+        }
+        packet.write(&mut self.slab);
+        self.slab.split().freeze()
+    }
+
+    /// What the batch has for each path goes to it at once: one lock and one wake-up, and packets of one size in one call.
+    pub fn flush(&mut self) {
+        self.batch = None;
+        for (queue, channel) in self.queues.iter_mut().zip(&self.channels) {
+            if let (Some(channel), false) = (channel, queue.is_empty()) {
+                channel.send(queue);
+            }
+            queue.clear();
+        }
+    }
+}
+
+impl Batch {
+    fn begin(
+        channels: &[Option<Arc<Channel>>; MAX_SUBFLOWS],
+        priorities: &[Priority; MAX_SUBFLOWS],
+    ) -> Batch {
+        let mut batch = Batch {
+            views: Default::default(),
+            rooms: Default::default(),
+        };
+        for (slot, channel) in channels.iter().enumerate() {
+            if let Some(channel) = channel {
+                batch.rooms[slot] = channel.room();
+                batch.views[slot] = channel.view();
+                batch.views[slot].set_priority(priorities[slot]);
             }
         }
-        Sent::Yes
+        batch
+    }
+
+    /// The paths that a packet of this length fits on.
+    fn fitting(&self, bytes: usize) -> [SubflowView; MAX_SUBFLOWS] {
+        let mut views = self.views;
+        for (view, room) in views.iter_mut().zip(&self.rooms) {
+            if bytes > *room {
+                *view = SubflowView::default();
+            }
+        }
+        views
+    }
+
+    fn give(&mut self, slot: usize, bytes: u64) {
+        let view = &mut self.views[slot];
+        view.queued += bytes;
+        view.in_flight += 1;
+        view.room = view.room.saturating_sub(bytes);
     }
 }

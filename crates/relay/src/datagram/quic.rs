@@ -19,8 +19,8 @@ use noq::congestion::{Controller, ControllerFactory};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::rustls::pki_types::CertificateDer;
 use noq::{
-    AsyncUdpSocket, ClientConfig, ConnectionId, EndpointConfig, IdleTimeout, Runtime, ServerConfig,
-    TokioRuntime, TransportConfig, UdpSender, VarInt,
+    AckFrequencyConfig, AsyncUdpSocket, ClientConfig, ConnectionId, EndpointConfig, IdleTimeout,
+    Runtime, ServerConfig, TokioRuntime, TransportConfig, UdpSender, VarInt,
 };
 
 use super::meter::Meter;
@@ -41,6 +41,9 @@ const SEND_BUFFER: usize = 1 << 18;
 const RECEIVE_BUFFER: usize = 1 << 20;
 /// Of IPv6 on any link (RFC 8200), less its headers: searching upwards starts here.
 const FIRST_MTU: u16 = 1280 - 48;
+/// An acknowledgement for so many packets, at the latest after so long: each costs both ends as much as a packet.
+const ACK_EVERY: u32 = 10;
+const ACK_WITHIN: Duration = Duration::from_millis(5);
 /// Received at once.
 pub const BATCH: usize = 64;
 
@@ -117,6 +120,9 @@ impl ControllerFactory for Measuring {
 }
 
 fn transport(measuring: &Measuring) -> Arc<TransportConfig> {
+    let mut acks = AckFrequencyConfig::default();
+    acks.ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY - 1))
+        .max_ack_delay(Some(ACK_WITHIN));
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
@@ -126,6 +132,7 @@ fn transport(measuring: &Measuring) -> Arc<TransportConfig> {
         .initial_mtu(FIRST_MTU)
         .datagram_send_buffer_size(SEND_BUFFER)
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
+        .ack_frequency_config(Some(acks))
         .congestion_controller_factory(Arc::new(measuring.clone()));
     Arc::new(config)
 }
@@ -139,9 +146,14 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Whether it went into the sender: it fits, and the connection is open.
-    pub fn send(&self, datagram: Bytes) -> bool {
-        self.connection.send_datagram(datagram).is_ok()
+    /// Those that do not fit any more are lost, and all where the connection is not open any more.
+    pub fn send(&self, datagrams: &[Bytes]) {
+        let sent = self.connection.send_many_datagrams(datagrams);
+        if let Err(noq::SendDatagramError::TooLarge) = sent {
+            for datagram in datagrams {
+                let _ = self.connection.send_datagram(datagram.clone());
+            }
+        }
     }
 
     /// Bytes of a datagram that fits.

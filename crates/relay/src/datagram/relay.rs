@@ -13,9 +13,11 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
 
+use super::echo::Request;
 use super::flow::Flow;
-use super::packet::{Hello, Packet};
+use super::packet::{Destination, Hello, Packet};
 use super::paths::{Counts, Paths};
+use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
 use crate::devices::Register;
 use crate::egress::Egress;
@@ -23,6 +25,7 @@ use crate::keys::{Secret, PROOF_LENGTH};
 use crate::lock;
 use crate::probe;
 use crate::relay::target::refusal;
+use crate::resolver;
 use crate::wire::{DatagramKnock, Malformed, Refusal, ID_LENGTH};
 
 /// From a valid knock to the proof.
@@ -162,6 +165,8 @@ impl Lanes {
                     break 'open;
                 }
             }
+            // What was told the device meanwhile.
+            lock(&session.state).paths.flush();
         }
         let mut state = lock(&session.state);
         state.paths.leave(slot, &channel);
@@ -206,9 +211,28 @@ struct State {
     absent: Duration,
 }
 
+/// What a flow has at the relay.
+enum Outlet {
+    Udp(Arc<tokio::net::UdpSocket>),
+    Echo(Arc<Ping>),
+}
+
+impl Outlet {
+    fn send(&self, payload: &[u8]) -> io::Result<()> {
+        match self {
+            // Past tokio, which does not know yet that a new socket can be written to. What does not fit is lost.
+            Outlet::Udp(socket) => SockRef::from(&**socket).send(payload).map(drop),
+            Outlet::Echo(ping) => match Request::decode(payload) {
+                Some(request) => ping.send(&request),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
 struct Open {
     flow: Flow,
-    socket: Arc<tokio::net::UdpSocket>,
+    outlet: Outlet,
     port: u16,
     reading: AbortHandle,
 }
@@ -258,8 +282,7 @@ impl Session {
         if !open.flow.seen.take(sequence) {
             return Ok(());
         }
-        // Past tokio, which does not know yet that a new socket can be written to. What does not fit is lost.
-        match SockRef::from(&*open.socket).send(payload) {
+        match open.outlet.send(payload) {
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 self.refuse(state, id, refusal(&e));
             }
@@ -281,30 +304,46 @@ impl Session {
     fn open(
         self: &Arc<Self>,
         id: u32,
-        target: SocketAddr,
+        target: Destination,
         egress: &Egress,
     ) -> Result<Open, Refusal> {
-        let socket = match target {
-            probe::ECHO => probe::answer_echoes(),
-            _ if egress.permits(target.ip(), target.port()) => connect(target),
-            _ => return Err(Refusal::Forbidden),
+        let own = [probe::ECHO, resolver::ADDRESS]
+            .into_iter()
+            .find(|own| target == Destination::Udp(*own));
+        if own.is_none() && !egress.permits(target.ip(), target.port()) {
+            return Err(Refusal::Forbidden);
+        }
+        let failed = |e: io::Error| refusal(&e);
+        let session = Arc::downgrade(self);
+        let (outlet, reading) = match target {
+            Destination::Udp(address) => {
+                let socket = match own {
+                    Some(probe::ECHO) => probe::answer_echoes(),
+                    Some(_) => resolver::own().and_then(connect),
+                    None => connect(address),
+                };
+                let socket = socket.and_then(tokio::net::UdpSocket::from_std);
+                let socket = Arc::new(socket.map_err(failed)?);
+                let reading = tokio::spawn(read(session, id, socket.clone()));
+                (Outlet::Udp(socket), reading)
+            }
+            Destination::Echo(ip) => {
+                let ping = Arc::new(Ping::open(ip.to_canonical()).map_err(failed)?);
+                let reading = tokio::spawn(hear(session, id, ping.clone()));
+                (Outlet::Echo(ping), reading)
+            }
         };
-        let socket = socket.and_then(tokio::net::UdpSocket::from_std);
-        let socket = socket.map_err(|e| refusal(&e))?;
-        let socket = Arc::new(socket);
-        let reading = tokio::spawn(read(Arc::downgrade(self), id, socket.clone()));
         Ok(Open {
             flow: Flow::new(self.now()),
-            socket,
+            outlet,
             port: target.port(),
             reading: reading.abort_handle(),
         })
     }
 
-    /// From the target. Whether the flow is there.
-    fn answer(&self, id: u32, payload: &[u8]) -> bool {
+    /// From the target; it waits to be flushed. Whether the flow is there.
+    fn answer(&self, state: &mut State, id: u32, payload: &[u8]) -> bool {
         let now = self.now();
-        let state = &mut *lock(&self.state);
         let Some(open) = state.flows.get_mut(&id) else {
             return false;
         };
@@ -358,20 +397,44 @@ fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
 async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket>) {
     let mut buffer = vec![0; LARGEST];
     loop {
-        let received = socket.recv(&mut buffer).await;
+        let first = socket.recv(&mut buffer).await;
         let Some(session) = session.upgrade() else {
             return;
         };
-        match received {
-            Ok(count) => {
-                if !session.answer(id, &buffer[..count]) {
-                    return;
+        let state = &mut *lock(&session.state);
+        let mut received = first;
+        // What has come meanwhile goes with it.
+        for left in (0..BATCH).rev() {
+            match received {
+                Ok(count) => {
+                    if !session.answer(state, id, &buffer[..count]) {
+                        return;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => {
+                    session.refuse(state, id, refusal(&e));
+                    break;
                 }
             }
-            Err(e) => {
-                let state = &mut *lock(&session.state);
-                return session.refuse(state, id, refusal(&e));
+            if left == 0 {
+                break;
             }
+            received = socket.try_recv(&mut buffer);
         }
+        state.paths.flush();
+    }
+}
+
+async fn hear(session: Weak<Session>, id: u32, ping: Arc<Ping>) {
+    while let Ok(answer) = ping.answer().await {
+        let Some(session) = session.upgrade() else {
+            return;
+        };
+        let state = &mut *lock(&session.state);
+        if !session.answer(state, id, &answer) {
+            return;
+        }
+        state.paths.flush();
     }
 }

@@ -313,6 +313,11 @@ impl Device {
         &self.settings
     }
 
+    /// Whether the relay answers over any link now, to a new connection.
+    pub async fn reaches(&self) -> bool {
+        self.pool.reaches().await
+    }
+
     /// Why a connection to the relay failed last.
     pub fn last_failure(&self) -> Option<String> {
         self.pool.last_failure()

@@ -95,6 +95,33 @@ impl Pool {
         }
     }
 
+    /// Whether the relay answers over any link now. The connection is kept ready.
+    pub async fn reaches(self: &Arc<Self>) -> bool {
+        let links = self.settings.links.borrow().clone();
+        let mut asking = JoinSet::new();
+        for (slot, link) in links.into_iter().enumerate() {
+            let pool = self.clone();
+            asking.spawn(async move {
+                let carrier = make(pool.clone(), link?).await.ok()?;
+                pool.put(slot, carrier);
+                Some(())
+            });
+        }
+        while let Some(asked) = asking.join_next().await {
+            if matches!(asked, Ok(Some(()))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn put(&self, slot: usize, mut carrier: Carrier) {
+        carrier.count_in(&self.settings.meters.carried[slot]);
+        let slot = &self.slots[slot];
+        slot.lock().ready.push_back((Instant::now(), carrier));
+        slot.arrived.notify_waiters();
+    }
+
     pub fn last_failure(&self) -> Option<String> {
         self.state.borrow().failure.clone()
     }
@@ -199,11 +226,9 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         };
         tokio::select! {
             Some(made) = making.join_next() => match made {
-                Ok(Ok(mut carrier)) => {
+                Ok(Ok(carrier)) => {
                     pause = RETRY.0;
-                    carrier.count_in(&pool.settings.meters.carried[index]);
-                    slot.lock().ready.push_back((Instant::now(), carrier));
-                    slot.arrived.notify_waiters();
+                    pool.put(index, carrier);
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
                 Ok(Err(failed)) => {

@@ -14,6 +14,7 @@ use tokio::time::{interval, sleep, timeout, MissedTickBehavior};
 
 use super::{pair, Stream, ECHO, ECHO_BYTES};
 use crate::datagram::device::{Lane, Sink};
+use crate::datagram::packet::Destination;
 use crate::device::{Device, Settings};
 use crate::lock;
 use crate::wire::Refusal;
@@ -31,6 +32,7 @@ const FIRST: Duration = Duration::from_secs(3);
 const CHUNK: usize = 1 << 16;
 
 /// The application end of the echoes; nothing is bound to it.
+const ECHOES: Destination = Destination::Udp(ECHO);
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1)), 1);
 
 /// How to measure.
@@ -218,7 +220,8 @@ impl Echoes {
                 let mut packet = [0; ECHO_BYTES];
                 packet[..8].copy_from_slice(&number.to_be_bytes());
                 // Lost, if there is no path now.
-                let _ = lane.send(HERE, ECHO, &packet);
+                let _ = lane.send(HERE, ECHOES, ECHOES, &packet);
+                lane.flush();
             }
         };
         let done = tokio::select! {
@@ -237,7 +240,7 @@ impl Echoes {
 }
 
 impl Sink for Echoes {
-    fn deliver(&self, from: SocketAddr, _: SocketAddr, payload: &[u8]) {
+    fn deliver(&self, from: Destination, _: SocketAddr, payload: &[u8]) {
         let number = |at: usize| {
             let bytes = payload.get(at..at + 8)?;
             Some(u64::from_be_bytes(bytes.try_into().ok()?))
@@ -246,7 +249,7 @@ impl Sink for Echoes {
             return;
         };
         let mut round = lock(&self.0);
-        let sent = (from == ECHO)
+        let sent = (from == ECHOES)
             .then(|| round.under_way.remove(&number))
             .flatten();
         if let Some(sent) = sent {
@@ -255,7 +258,7 @@ impl Sink for Echoes {
         }
     }
 
-    fn refuse(&self, _: SocketAddr, _: SocketAddr, _: Refusal) {}
+    fn refuse(&self, _: SocketAddr, _: Destination, _: Refusal) {}
 }
 
 impl Round {

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::egress::Egress;
 use crate::probe;
+use crate::resolver;
 use crate::wire::{Refusal, Target};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,6 +27,10 @@ pub async fn connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refu
 }
 
 async fn try_connect(target: &Target, egress: &Egress) -> Result<TcpStream, Refusal> {
+    if *target == Target::Address(resolver::ADDRESS.ip(), resolver::PORT) {
+        let own = resolver::own().map_err(|e| refusal(&e))?;
+        return TcpStream::connect(own).await.map_err(|e| refusal(&e));
+    }
     let addresses: Vec<SocketAddr> = match target {
         Target::Address(ip, port) => vec![(*ip, *port).into()],
         Target::Name(name, port) => {

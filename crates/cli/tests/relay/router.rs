@@ -1,0 +1,76 @@
+//! The device as a router: hosts behind it reach the relay too.
+
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use mp_kernel::choose::inside;
+
+use crate::datagrams::{both_paths, echo, lane};
+use crate::hosts::{Hosts, PUBLIC};
+use crate::namespace::Namespace;
+use crate::program::get;
+
+const MB: u64 = 1_000_000;
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// In the device's LAN, with the device for its router.
+fn client(hosts: &Hosts) -> Namespace {
+    let client = Namespace::new("c");
+    let name = &client.0;
+    hosts.on_device(&format!(
+        "ip link add lan type veth peer name lan netns {name}
+         ip address add 192.168.7.1/24 dev lan
+         ip address add fd07::1/64 dev lan nodad
+         ip link set lan up
+         ip -n {name} address add 192.168.7.9/24 dev lan
+         ip -n {name} address add fd07::9/64 dev lan nodad
+         ip -n {name} link set lan up
+         ip -n {name} route add default via 192.168.7.1
+         ip -n {name} route add default via fd07::1
+         echo 1 > /proc/sys/net/ipv4/ip_forward
+         echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
+    ));
+    client
+}
+
+#[test]
+fn hosts_of_the_lan_reach_the_relay_too() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let client = client(&hosts);
+    let before = hosts.network();
+    let echoes = ["198.51.100.2:4000", "[2001:db8:99::2]:4000"];
+    echoes.iter().for_each(|address| echo(&hosts, address));
+    hosts.up(&["--lan", "lan", "--scheduler", "round-robin"]);
+    both_paths(&hosts);
+    for (address, echo) in PUBLIC.into_iter().zip(echoes) {
+        let (stream, socket) = inside(client.file().as_fd(), || {
+            let any = if echo.starts_with('[') {
+                "[::]:0"
+            } else {
+                "0.0.0.0:0"
+            };
+            let socket = UdpSocket::bind(any).unwrap();
+            socket.connect(echo).unwrap();
+            (TcpStream::connect(address).unwrap(), socket)
+        })
+        .unwrap();
+        let links = [1, 2].map(|link| hosts.carried(link));
+        assert_eq!(get(stream, 6 * MB, &mut |_| ()), "whole", "{address}");
+        for (link, before) in [1, 2].into_iter().zip(links) {
+            assert!(hosts.carried(link) > before + MB, "{address}: link {link}");
+        }
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send(b"ab").unwrap();
+        let mut answer = [0; 10];
+        assert_eq!(socket.recv(&mut answer).unwrap(), 2);
+        assert_eq!(answer[..2], *b"ba", "{echo}");
+    }
+    assert_eq!(lane(&hosts)["received"], 2);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert_eq!(hosts.network(), before);
+    let reply = hosts.multipilot(&["run", "--relay", &hosts.line, "--all", "--lan", "wan"]);
+    reply.refused(2, "--lan wan: there is no such interface");
+}

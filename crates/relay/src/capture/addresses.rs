@@ -1,0 +1,66 @@
+//! The addresses of the TUN, and the listeners at them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use mp_kernel::interfaces::Interface;
+use tokio::net::{TcpListener, TcpSocket};
+
+use super::routes::Ends;
+use super::INTERFACE;
+use crate::Error;
+
+/// Of the range for benchmarks (RFC 2544), which no network uses. The first of which the host has no part.
+const OWN_V4: [[u8; 3]; 4] = [[198, 18, 77], [198, 19, 77], [198, 18, 177], [198, 19, 177]];
+const BACKLOG: u32 = 4096;
+
+/// Two addresses of each family: the host's, and that from which connections seem to come.
+pub fn addresses(here: &[Interface]) -> Result<Vec<Ends>, Error> {
+    let v4 = |[a, b, c]: [u8; 3], d| IpAddr::from(Ipv4Addr::new(a, b, c, d));
+    let taken = |net: &[u8; 3]| {
+        let all = here.iter().flat_map(|i| &i.addresses);
+        all.into_iter()
+            .any(|ip| matches!(ip, IpAddr::V4(v4) if v4.octets()[..3] == net[..]))
+    };
+    let net = OWN_V4.into_iter().find(|net| !taken(net)).ok_or_else(|| {
+        Error::Missing("the addresses 198.18.77.0/24 and the like are all in use here".into())
+    })?;
+    let mut ends = vec![Ends {
+        host: v4(net, 1),
+        peer: v4(net, 2),
+    }];
+    let disabled = std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
+    if disabled.is_ok_and(|text| text.trim() == "0") {
+        // A network of one's own (RFC 4193), new each time.
+        let [a, b, c, d, e] = crate::keys::random::<5>().map(u16::from);
+        let v6 = |last| {
+            IpAddr::from(Ipv6Addr::new(
+                0xfd00 | a,
+                b << 8 | c,
+                d << 8 | e,
+                0,
+                0,
+                0,
+                0,
+                last,
+            ))
+        };
+        ends.push(Ends {
+            host: v6(1),
+            peer: v6(2),
+        });
+    }
+    Ok(ends)
+}
+
+pub fn listen(host: IpAddr) -> Result<TcpListener, Error> {
+    let listen = || {
+        let socket = match host {
+            IpAddr::V4(_) => TcpSocket::new_v4()?,
+            IpAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.bind_device(Some(INTERFACE.as_bytes()))?;
+        socket.bind(SocketAddr::new(host, 0))?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|e| Error::failed(format!("a port on {INTERFACE}"), e))
+}

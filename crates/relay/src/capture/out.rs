@@ -1,0 +1,53 @@
+//! Where packets of the datagram lane come out.
+
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::net::{IpAddr, SocketAddr};
+
+use mp_kernel::tun;
+
+use super::{icmp, udp};
+use crate::datagram::device::Sink;
+use crate::datagram::echo::Answer;
+use crate::datagram::packet::Destination;
+use crate::socket::same_family;
+use crate::wire::Refusal;
+
+pub struct Out {
+    pub tun: File,
+    /// The TUN's, of each family.
+    pub peers: Vec<IpAddr>,
+}
+
+impl Out {
+    pub fn peer(&self, as_of: SocketAddr) -> Option<IpAddr> {
+        let same = |peer: &&IpAddr| same_family(**peer, as_of.ip());
+        self.peers.iter().find(same).copied()
+    }
+
+    /// What does not fit is lost, as on any link.
+    pub fn write(&self, packet: Option<Vec<u8>>) {
+        let Some(packet) = packet else { return };
+        let parts = [IoSlice::new(&[0; tun::HEADER]), IoSlice::new(&packet)];
+        let _ = (&self.tun).write_vectored(&parts);
+    }
+}
+
+impl Sink for Out {
+    fn deliver(&self, from: Destination, to: SocketAddr, payload: &[u8]) {
+        self.write(match from {
+            Destination::Udp(from) => udp::build(from, to, payload),
+            Destination::Echo(target) => {
+                Answer::decode(payload).and_then(|answer| icmp::answer(&answer, target, to))
+            }
+        });
+    }
+
+    fn refuse(&self, application: SocketAddr, target: Destination, why: Refusal) {
+        let answer = self.peer(application).and_then(|peer| match target {
+            Destination::Udp(target) => udp::unreachable(application, target, why, peer),
+            Destination::Echo(target) => icmp::unreachable(application, target, why, peer),
+        });
+        self.write(answer);
+    }
+}

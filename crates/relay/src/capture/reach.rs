@@ -1,0 +1,52 @@
+//! Whether the relay answers. It is asked where there is doubt: by a new connection over each link, which stays ready for a
+//! flow. While it does not answer, it is asked again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{watch, Notify};
+use tokio::time::{sleep, timeout, Instant};
+
+use crate::datagram::device::Lane;
+use crate::device::Device;
+
+/// Between two looks at the datagram lane.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two questions, while the relay answers them …
+const AT_MOST: Duration = Duration::from_secs(5);
+/// … and while it does not.
+const AGAIN: Duration = Duration::from_secs(1);
+/// For three round trips of the slowest link.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
+
+/// Says in `reach` what it finds. `doubts` are of flows that wait for the relay.
+pub async fn follow(
+    device: Arc<Device>,
+    lane: Arc<Lane>,
+    doubts: Arc<Notify>,
+    reach: watch::Sender<bool>,
+) {
+    let mut up = lane.up();
+    loop {
+        let doubted = tokio::select! {
+            () = doubts.notified() => true,
+            () = sleep(LOOK) => lane.is_silent(),
+            Ok(()) = up.changed() => !*up.borrow_and_update(),
+        };
+        if !doubted {
+            continue;
+        }
+        let asked = Instant::now();
+        while !answers(&device).await {
+            reach.send_if_modified(|reach| std::mem::replace(reach, false));
+            sleep(AGAIN).await;
+        }
+        reach.send_if_modified(|reach| !std::mem::replace(reach, true));
+        sleep(AT_MOST.saturating_sub(asked.elapsed())).await;
+    }
+}
+
+async fn answers(device: &Device) -> bool {
+    let answer = timeout(ANSWERS_WITHIN, device.reaches());
+    answer.await.unwrap_or(false)
+}

@@ -1,0 +1,277 @@
+//! What becomes of each packet of the TUN: TCP connections become flows, UDP and ICMP echo go to the datagram lane.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use mp_kernel::tun;
+use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime;
+use tokio::sync::{oneshot, watch, Notify};
+use tokio::task::yield_now;
+use tokio::time::{interval, sleep, timeout};
+
+use super::out::Out;
+use super::routes::Caught;
+use super::translate::{Action, Id, Translator};
+use super::{icmp, udp};
+use crate::datagram::device::{Lane, Sink, Undelivered};
+use crate::datagram::packet::Destination;
+use crate::device::{Device, LinkReport};
+use crate::flow::Outcome;
+use crate::wire::{Refusal, Target};
+use crate::{lock, resolver};
+
+/// A whole packet with all of its headers.
+const LARGEST: usize = tun::HEADER + 65_535 + 40;
+/// Packets of the TUN that go on together.
+const BATCH: usize = 64;
+/// Between the SYN's leave and the connection; both are this kernel's.
+const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// A relay that has not connected to a target after so long is asked whether it is there.
+const DOUBT: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub opened: AtomicU64,
+    pub closed: AtomicU64,
+    pub refused: AtomicU64,
+}
+
+pub struct Shared {
+    pub device: Arc<Device>,
+    pub tun: File,
+    pub out: Arc<Out>,
+    pub lane: Arc<Lane>,
+    pub runtime: runtime::Handle,
+    pub translator: Mutex<Translator>,
+    /// Who waits for the connection that the listener is to accept.
+    pub waiting: Mutex<HashMap<Id, oneshot::Sender<TcpStream>>>,
+    pub counts: Counts,
+    pub started: Instant,
+    pub caught: watch::Receiver<Caught>,
+    /// Flows that wait for it.
+    pub doubts: Arc<Notify>,
+}
+
+impl Shared {
+    pub fn links(&self) -> Vec<LinkReport> {
+        let lane = &self.lane;
+        self.device
+            .report(|slot| lane.answers(slot), |slot| lane.carried(slot))
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub fn translator(&self) -> MutexGuard<'_, Translator> {
+        lock(&self.translator)
+    }
+
+    /// What does not fit is lost, as on any link.
+    fn write(&self, frame: &[u8]) {
+        let _ = (&self.tun).write(frame);
+    }
+
+    pub fn answer(&self, packet: &[u8]) {
+        self.write(&[&[0; tun::HEADER], packet].concat());
+    }
+
+    /// Queries to the TUN's peer, and to resolvers that the rules catch, are for the relay's resolver.
+    fn is_resolver(&self, to: SocketAddr) -> bool {
+        to.port() == resolver::PORT
+            && (self.out.peers.contains(&to.ip())
+                || self.caught.borrow().resolvers.contains(&to.ip()))
+    }
+
+    /// Fragments are dropped: whoever sends them has been told what fits.
+    fn datagram(&self, packet: &[u8]) {
+        let Some(udp) = udp::parse(packet) else {
+            return;
+        };
+        let to = Destination::Udp(udp.to);
+        let remote = match self.is_resolver(udp.to) {
+            true => Destination::Udp(resolver::ADDRESS),
+            false => to,
+        };
+        match self.lane.send(udp.from, to, remote, udp.payload) {
+            Ok(()) => {}
+            Err(Undelivered::TooBig(most)) => {
+                let peer = self.out.peer(udp.from);
+                let answer = peer.and_then(|peer| udp::too_big(packet, &udp, most, peer));
+                self.out.write(answer);
+            }
+            Err(Undelivered::NoPath) => {
+                // Of the errors for hosts out of reach the kernel tells programs this one alone.
+                self.out.refuse(udp.from, to, Refusal::Forbidden);
+            }
+        }
+    }
+
+    /// Echo requests alone are answered by somebody; other ICMP ends here.
+    fn ping(&self, packet: &[u8]) {
+        let Some(request) = icmp::parse(packet) else {
+            return;
+        };
+        let to = Destination::Echo(request.to);
+        let payload = request.echo.encode();
+        match self.lane.send(request.from, to, to, &payload) {
+            Ok(()) => {}
+            Err(Undelivered::TooBig(most)) => {
+                let peer = self.out.peer(request.from);
+                let answer = peer.and_then(|peer| icmp::too_big(packet, &request, most, peer));
+                self.out.write(answer);
+            }
+            Err(Undelivered::NoPath) => self.out.refuse(request.from, to, Refusal::Forbidden),
+        }
+    }
+
+    /// Whether the relay has connected. Not waited for any more once connections go out directly.
+    async fn verdict(
+        &self,
+        mut decided: oneshot::Receiver<Result<(), Refusal>>,
+    ) -> Result<(), Refusal> {
+        let mut caught = self.caught.clone();
+        let doubting = async {
+            sleep(DOUBT).await;
+            self.doubts.notify_one();
+            let _ = caught.wait_for(|caught| !caught.tcp).await;
+        };
+        tokio::select! {
+            // A flow that ends without verdict has found no path.
+            decided = &mut decided => decided.unwrap_or(Err(Refusal::HostUnreachable)),
+            () = doubting => Err(Refusal::HostUnreachable),
+        }
+    }
+
+    fn handle(self: &Arc<Self>, frame: &mut [u8]) {
+        let Some((header, packet)) = frame.split_at_mut_checked(tun::HEADER) else {
+            return;
+        };
+        if udp::concerns(packet) {
+            return self.datagram(packet);
+        }
+        if icmp::concerns(packet) {
+            return self.ping(packet);
+        }
+        let action = self
+            .translator()
+            .packet(packet, is_partial(header), self.now());
+        match action {
+            Action::Drop => {}
+            Action::Write => self.write(frame),
+            Action::Answer(packet) => self.answer(&packet),
+            Action::Open(id, target) => {
+                let carrying = carry(self.clone(), id, target, frame.to_vec());
+                self.runtime.spawn(carrying);
+            }
+        }
+    }
+}
+
+fn is_partial(header: &[u8]) -> bool {
+    header[0] & tun::PARTIAL_CHECKSUM != 0
+}
+
+/// Packets out of the TUN, which tokio takes for a pipe, until it is gone. Not in a thread of its own: the datagram lane goes
+/// on without another one's waking up.
+pub async fn pump(shared: Arc<Shared>, tun: pipe::Receiver, _alive: watch::Sender<()>) {
+    let mut buffer = vec![0; LARGEST];
+    let mut waiting = 0;
+    while tun.readable().await.is_ok() {
+        loop {
+            match tun.try_read(&mut buffer) {
+                Ok(count) => {
+                    shared.handle(&mut buffer[..count]);
+                    waiting += 1;
+                    if waiting == BATCH {
+                        waiting = 0;
+                        shared.lane.flush();
+                        yield_now().await;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+        // All that came at once goes at once.
+        if std::mem::take(&mut waiting) > 0 {
+            shared.lane.flush();
+        }
+    }
+}
+
+pub async fn expire(shared: Arc<Shared>) {
+    let mut every = interval(EXPIRE_EVERY);
+    loop {
+        every.tick().await;
+        let now = shared.now();
+        shared.translator().expire(now);
+    }
+}
+
+pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                // Until a flow has it: one that is over before is not to look as if the target had ended it well.
+                let _ = stream.set_zero_linger();
+                let id = shared.translator().accept(from);
+                let waits = id.and_then(|id| lock(&shared.waiting).remove(&id));
+                if let Some(waits) = waits {
+                    let _ = waits.send(stream);
+                }
+            }
+            // Out of descriptors, most likely: others end.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// One connection, from its SYN on.
+async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>) {
+    shared.counts.opened.fetch_add(1, Ordering::Relaxed);
+    let (verdict, decided) = oneshot::channel();
+    let (bring, brought) = oneshot::channel();
+    lock(&shared.waiting).insert(id, bring);
+    let here = shared.clone();
+    let application = async move {
+        let status = here.verdict(decided).await;
+        let (header, packet) = syn.split_at_mut(tun::HEADER);
+        if let Err(refusal) = status {
+            let answer = here.translator().refuse(id, packet, refusal);
+            answer.inspect(|packet| here.answer(packet));
+            return None;
+        }
+        let partial = is_partial(header);
+        let admitted = here.translator().admit(id, packet, partial, here.now());
+        if !admitted {
+            return None;
+        }
+        here.write(&syn);
+        timeout(ACCEPTED_WITHIN, brought).await.ok()?.ok()
+    };
+    let target = match shared.is_resolver(target) {
+        true => Target::Address(resolver::ADDRESS.ip(), resolver::PORT),
+        false => Target::Address(target.ip(), target.port()),
+    };
+    let outcome = shared
+        .device
+        .clone()
+        .carry_later(target, verdict, application)
+        .await;
+    lock(&shared.waiting).remove(&id);
+    shared.translator().finish(id, shared.now());
+    shared.counts.closed.fetch_add(1, Ordering::Relaxed);
+    if matches!(outcome, Outcome::Refused(_)) {
+        shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
