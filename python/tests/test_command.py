@@ -56,7 +56,7 @@ def test_report_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
     ("words", "line"),
     [
         (("report",), "missing argument 'DIR'; see multipilot report --help"),
-        (("agree", "--nosuch"), "no such option: --nosuch"),
+        (("agree", "--nosuch"), "no such option"),
         (("federation",), "no command; see multipilot federation --help"),
         (("experience", "folder"), "missing option '--parquet'; see multipilot experience --help"),
     ],

@@ -142,7 +142,7 @@ def told(source: str) -> str:
     ("call", "words"),
     [
         ([], "missing argument 'PAPER'; see multipilot paper --help"),
-        (["rsf", "--nosuch"], "no such option: --nosuch"),
+        (["rsf", "--nosuch"], "--nosuch"),
         (["rsf", "--seeds", "0"], "--seeds"),
         (["nosuch"], "there is no paper"),
         (["rsf", "--only", "fig99"], "--only fig99"),
