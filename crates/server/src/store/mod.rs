@@ -219,7 +219,8 @@ fn write(
             continue;
         }
         let now_ms = now_ms();
-        let results = keeper.commit(&mut connection, |transaction| {
+        // It makes room before the learner looks whether there is any.
+        let results = keeper.append(&mut connection, |transaction| {
             let each = reports.iter();
             each.map(|(device, outcomes, _)| append(transaction, now_ms, device, outcomes))
                 .collect::<rusqlite::Result<Vec<Receipt>>>()
@@ -231,8 +232,6 @@ fn write(
                 Err(refused) => Err(refused.clone()),
             });
         }
-        // Before the learner looks whether there is room.
-        keeper.make_room(&mut connection);
         if results.is_ok() {
             news();
         }

@@ -80,6 +80,28 @@ impl Keeper {
         }
     }
 
+    /// As [`Keeper::commit`], for outcomes: the last of the room is left to the models, since nothing can be deleted before
+    /// they are saved.
+    pub fn append<T>(
+        &self,
+        connection: &mut Connection,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Refused> {
+        if self.room.is_short() {
+            self.make_room(connection);
+        }
+        if self.room.is_short() {
+            let why = "what could be deleted is not in the saved models yet";
+            return Err(Refused::Full(why.into()));
+        }
+        let done = self.commit(connection, work);
+        self.make_room(connection);
+        if matches!(done, Err(Refused::Full(_))) {
+            self.room.short.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+
     /// Deletes the oldest outcomes until the database is below its share.
     pub fn make_room(&self, connection: &mut Connection) {
         let most = (self.kept.bytes as f64 * FULL) as u64;
@@ -189,6 +211,36 @@ mod tests {
         connection.execute("DELETE FROM progress", []).unwrap();
         keeper(&connection, 1).expire(&mut connection, NOW);
         assert_eq!(held(&connection).2, 60, "no model is saved");
+    }
+
+    #[test]
+    fn outcomes_leave_room_for_the_models() {
+        let (_folder, mut connection) = log(0, 0);
+        connection.execute("DELETE FROM progress", []).unwrap();
+        let kept = Kept {
+            bytes: 1 << 20,
+            days: None,
+        };
+        let keeper = Keeper::new(&connection, kept, Arc::default()).unwrap();
+        let append = |connection: &mut Connection, from: i64| {
+            keeper.append(connection, |t| {
+                (from..from + 64).try_for_each(|seq| {
+                    let insert =
+                        "INSERT INTO outcomes VALUES (?1, 0, 'phone', 'c' || ?1, 'x', 'wifi', 'stock', '{}', 1.0, NULL)";
+                    t.execute(insert, [seq]).map(|_| ())
+                })
+            })
+        };
+        let mut seq = 1;
+        while append(&mut connection, seq).is_ok() {
+            seq += 64;
+        }
+        let saved = keeper.commit(&mut connection, |t| {
+            t.execute("INSERT INTO learnt VALUES ('x', zeroblob(50000))", [])?;
+            t.execute("INSERT INTO progress VALUES (1, ?1, '')", [seq - 1])
+        });
+        assert_eq!(saved, Ok(1));
+        assert_eq!(append(&mut connection, seq), Ok(()), "old ones make room");
     }
 
     #[test]
