@@ -139,15 +139,16 @@ fn the_guides_commands_end_with_a_bonded_connection() {
 
     for link in ["wlan0", "wwan0"] {
         assert!(said.contains(&format!("dev {link} metric")), "{said}");
-        // link, ready, sent MB, received MB: neither carries all of it alone.
+        // Of the relay: link, is, ready, sent MB, received MB. Neither carries all of it alone.
         let row = said
             .lines()
+            .skip_while(|l| !l.starts_with("relay "))
             .find(|l| l.split_whitespace().next() == Some(link));
         let row: Vec<&str> = row
             .unwrap_or_else(|| panic!("{said}"))
             .split_whitespace()
             .collect();
-        let received: f64 = row[3].parse().unwrap();
+        let received: f64 = row[4].parse().unwrap();
         assert!(received > 0.1 * MEGABYTES as f64, "{said}");
     }
     assert_eq!(routes(), before);

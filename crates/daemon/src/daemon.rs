@@ -93,27 +93,28 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                     subflows.retain(|s| !connections.as_ref().is_some_and(|c| c.has(s.token)));
                     Ok(endpoints.restore(&subflows)?)
                 });
-            let answered = match &restored {
-                Ok(stay) => json!({"down": true, "endpoints_in_use": stay}),
-                Err(e) => json!({"error": e.to_string()}),
-            };
-            let _ = answer.send(answered);
-            // The answer is on its way when the runtime ends.
-            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
-            let stay = restored?;
-            for address in &stay {
+            for address in restored.iter().flatten() {
                 log::line(
                     Priority::Warning,
                     "endpoint stays: a connection has no other subflow",
                     &[("address", address)],
                 );
             }
-            log::line(
-                Priority::Notice,
-                "ending",
-                &[("endpoints_left", &stay.len())],
-            );
-            Ok(())
+            let answered = match &restored {
+                Ok(stay) => {
+                    log::line(
+                        Priority::Notice,
+                        "ending",
+                        &[("endpoints_left", &stay.len())],
+                    );
+                    json!({"down": true, "endpoints_in_use": stay, "pid": std::process::id()})
+                }
+                Err(e) => json!({"error": e.to_string()}),
+            };
+            let _ = answer.send(answered);
+            // The answer is on its way when the runtime ends.
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+            restored.map(drop)
         }
     }
 }

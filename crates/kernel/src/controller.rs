@@ -204,19 +204,23 @@ pub fn unkeep(kernel_name: &str) -> Result<u64, Error> {
 pub fn list() -> Result<Vec<Registered>, Error> {
     let lock = state::lock()?;
     collect(&lock)?;
-    names()
-        .into_iter()
-        .map(|kernel_name| {
-            let folder = state::controllers().join(&kernel_name);
-            Ok(Registered {
-                about: fs::read_to_string(folder.join("about")).unwrap_or_default(),
-                holders: state::holders(&folder, &lock),
-                kept: folder.join("kept").exists(),
-                counters: object::counters(&pins(&kernel_name)?.join("counters"))?,
-                kernel_name,
-            })
-        })
-        .collect()
+    let mut all = Vec::new();
+    for kernel_name in names() {
+        let counters = pins(&kernel_name)?.join("counters");
+        // Pinned by a process that has another /sys, as under ip netns exec.
+        if !counters.exists() {
+            continue;
+        }
+        let folder = state::controllers().join(&kernel_name);
+        all.push(Registered {
+            about: fs::read_to_string(folder.join("about")).unwrap_or_default(),
+            holders: state::holders(&folder, &lock),
+            kept: folder.join("kept").exists(),
+            counters: object::counters(&counters)?,
+            kernel_name,
+        });
+    }
+    Ok(all)
 }
 
 /// Unregisters a controller by its kernel name, whoever holds it: sockets that use it go on with it until they close,

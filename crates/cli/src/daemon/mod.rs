@@ -14,13 +14,15 @@ use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
 use mp_daemon::Error;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
 pub use status::{main as status, Status};
 pub use top::{main as top, Top};
 
 use crate::outcome::{self, Failure, Outcome};
 
-/// `up` waits so long for the daemon to answer.
+/// `up` waits so long for the daemon to answer, and `down` for its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOG: &str = "/run/multipilot/daemon.log";
 
@@ -184,6 +186,7 @@ pub fn down(args: &Down) -> Outcome {
     let relay = relay::down(&args.relay.relay_socket)?;
     let stay = match answer {
         Ok(answer) => {
+            await_end(&answer["pid"]);
             let stay = answer["endpoints_in_use"].as_array().into_iter().flatten();
             stay.filter_map(|a| a.as_str().map(str::to_owned)).collect()
         }
@@ -199,6 +202,17 @@ pub fn down(args: &Down) -> Outcome {
         ));
     }
     Ok(())
+}
+
+/// The next daemon finds nothing of one that has ended.
+fn await_end(pid: &serde_json::Value) {
+    let pid = pid.as_i64().and_then(|pid| Pid::from_raw(pid as i32));
+    // One that cannot be opened is gone, or in another PID namespace.
+    let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return;
+    };
+    let mut ends = [PollFd::new(&process, PollFlags::IN)];
+    let _ = poll(&mut ends, Timespec::try_from(PATIENCE).ok().as_ref());
 }
 
 /// What a daemon that was killed has left, where there is any.

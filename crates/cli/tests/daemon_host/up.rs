@@ -91,7 +91,7 @@ fn the_log_outlives_daemons_and_stays_bounded() {
         .unwrap();
     log.write_all(&[b'x'; 1 << 20]).unwrap();
     assert_eq!(up(&hosts, "").0, 0);
-    assert_eq!(starts(), 1);
+    assert_eq!(starts(), 1, "{}", hosts.read("log"));
     assert!(hosts.read("log.1").contains("INFO at work "));
     assert_eq!(call(&hosts, &["down"]).0, 0);
     assert!(hosts.read("log").contains("INFO ending "));

@@ -331,8 +331,10 @@ impl Hosts {
     pub fn multipilot(&self, words: &[&str]) -> Reply {
         let mut command = self.command(&self.device, "home");
         command.args(words).arg("--relay-socket");
-        command.arg(self.path("relay.sock")).arg("--socket");
-        command.arg(self.path("control.sock"));
+        command.arg(self.path("relay.sock"));
+        if words[0] != "run" {
+            command.arg("--socket").arg(self.path("control.sock"));
+        }
         Reply::from(command.output().unwrap())
     }
 

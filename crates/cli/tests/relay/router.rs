@@ -71,6 +71,7 @@ fn hosts_of_the_lan_reach_the_relay_too() {
     assert_eq!(lane(&hosts)["received"], 2);
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
     assert_eq!(hosts.network(), before);
-    let reply = hosts.multipilot(&["run", "--relay", &hosts.line, "--all", "--lan", "wan"]);
+    let line = hosts.relay_command(&["--new-device", "foreground"]).out;
+    let reply = hosts.multipilot(&["run", "--relay", line.trim(), "--all", "--lan", "wan"]);
     reply.refused(2, "--lan wan: there is no such interface");
 }
