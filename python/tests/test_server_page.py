@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             line = running.stderr.readline()
             assert line, "the server ended"
             found = re.search(r"http://\S+", line)
+        # Its access log would fill the pipe.
+        threading.Thread(target=running.stderr.read, daemon=True).start()
         yield Server(found[0], device, operator, data)
     finally:
         running.terminate()
@@ -105,7 +108,9 @@ def test_page_shows_what_was_learnt(browser: Any, fed: Server, scheme: str, widt
     assert page.locator("#calibration-legend i.dot").count() == 1
     for figure in ("reward", "calibration"):
         dashed = page.locator(f"#{figure} polyline[stroke-dasharray='4 4']").count()
-        styles = page.eval_on_selector_all(f"#{figure}-legend i", "all => all.map(i => i.style.borderTopStyle)")
+        styles = page.eval_on_selector_all(
+            f"#{figure}-legend i", "all => all.map(i => getComputedStyle(i).borderTopStyle)"
+        )
         assert styles.count("dashed") == dashed == 1
     assert page.inner_text("#chosen-legend").endswith("all by this server")
     page.click("#locations tr:has-text('cafe')")
