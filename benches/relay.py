@@ -227,12 +227,8 @@ def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
         assert captured.stdin is not None
         captured.stdin.write(line)
         captured.stdin.close()
-        while (
-            "tun"
-            not in subprocess.run(
-                ["ip", "-n", device, "route", "get", SERVER], stdout=subprocess.PIPE, text=True, check=True
-            ).stdout
-        ):
+        route = ["ip", "-n", device, "route", "get", SERVER]
+        while "tun" not in subprocess.run(route, stdout=subprocess.PIPE, text=True, check=True).stdout:
             if captured.poll() is not None:
                 sys.exit(f"run --relay ended with exit code {captured.returncode}")
             time.sleep(0.1)

@@ -99,7 +99,6 @@ def test_all_files_of_the_data_set_read_as_one_table(scenario: Path, tmp_path: P
     assert dataset.rows(tmp_path, cells)[0]["settings"] == {"controller": "lia"}
 
 
-@pytest.mark.extras
 def test_a_data_set_is_a_record_and_has_a_report(scenario: Path, tmp_path: Path) -> None:
     from multipilot.report import cli as report
     from multipilot.report import grid, summary
@@ -134,6 +133,7 @@ def test_a_data_set_of_trainings_alone_has_no_report(tmp_path: Path) -> None:
     assert "multipilot.learn.curve" in refused.stderr
 
 
+@pytest.mark.extras
 def test_a_fault_of_ours_is_no_result() -> None:
     (cell,) = trainings(["ddpg"], [1], {"rounds": -1, "no such setting": 1})
     with pytest.raises(TypeError):

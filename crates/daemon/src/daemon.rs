@@ -79,7 +79,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     match end {
         End::Leave => {
             log::line(
-                Priority::Notice,
+                Priority::Info,
                 "ending; endpoints and connections stay as they are",
                 &[("socket", &config.socket.display())],
             );
@@ -102,11 +102,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
             }
             let answered = match &restored {
                 Ok(stay) => {
-                    log::line(
-                        Priority::Notice,
-                        "ending",
-                        &[("endpoints_left", &stay.len())],
-                    );
+                    log::line(Priority::Info, "ending", &[("endpoints_left", &stay.len())]);
                     json!({"down": true, "endpoints_in_use": stay, "pid": std::process::id()})
                 }
                 Err(e) => json!({"error": e.to_string()}),
@@ -249,7 +245,7 @@ impl Daemon {
             config,
         };
         log::line(
-            Priority::Notice,
+            Priority::Info,
             "at work",
             &[
                 ("socket", &daemon.config.socket.display()),

@@ -20,7 +20,6 @@ const MOST_BYTES: u64 = 1 << 20;
 pub enum Priority {
     Error,
     Warning,
-    Notice,
     Info,
 }
 
@@ -76,9 +75,7 @@ pub fn line(priority: Priority, message: &str, fields: &[(&str, &dyn fmt::Displa
     match priority {
         Priority::Error => tracing::error!(address, interface, connection, why, "{text}"),
         Priority::Warning => tracing::warn!(address, interface, connection, why, "{text}"),
-        Priority::Notice | Priority::Info => {
-            tracing::info!(address, interface, connection, why, "{text}");
-        }
+        Priority::Info => tracing::info!(address, interface, connection, why, "{text}"),
     }
 }
 

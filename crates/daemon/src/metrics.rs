@@ -107,6 +107,18 @@ impl Page {
         });
         self.0.register(name, help, family);
     }
+
+    /// One counter for each value of a label.
+    fn counted<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        counts: [(&str, u64); N],
+    ) {
+        let row = |(value, count): (&str, u64)| ([(label, value.to_owned())], count);
+        self.counters(name, help, counts.into_iter().map(row));
+    }
 }
 
 fn truth(is: bool) -> f64 {
@@ -137,12 +149,11 @@ fn render(status: &Status) -> String {
         ("syn_lost", counts.syn_lost),
         ("options_lost", counts.options_lost),
     ];
-    page.counters(
+    page.counted(
         "fallbacks",
         "Connections that fell back to TCP",
-        fallbacks
-            .map(|(why, n)| ([("why", why.into())], n))
-            .into_iter(),
+        "why",
+        fallbacks,
     );
     paths(&mut page, &status.paths);
     if let Some(relay) = &status.relay {
@@ -247,12 +258,11 @@ fn carried(page: &mut Page, relay: &Report) {
         ("too_big", lane.too_big),
         ("dropped", lane.dropped),
     ];
-    page.counters(
+    page.counted(
         "relay_datagrams",
         "UDP packets of this host",
-        packets
-            .map(|(what, n)| ([("what", what.into())], n))
-            .into_iter(),
+        "what",
+        packets,
     );
     let rtt = |p: &PathReport| ([("link", p.link.clone())], p.rtt_ms / 1e3);
     page.gauges(

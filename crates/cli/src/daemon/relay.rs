@@ -189,3 +189,22 @@ pub fn table(r: &Report) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, Value};
+
+    use super::*;
+
+    #[test]
+    fn the_daemons_relay_is_shown_as_far_as_it_goes() {
+        let shown = |relay: Value| {
+            let relay: Option<Status> = serde_json::from_value(relay).unwrap();
+            relay.as_ref().map_or(String::new(), of_daemon)
+        };
+        assert_eq!(shown(Value::Null), "");
+        assert_eq!(shown(json!({"state": "off", "why": ""})), "relay off\n");
+        let waits = json!({"state": "connecting", "why": "no answer"});
+        assert_eq!(shown(waits), "relay connecting: no answer\n");
+    }
+}

@@ -2,8 +2,9 @@
 
 use mp_daemon::control::Request;
 use mp_daemon::status::{PathStatus, Priority, Status as Report};
+use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
-use serde_json::json;
+use serde_json::{json, Value};
 
 use super::sheet::{Column, Sheet};
 use super::{ask, relay, Socket};
@@ -24,12 +25,18 @@ pub struct Status {
 /// Of a page that nobody scrolls: enough for every reason.
 pub const WIDTH: u16 = 400;
 
-pub fn main(args: &Status) -> Outcome {
+/// The daemon's answer, and the report of a `run --relay --all`; an error where neither is at work.
+pub fn look(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
     let relay = relay::report(&args.relay.relay_socket);
     let answer = match ask(&args.socket.path, Request::Status) {
         Err(_) if relay.is_some() => None,
         answer => Some(answer?),
     };
+    Ok((answer, relay))
+}
+
+pub fn main(args: &Status) -> Outcome {
+    let (answer, relay) = look(args)?;
     if args.json {
         let mut all = answer.unwrap_or_else(|| json!({}));
         if let Some(relay) = relay {
@@ -51,7 +58,7 @@ pub fn main(args: &Status) -> Outcome {
     Ok(())
 }
 
-pub fn read(answer: serde_json::Value) -> Outcome<Report> {
+pub fn read(answer: Value) -> Outcome<Report> {
     serde_json::from_value(answer).map_err(|e| {
         Failure::Run(format!(
             "the daemon is of another version ({e}): multipilot down, then up"

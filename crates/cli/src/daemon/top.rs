@@ -6,16 +6,13 @@ mod screen;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use mp_daemon::control::Request;
 use mp_daemon::status::{Status as Report, SubflowStatus};
 use mp_kernel::fallback::Fallback;
-use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Style};
-use serde_json::Value;
 
+use super::relay;
 use super::sheet::{Column, Sheet};
 use super::status::{self, Status};
-use super::{ask, relay};
 use crate::outcome::{self, Outcome};
 use crate::signals;
 use history::History;
@@ -61,32 +58,17 @@ pub fn main(args: &Top) -> Outcome {
 }
 
 fn look(args: &Status) -> Outcome<Seen> {
-    let own = relay::report(&args.relay.relay_socket);
-    let answer = match ask(&args.socket.path, Request::Status) {
-        Err(_) if own.is_some() => None,
-        answer => Some(answer?),
-    };
-    let of_daemon = answer.as_ref().map(|a| of_daemon(&a["relay"]));
+    let (answer, own) = status::look(args)?;
+    let daemon = answer.map(status::read).transpose()?;
+    let of_daemon = daemon.as_ref().and_then(|report| report.relay.as_ref());
+    let parts = [
+        of_daemon.map(relay::of_daemon),
+        own.as_ref().map(relay::table),
+    ];
     Ok(Seen {
-        daemon: answer.map(status::read).transpose()?,
-        relay: of_daemon.unwrap_or_default() + &own.map_or(String::new(), |r| relay::table(&r)),
+        relay: parts.into_iter().flatten().collect(),
+        daemon,
     })
-}
-
-/// The relay, as a daemon has it.
-fn of_daemon(relay: &Value) -> String {
-    let report = serde_json::from_value::<Relay>(relay.clone());
-    match (report, relay["state"].as_str()) {
-        (Ok(report), _) => relay::table(&report),
-        (Err(_), Some(state)) => {
-            let why = relay["why"].as_str().filter(|why| !why.is_empty());
-            format!(
-                "relay {state}{}\n",
-                why.map_or(String::new(), |why| format!(": {why}"))
-            )
-        }
-        (Err(_), None) => String::new(),
-    }
 }
 
 /// `history` is `None` where nothing came before.
@@ -152,22 +134,4 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
         Column("fell back to TCP", 0, false),
     ];
     sheet.table(columns, report.fallbacks.iter().map(row).collect());
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_daemons_relay_is_shown_as_far_as_it_goes() {
-        assert_eq!(of_daemon(&Value::Null), "");
-        assert_eq!(
-            of_daemon(&json!({"state": "off", "why": ""})),
-            "relay off\n"
-        );
-        let waits = json!({"state": "connecting", "why": "no answer"});
-        assert_eq!(of_daemon(&waits), "relay connecting: no answer\n");
-    }
 }

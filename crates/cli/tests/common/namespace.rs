@@ -41,6 +41,11 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        // A daemon in the background outlives the test that began it and failed.
+        let end = format!(
+            "ip netns pids {0} | xargs -r kill -9; ip netns del {0}",
+            self.0
+        );
+        let _ = Command::new("sh").args(["-c", &end]).status();
     }
 }

@@ -28,6 +28,16 @@ fn carried(hosts: &Hosts, work: impl FnOnce()) -> [u64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
+fn both_paths_open(hosts: &Hosts) {
+    until("both paths of the datagram lane are open", || {
+        hosts.relay_status()["datagrams"]["paths"]
+            .as_array()
+            .unwrap()
+            .len()
+            == 2
+    });
+}
+
 #[test]
 fn a_metered_link_carries_data_only_while_no_other_works() {
     let Some(mut hosts) = Hosts::new("40mbit") else {
@@ -51,13 +61,7 @@ fn a_metered_link_carries_data_only_while_no_other_works() {
     // Handshakes, and what keeps connections alive.
     assert!(lte < MB / 4, "{lte}");
 
-    until("both paths of the datagram lane are open", || {
-        hosts.relay_status()["datagrams"]["paths"]
-            .as_array()
-            .unwrap()
-            .len()
-            == 2
-    });
+    both_paths_open(&hosts);
     let server = hosts.in_relay(|| UdpSocket::bind("198.51.100.2:53").unwrap());
     let client = hosts.in_device(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -302,13 +306,7 @@ fn a_link_that_lets_nothing_through_is_seen() {
         return;
     };
     hosts.up(&[]);
-    until("both paths of the datagram lane are open", || {
-        hosts.relay_status()["datagrams"]["paths"]
-            .as_array()
-            .unwrap()
-            .len()
-            == 2
-    });
+    both_paths_open(&hosts);
     hosts.silence(1);
     until("the link is known to be dead", || {
         hosts.link("wifi")["state"] == "dead"

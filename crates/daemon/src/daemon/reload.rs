@@ -15,7 +15,7 @@ impl Daemon {
         match self.reconfigure().await {
             Ok(()) => {
                 log::line(
-                    Priority::Notice,
+                    Priority::Info,
                     "configuration read again",
                     &[("policy", &self.config.policy)],
                 );

@@ -227,7 +227,7 @@ impl Relay {
                 let place = running.capture.report().relay;
                 let links = running.device.links().join(", ");
                 let fields: &[(&str, &dyn Display)] = &[("relay", &place), ("links", &links)];
-                log::line(Priority::Notice, "connections go to the relay", fields);
+                log::line(Priority::Info, "connections go to the relay", fields);
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
                 self.carried.begin();
@@ -282,7 +282,7 @@ impl Relay {
             }
             Stage::On(running) => *running,
         };
-        self.count(&running);
+        self.carried.take(&running.capture.links(), &judge::month());
         self.save();
         running.device.close();
         let ended = match leave {
@@ -290,7 +290,7 @@ impl Relay {
             false => running.capture.stop().await,
         };
         match ended {
-            Ok(()) => log::line(Priority::Notice, "connections go to no relay", &[]),
+            Ok(()) => log::line(Priority::Info, "connections go to no relay", &[]),
             Err(e) => log::line(Priority::Error, &e.to_string(), &[]),
         }
     }
@@ -302,8 +302,7 @@ impl Relay {
         }
         self.polled = Instant::now();
         if let Stage::On(running) = &self.stage {
-            let reports = running.capture.report().links;
-            self.carried.take(&reports, &judge::month());
+            self.carried.take(&running.capture.links(), &judge::month());
             if self.saved.elapsed() >= SAVE_EVERY {
                 self.save();
             }
@@ -342,11 +341,6 @@ impl Relay {
                 log::line(Priority::Info, "link of the relay", fields);
             }
         }
-    }
-
-    fn count(&mut self, running: &Running) {
-        let reports = running.capture.report().links;
-        self.carried.take(&reports, &judge::month());
     }
 
     fn save(&mut self) {

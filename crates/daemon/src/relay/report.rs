@@ -2,7 +2,7 @@
 
 use mp_policy::link::{Decision, Priority};
 use mp_relay::capture;
-use mp_relay::device::LinkReport;
+use mp_relay::device::{self, LinkReport};
 use serde::{Deserialize, Serialize};
 
 use super::{why, Relay, Stage};
@@ -26,12 +26,7 @@ pub struct Status {
 
 /// The priority of a link, for people.
 pub fn state(priority: Option<Priority>) -> &'static str {
-    match priority {
-        None => "off",
-        Some(Priority::Preferred) => "preferred",
-        Some(Priority::Normal) => "normal",
-        Some(Priority::Backup) => "backup",
-    }
+    priority.map_or("off", device::state)
 }
 
 impl Relay {

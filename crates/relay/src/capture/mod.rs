@@ -288,10 +288,11 @@ impl Capture {
             let _ = following.await;
         }
         let resets = self.shared.translator().end();
-        for packet in &resets {
-            self.shared.answer(packet);
+        let last_words = !resets.is_empty();
+        for packet in resets {
+            self.shared.out.write(Some(packet));
         }
-        if !resets.is_empty() {
+        if last_words {
             sleep(LAST_WORDS).await;
         }
         let cleared = match clear {
@@ -311,6 +312,10 @@ impl Capture {
         let _ = self.gone.clone().wait_for(|()| false).await;
     }
 
+    pub fn links(&self) -> Vec<LinkReport> {
+        self.shared.links()
+    }
+
     pub fn report(&self) -> Report {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         let (counts, device) = (&self.shared.counts, &self.shared.device);
@@ -326,7 +331,7 @@ impl Capture {
             flows: opened - closed,
             opened,
             refused: count(&counts.refused),
-            links: self.shared.links(),
+            links: self.links(),
             failure: device.last_failure(),
             not_captured: {
                 let caught = self.shared.caught.borrow();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -80,10 +80,6 @@ impl Shared {
         let _ = (&self.tun).write(frame);
     }
 
-    pub fn answer(&self, packet: &[u8]) {
-        self.write(&[&[0; tun::HEADER], packet].concat());
-    }
-
     /// Queries to the TUN's peer, and to resolvers that the rules catch, are for the relay's resolver.
     fn is_resolver(&self, to: SocketAddr) -> bool {
         to.port() == resolver::PORT
@@ -101,18 +97,9 @@ impl Shared {
             true => Destination::Udp(resolver::ADDRESS),
             false => to,
         };
-        match self.lane.send(udp.from, to, remote, udp.payload) {
-            Ok(()) => {}
-            Err(Undelivered::TooBig(most)) => {
-                let peer = self.out.peer(udp.from);
-                let answer = peer.and_then(|peer| udp::too_big(packet, &udp, most, peer));
-                self.out.write(answer);
-            }
-            Err(Undelivered::NoPath) => {
-                // Of the errors for hosts out of reach the kernel tells programs this one alone.
-                self.out.refuse(udp.from, to, Refusal::Forbidden);
-            }
-        }
+        self.send(udp.from, to, remote, udp.payload, |most, peer| {
+            udp::too_big(packet, &udp, most, peer)
+        });
     }
 
     /// Echo requests alone are answered by somebody; other ICMP ends here.
@@ -122,14 +109,28 @@ impl Shared {
         };
         let to = Destination::Echo(request.to);
         let payload = request.echo.encode();
-        match self.lane.send(request.from, to, to, &payload) {
+        self.send(request.from, to, to, &payload, |most, peer| {
+            icmp::too_big(packet, &request, most, peer)
+        });
+    }
+
+    /// Into the datagram lane. `too_big` makes the answer to what fits on no path, of what fits and of who says so.
+    fn send(
+        &self,
+        from: SocketAddr,
+        to: Destination,
+        remote: Destination,
+        payload: &[u8],
+        too_big: impl FnOnce(usize, IpAddr) -> Option<Vec<u8>>,
+    ) {
+        match self.lane.send(from, to, remote, payload) {
             Ok(()) => {}
             Err(Undelivered::TooBig(most)) => {
-                let peer = self.out.peer(request.from);
-                let answer = peer.and_then(|peer| icmp::too_big(packet, &request, most, peer));
+                let answer = self.out.peer(from).and_then(|peer| too_big(most, peer));
                 self.out.write(answer);
             }
-            Err(Undelivered::NoPath) => self.out.refuse(request.from, to, Refusal::Forbidden),
+            // Of the errors for hosts out of reach the kernel tells programs this one alone.
+            Err(Undelivered::NoPath) => self.out.refuse(from, to, Refusal::Forbidden),
         }
     }
 
@@ -167,7 +168,7 @@ impl Shared {
         match action {
             Action::Drop => {}
             Action::Write => self.write(frame),
-            Action::Answer(packet) => self.answer(&packet),
+            Action::Answer(packet) => self.out.write(Some(packet)),
             Action::Open(id, target) => {
                 let carrying = carry(self.clone(), id, target, frame.to_vec());
                 self.runtime.spawn(carrying);
@@ -248,7 +249,7 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
         let (header, packet) = syn.split_at_mut(tun::HEADER);
         if let Err(refusal) = status {
             let answer = here.translator().refuse(id, packet, refusal);
-            answer.inspect(|packet| here.answer(packet));
+            here.out.write(answer);
             return None;
         }
         let partial = is_partial(header);

@@ -85,6 +85,15 @@ pub struct LinkReport {
     pub limit_bytes: Option<u64>,
 }
 
+/// [`LinkReport::state`] of a link that works.
+pub fn state(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Preferred => "preferred",
+        Priority::Normal => "normal",
+        Priority::Backup => "backup",
+    }
+}
+
 impl Device {
     /// Waits until the relay has taken this device over at least one link. `identity` is made where there is none.
     pub async fn connect(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
@@ -279,11 +288,9 @@ impl Device {
             let bytes = |of: &[AtomicU64]| of[slot].load(Ordering::Relaxed);
             let failure = self.last_failure();
             let works = answers(slot).unwrap_or(ready > 0 || failure.is_none());
-            let state = match link.priority {
-                _ if !works => "dead",
-                Priority::Preferred => "preferred",
-                Priority::Normal => "normal",
-                Priority::Backup => "backup",
+            let state = match works {
+                true => state(link.priority),
+                false => "dead",
             };
             let why = match works {
                 true => String::new(),
