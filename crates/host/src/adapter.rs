@@ -38,7 +38,7 @@ pub struct Adapter {
     /// What the connections do on them.
     pub sampler: Sampler,
     openings: Vec<Opening>,
-    /// Paths in backup whose peers are to be told again.
+    /// Paths whose peers are to be told again whether they are in backup.
     retries: Vec<usize>,
     probes: Vec<ProbeRequest>,
     started: bool,

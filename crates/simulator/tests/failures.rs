@@ -358,3 +358,27 @@ fn a_lost_mp_prio_is_repeated_once_data_have_gone_on_for_a_second() {
     assert!(unheard > 2.0, "{unheard}: the server does not know");
     assert!(after < 0.1, "{after}: it was told again");
 }
+
+/// The same of the MP_PRIO that restores a path.
+#[test]
+fn a_lost_mp_prio_that_restores_a_path_is_repeated() {
+    let mut s = two(0);
+    s.duration = ms(30_000);
+    s.connections[0].direction = mp_scenario::TransferDirection::Download;
+    s.events = vec![
+        event(0, "a", Change::Signal(-80)),
+        event(14_990, "a", Change::Down),
+        event(15_000, "a", Change::Signal(-60)),
+        event(15_060, "a", Change::Up),
+    ];
+    let v = Variant {
+        path_manager: "signal-aware".into(),
+        ..variant("reno")
+    };
+    let run = simulate(&s, &v, 1);
+    let [backup, unheard, after] =
+        [(5.0, 14.9), (15.2, 15.9), (19.0, 30.0)].map(|(from, to)| rate(&run, "a", from, to));
+    assert!(backup < 0.1, "{backup}");
+    assert!(unheard < 0.1, "{unheard}: the server does not know");
+    assert!(after > 8.0, "{after}: it was told again");
+}

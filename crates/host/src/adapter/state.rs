@@ -24,7 +24,7 @@ pub struct Again {
     pub missing: Vec<IpAddr>,
     /// Where those that are there have died.
     pub stuck: Vec<IpAddr>,
-    /// In backup, and a peer does not know it: MP_PRIO is to be sent again.
+    /// A peer does not know whether it is in backup: MP_PRIO is to be sent again.
     pub retry: Vec<IpAddr>,
 }
 

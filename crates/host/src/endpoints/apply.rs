@@ -34,7 +34,7 @@ impl Endpoints {
         done.extend(self.open_wanted(&there, wanted, &anew, &rested, subflows)?);
         self.pay_rested(&rested)?;
         done.extend(self.set_backup(&there, wanted, &anew)?);
-        done.extend(self.retry_backup(&there, wanted, again, &anew)?);
+        done.extend(self.retry(&there, wanted, again, &anew)?);
         self.applied = wanted.to_vec();
         Ok(done)
     }
@@ -155,7 +155,7 @@ impl Endpoints {
     }
 
     /// The kernel tells peers of changes alone, so that there has to be one.
-    fn retry_backup(
+    fn retry(
         &self,
         there: &[Endpoint],
         wanted: &[Wanted],
@@ -163,17 +163,21 @@ impl Endpoints {
         anew: &[IpAddr],
     ) -> Result<Vec<EndpointChange>, Error> {
         let mut done = Vec::new();
-        let retry = |w: &&Wanted| again.retry.contains(&w.address);
-        for w in wanted.iter().filter(|w| w.backup).filter(retry) {
-            let spared = at(there, w.address).filter(|e| e.flags.backup);
-            let Some(old) = spared.filter(|_| !anew.contains(&w.address)) else {
+        let retry = |w: &&Wanted| again.retry.contains(&w.address) && !anew.contains(&w.address);
+        for w in wanted.iter().filter(retry) {
+            // What was changed just now is told just now.
+            let Some(old) = at(there, w.address).filter(|e| e.flags.backup == w.backup) else {
                 continue;
             };
-            let mut normal = old.clone();
-            normal.flags.backup = false;
-            self.manager.set_endpoint_flags(&normal)?;
+            let mut other = old.clone();
+            other.flags.backup = !w.backup;
+            self.manager.set_endpoint_flags(&other)?;
             self.manager.set_endpoint_flags(old)?;
-            done.push(EndpointChange::new(w.address, What::BackupRepeated));
+            let what = match w.backup {
+                true => What::BackupRepeated,
+                false => What::NormalRepeated,
+            };
+            done.push(EndpointChange::new(w.address, what));
         }
         Ok(done)
     }

@@ -21,6 +21,8 @@ pub enum What {
     SetToNormal,
     /// In backup state already; the peer was told again.
     BackupRepeated,
+    /// In normal state already; the peer was told again.
+    NormalRepeated,
     /// Somebody else's, removed from an untrusted interface until the daemon ends.
     TakenAway,
     GivenBack,
@@ -42,6 +44,7 @@ impl fmt::Display for What {
             What::SetToBackup => "set to backup",
             What::SetToNormal => "set to normal",
             What::BackupRepeated => "in backup, told again",
+            What::NormalRepeated => "normal, told again",
             What::TakenAway => "taken away until down",
             What::GivenBack => "given back",
         })

@@ -120,7 +120,7 @@ impl Connection {
             // One whose handshake took long has what was asked for when it began.
             let late = |s: &&Subflow| new(s) && s.backup != w.backup;
             // The kernel tells the peer each time that it is asked.
-            let retry = w.backup && again.retry.contains(&w.address);
+            let retry = again.retry.contains(&w.address);
             let differs = |b: &&Wanted| b.backup != w.backup || retry || at(w.address).any(late);
             if let Some(before) = before.filter(|b| there && differs(b)) {
                 let set = |s: &&Subflow| {
@@ -136,6 +136,7 @@ impl Connection {
                         what: match w.backup {
                             true if retry => What::BackupRepeated,
                             true => What::SetToBackup,
+                            false if retry && before.backup == w.backup => What::NormalRepeated,
                             false => What::SetToNormal,
                         },
                     }),

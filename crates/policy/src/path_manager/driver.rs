@@ -5,7 +5,7 @@
 //! | what a host cannot see | machine |
 //! | --- | --- |
 //! | a path died, and this end receives | [`Silence`] |
-//! | a peer does not know that a subflow is in backup | [`Retry`] |
+//! | a peer does not know that a subflow is in backup, or no longer is | [`Retry`] |
 //! | a connection has just begun, or begun anew (slow-start guard) | [`Beginnings`] |
 //! | when something changes next | [`Pace`] |
 
@@ -32,7 +32,7 @@ pub struct Driver {
 pub struct Polled {
     /// Whether dead-path detection finds the path of each subflow silent, in the order of the poll.
     pub silent: Vec<bool>,
-    /// Paths in backup whose peers are to be told again (MP_PRIO).
+    /// Paths whose peers are to be told again whether they are in backup (MP_PRIO).
     pub retry: Vec<usize>,
 }
 

@@ -1,6 +1,7 @@
-//! Retry of MP_PRIO, for peers that do not know that a subflow is in backup. The kernel sends it (RFC 8684, section 3.3.8) as
-//! one packet, on that very subflow, that nobody acknowledges and the kernel never repeats. A path in backup may lose packets,
-//! and that one among them; then a download goes on over it for as long as it lasts.
+//! Retry of MP_PRIO, for peers that do not know that a subflow is in backup, or no longer is. The kernel sends it (RFC 8684,
+//! section 3.3.8) as one packet, on that very subflow, that nobody acknowledges and the kernel never repeats. A path that is
+//! set to backup may lose packets, and that one among them; then a download goes on over it. If the MP_PRIO that restores a
+//! path is lost, a download never comes back to it.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,10 @@ const PACKETS: u32 = 32;
 const BESIDE: u32 = 8;
 /// The wait doubles so often, where telling has no effect.
 const DOUBLINGS: u32 = 5;
+/// A restored subflow is told so often at most: a peer that has little to send may have nothing to send there.
+const RESTORED: u32 = 6;
 
-/// The subflows that are in backup, and what each peer has been told.
+/// The subflows that are or were in backup, and what each peer has been told.
 #[derive(Debug, Default)]
 pub struct Retry {
     /// By name.
@@ -26,14 +29,17 @@ pub struct Retry {
 
 #[derive(Debug, Clone, Copy)]
 struct Told {
+    /// To use it as a backup, or normally again.
+    backup: bool,
     at_us: u64,
     times: u32,
-    /// Packets on it, and on the connection's normal ones, when the wait was over.
+    /// Packets on it, and on the connection's normal ones: of a backup when the wait was over, of a restored one when it was
+    /// told.
     counted: Option<(u32, u32)>,
 }
 
 impl Retry {
-    /// Takes in a poll. Returns the paths, of those that are to be `in_backup`, whose peers are to be told again.
+    /// Takes in a poll. Returns the paths whose peers are to be told again whether they are `in_backup`.
     pub fn poll(
         &mut self,
         now_us: u64,
@@ -43,22 +49,35 @@ impl Retry {
         let (mut tell, mut still) = (Vec::new(), HashMap::new());
         let is_backup = |s: &Activity| s.path.is_some_and(&in_backup);
         // Most of the time there is none.
-        if subflows.iter().any(is_backup) {
-            let mut beside: HashMap<u32, u32> = HashMap::new();
+        if !self.told.is_empty() || subflows.iter().any(is_backup) {
+            let mut normal: HashMap<u32, u32> = HashMap::new();
             for s in subflows.iter().filter(|s| !is_backup(s)) {
-                let packets = beside.entry(s.connection).or_default();
+                let packets = normal.entry(s.connection).or_default();
                 *packets = packets.wrapping_add(s.packets);
             }
-            for s in subflows.iter().filter(|s| is_backup(s)) {
-                let Some(&beside) = beside.get(&s.connection) else {
-                    continue;
+            for s in subflows {
+                let (backup, last) = (is_backup(s), self.told.get(&s.id));
+                let normal = normal.get(&s.connection).copied();
+                let mut told = match last {
+                    Some(told) if told.backup == backup => *told,
+                    None if !backup => continue,
+                    _ => Told::new(backup, now_us),
                 };
-                let mut told = self.told.get(&s.id).copied();
-                let told = told.get_or_insert(Told::new(now_us));
-                if told.in_vain(now_us, s, beside) {
+                let in_vain = match (backup, normal) {
+                    (true, None) => continue,
+                    (true, Some(beside)) => told.goes_on(now_us, s, beside),
+                    (false, normal) => {
+                        let beside = normal.unwrap_or_default().wrapping_sub(s.packets);
+                        match told.stays_away(now_us, s, beside) {
+                            Some(in_vain) => in_vain,
+                            None => continue,
+                        }
+                    }
+                };
+                if in_vain {
                     tell.extend(s.path);
                 }
-                still.insert(s.id, *told);
+                still.insert(s.id, told);
             }
         }
         self.told = still;
@@ -70,7 +89,10 @@ impl Retry {
             .filter(|s| s.path.is_some_and(|p| tell.contains(&p)))
         {
             if let Some(told) = self.told.get_mut(&s.id) {
-                (told.at_us, told.counted) = (now_us, None);
+                told.at_us = now_us;
+                if told.backup {
+                    told.counted = None;
+                }
             }
         }
         tell
@@ -78,23 +100,28 @@ impl Retry {
 }
 
 impl Told {
-    fn new(now_us: u64) -> Told {
+    fn new(backup: bool, now_us: u64) -> Told {
         Told {
+            backup,
             at_us: now_us,
             times: 0,
             counted: None,
         }
     }
 
-    /// Data go on coming.
-    fn in_vain(&mut self, now_us: u64, s: &Activity, beside: u32) -> bool {
+    fn waits(&self, now_us: u64, s: &Activity) -> bool {
         let first_us = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us));
         let wait = Backoff {
             first_us,
             most_us: first_us << DOUBLINGS,
         };
+        now_us < self.at_us + wait.time(self.times)
+    }
+
+    /// In backup, and data go on coming.
+    fn goes_on(&mut self, now_us: u64, s: &Activity, beside: u32) -> bool {
         // Our own end has to know it.
-        if now_us < self.at_us + wait.time(self.times) || !s.backup {
+        if self.waits(now_us, s) || !s.backup {
             return false;
         }
         let now = (s.packets, beside);
@@ -108,6 +135,21 @@ impl Told {
         }
         self.times += 1;
         true
+    }
+
+    /// Restored, and the connection's other normal subflows alone bring data. `None`: there is no more to tell.
+    fn stays_away(&mut self, now_us: u64, s: &Activity, beside: u32) -> Option<bool> {
+        let (packets, others) = *self.counted.get_or_insert((s.packets, beside));
+        if s.packets.wrapping_sub(packets) >= BESIDE || self.times >= RESTORED {
+            return None;
+        }
+        let busy = beside.wrapping_sub(others) >= PACKETS;
+        if s.backup || !busy || self.waits(now_us, s) {
+            return Some(false);
+        }
+        self.counted = Some((packets, beside));
+        self.times += 1;
+        Some(true)
     }
 }
 
@@ -182,6 +224,37 @@ mod tests {
         assert_eq!(poll(1_150, 99, 99), [] as [usize; 0], "told just now");
         poll(2_100, 99, 99);
         assert_eq!(poll(2_150, 99, 199), [0]);
+    }
+
+    /// Restored after a second, and polled for `seconds`: when the peer was told.
+    fn restored(seconds: u64, packets: impl Fn(u64) -> [u32; 2]) -> Vec<u64> {
+        let mut retry = Retry::default();
+        let mut at = |n: &u64| {
+            let mut both = both(7, packets(*n * 50));
+            both[0].backup = *n < 20;
+            !(retry.poll(*n * 50_000, &both, |p| p == 0 && *n < 20)).is_empty()
+        };
+        let polls = 0..seconds * 20;
+        polls.filter(|n| at(n)).map(|n| n * 50).collect()
+    }
+
+    #[test]
+    fn a_peer_that_stays_away_from_a_restored_path_is_told_six_times_at_most() {
+        let times = [2_000, 4_000, 8_000, 16_000, 32_000, 64_000];
+        assert_eq!(restored(300, |ms| [0, ms as u32]), times);
+        // Told once, it sends.
+        let sends = |ms: u64| [ms.saturating_sub(2_500) as u32, ms as u32];
+        assert_eq!(restored(300, sends), times[..1]);
+        // What it sent before and sends once more is no sign.
+        let left = |ms: u64| [(ms / 200).min(10) as u32, ms as u32];
+        assert_eq!(restored(3, left), times[..1]);
+    }
+
+    #[test]
+    fn a_peer_that_has_nothing_to_send_is_not_told_again() {
+        assert_eq!(restored(300, |_| [0, 0]), [0; 0]);
+        assert_eq!(restored(300, |ms| [0, (ms as u32).min(1_020)]), [0; 0]);
+        assert_eq!(restored(300, |ms| [ms as u32 / 20, ms as u32]), [0; 0]);
     }
 
     proptest! {

@@ -108,7 +108,7 @@ impl World<'_> {
         }
     }
 
-    /// What the subflows did since the last poll; peers that do not know of a backup are told again.
+    /// What the subflows did since the last poll; peers that do not know of a backup, or of its end, are told again.
     fn poll(&mut self, owner: u32, slots: &mut [Slot]) {
         let connection = &mut self.connections[owner as usize];
         let mut activities: Vec<Activity> = Vec::with_capacity(slots.len());
@@ -122,9 +122,8 @@ impl World<'_> {
         let polled = connection.driver.poll(now_us, &activities, in_backup);
         mark_silent(slots, &polled.silent);
         for (slot, s) in slots.iter().enumerate() {
-            let backup = s.backup && s.state == State::Established;
-            if backup && polled.retry.contains(&s.path) {
-                self.prioritise(self.connections[owner as usize].slots[slot], true);
+            if s.state == State::Established && polled.retry.contains(&s.path) {
+                self.prioritise(self.connections[owner as usize].slots[slot], s.backup);
             }
         }
     }

@@ -4,8 +4,10 @@ use crate::estimate::weight;
 
 /// Goodput below this share of the aim makes the connection fall behind.
 const SLOWER: f64 = 0.95;
-/// A connection that did better than its best path may have a hitch of so much, s.
-const AHEAD_S: f64 = 1.0;
+/// A connection that did better than its best path may stall for so long, s.
+pub(super) const AHEAD_S: f64 = 1.0;
+/// Goodput deficit at which a lossy or a slow path is set to backup, s.
+pub(super) const BEHIND_S: f64 = 0.8;
 const GOODPUT_SMOOTHING_S: f64 = 1.0;
 
 /// Goodput deficit without a path at which it is restored, s.
@@ -86,39 +88,6 @@ pub(super) struct Polled {
     pub since_us: u64,
     /// Nothing was in flight.
     pub idle: bool,
-}
-
-/// The deficit behind the best path alone.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Behind {
-    deficit: Deficit,
-    best: f64,
-}
-
-/// Goodput deficit at which a lossy or a slow path is set to backup, s.
-pub(super) const BEHIND_S: f64 = 0.8;
-/// A best path below this share of the last one is another estimate.
-const REVISED: f64 = 0.7;
-
-impl Behind {
-    /// `best`: what the best path alone would carry, bytes/s. What was lacking of more than that was not lacking.
-    pub fn update(&mut self, step: Option<Step>, best: f64) {
-        if best < REVISED * self.best {
-            self.clear();
-        }
-        self.best = best;
-        if let Some(step) = step {
-            self.deficit.add(step, best, AHEAD_S, 2.0 * BEHIND_S);
-        }
-    }
-
-    pub fn seconds(&self) -> f64 {
-        self.deficit.seconds()
-    }
-
-    pub fn clear(&mut self) {
-        self.deficit = Deficit::default();
-    }
 }
 
 /// Goodput of the connection while the same paths carried data: the mean of so many seconds at most.

@@ -24,7 +24,7 @@ pub use memory::Memory;
 pub use state::Reason;
 
 use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
-use deficit::{Behind, Goodput, Polled, Together};
+use deficit::{Deficit, Goodput, Polled, Together, AHEAD_S, BEHIND_S};
 use rules::Facts;
 use state::Path;
 
@@ -36,7 +36,8 @@ pub struct Awareness {
     config: Config,
     paths: Vec<Path>,
     goodput: Goodput,
-    behind: Behind,
+    /// Behind the best path alone.
+    behind: Deficit,
     /// Paths that were normal at the last poll.
     normal: Vec<usize>,
 }
@@ -47,7 +48,7 @@ impl Awareness {
             config,
             paths: Vec::new(),
             goodput: Goodput::default(),
-            behind: Behind::default(),
+            behind: Deficit::default(),
             normal: Vec::new(),
         }
     }
@@ -152,13 +153,15 @@ impl Awareness {
         let normal = self.choose(view);
         self.remember_together(view, &normal);
         if normal.len() < 2 {
-            self.behind.clear();
+            self.behind = Deficit::default();
             self.leave_the_dead(&normal, view);
             return;
         }
         let standalone = |&path: &usize| self.paths[path].estimate.standalone();
         let best = normal.iter().map(standalone).fold(0.0, f64::max);
-        self.behind.update(self.goodput.step, best);
+        if let Some(step) = self.goodput.step {
+            self.behind.add(step, best, AHEAD_S, 2.0 * BEHIND_S);
+        }
         let facts = self.facts(view, &normal);
         if let Some((path, reason)) = facts.verdict() {
             self.leave_out(path, reason, view.now_us);
@@ -180,7 +183,7 @@ impl Awareness {
             Reason::Stalled => self.paths[path].die(now_us),
             _ => self.paths[path].set_backup(reason, now_us, &self.config),
         }
-        self.behind.clear();
+        self.behind = Deficit::default();
     }
 
     /// The only normal path, once nothing gets through, where another one can replace it: metered, or in backup for less.

@@ -18,8 +18,6 @@ use super::subflow::Timers;
 
 /// A path that has been active for so long starts again at the first backup time, µs.
 const FORGET_US: u64 = 60_000_000;
-/// A path dead for less than this may only have lost its retransmissions: what was counted of its loss holds, µs.
-const SHORT_US: u64 = 2_000_000;
 /// Backup times of a slow or small path.
 const REST: Backoff = Backoff {
     first_us: 60_000_000,
@@ -194,11 +192,7 @@ impl Path {
                 self.state = State::Active { since_us: None };
             }
             State::Probation { until_us, .. } if now_us >= until_us => self.activate(now_us),
-            // After a short silence it may be judged at once.
-            State::Dead { since_us } if self.estimate.progressed => match now_us {
-                now if now < since_us + SHORT_US => self.state = State::default(),
-                _ => self.resume(now_us),
-            },
+            State::Dead { .. } if self.estimate.progressed => self.resume(now_us),
             State::Backup(backup) if self.is_over(&backup, now_us, signal_dbm, config) => {
                 self.resume(now_us);
             }
@@ -221,10 +215,7 @@ impl Path {
             }
             Reason::Loss => {
                 let evidence = &self.evidence;
-                // 1 s, 2 s, 4 s, …: probes are believed less often each time.
-                let tenth = config.parking.time(self.backups.saturating_sub(1)) / 10;
-                let cleared = now_us >= backup.since_us + tenth && evidence.clears(backup.loss);
-                cleared || timed && !evidence.condemns(now_us)
+                evidence.clears(backup.loss) || timed && !evidence.condemns(now_us)
             }
             _ => timed,
         }
