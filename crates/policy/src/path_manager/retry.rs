@@ -64,7 +64,11 @@ impl Retry {
                     _ => Told::new(backup, now_us),
                 };
                 let in_vain = match (backup, normal) {
-                    (true, None) => continue,
+                    // It has no other to send on: the wait begins once it has.
+                    (true, None) => {
+                        told = Told::new(true, now_us);
+                        false
+                    }
                     (true, Some(beside)) => told.goes_on(now_us, s, beside),
                     (false, normal) => {
                         let beside = normal.unwrap_or_default().wrapping_sub(s.packets);
@@ -143,8 +147,12 @@ impl Told {
         if s.packets.wrapping_sub(packets) >= BESIDE || self.times >= RESTORED {
             return None;
         }
-        let busy = beside.wrapping_sub(others) >= PACKETS;
-        if s.backup || !busy || self.waits(now_us, s) {
+        let more = beside.wrapping_sub(others) as i32;
+        if more < 0 {
+            // One of them has ended.
+            self.counted = Some((packets, beside));
+        }
+        if s.backup || more < PACKETS as i32 || self.waits(now_us, s) {
             return Some(false);
         }
         self.counted = Some((packets, beside));
@@ -228,10 +236,16 @@ mod tests {
 
     /// Restored after a second, and polled for `seconds`: when the peer was told.
     fn restored(seconds: u64, packets: impl Fn(u64) -> [u32; 2]) -> Vec<u64> {
+        restored_of(false, seconds, packets)
+    }
+
+    /// `alone`: the other subflow is one of its own connection only once the path is restored.
+    fn restored_of(alone: bool, seconds: u64, packets: impl Fn(u64) -> [u32; 2]) -> Vec<u64> {
         let mut retry = Retry::default();
         let mut at = |n: &u64| {
             let mut both = both(7, packets(*n * 50));
             both[0].backup = *n < 20;
+            both[1].connection += u32::from(alone && *n < 20);
             !(retry.poll(*n * 50_000, &both, |p| p == 0 && *n < 20)).is_empty()
         };
         let polls = 0..seconds * 20;
@@ -245,6 +259,8 @@ mod tests {
         // Told once, it sends.
         let sends = |ms: u64| [ms.saturating_sub(2_500) as u32, ms as u32];
         assert_eq!(restored(300, sends), times[..1]);
+        // Where nothing else was normal meanwhile, as well.
+        assert_eq!(restored_of(true, 3, |ms| [0, ms as u32]), times[..1]);
         // What it sent before and sends once more is no sign.
         let left = |ms: u64| [(ms / 200).min(10) as u32, ms as u32];
         assert_eq!(restored(3, left), times[..1]);
