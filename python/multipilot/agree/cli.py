@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import Enum
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,11 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from multipilot import console
-from multipilot._core import ScenarioError, SimulationError
-from multipilot.agree import grid, page, worlds
+from multipilot._core import ScenarioError, SimulationError, __version__
+from multipilot.agree import drawn, grid, page, worlds
 from multipilot.agree.bearing import bearing
-from multipilot.agree.grid import Cell
+from multipilot.agree.drawn import AnyCell, Trace
 from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
+from multipilot.papers.runs import trace_pairs
 from multipilot.stats import Mean
 
 BUDGET = "real time for the runs; what was not reached is left for a next call"
@@ -42,11 +44,18 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def agree(
     world: Annotated[World, typer.Option(help="kernel: its MPTCP; relay: our relay, each scheduler")] = World.KERNEL,
     quick: Annotated[bool, typer.Option(help="six short cells: a few minutes, a rough answer")] = False,
+    drawn_: Annotated[bool, typer.Option("--drawn", help="cells drawn at random in place of the chosen ones")] = False,
+    seed: Annotated[str | None, typer.Option(help="of --drawn [default: the version]")] = None,
+    count: Annotated[int | None, typer.Option("--cells", min=1, help=f"of --drawn [default: {drawn.CELLS}]")] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="of --drawn: pairs NAME.down and NAME.up of Mahimahi traces"),
+    ] = None,
     budget: Annotated[str, typer.Option(help=BUDGET)] = "60m",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="where runs are kept; the same folder resumes [default: results/agree, or results/agree-relay]"
+            help="where runs are kept; the same folder resumes [default: results/agree, agree-relay or agree-drawn]"
         ),
     ] = None,
     page_: Annotated[Path | None, typer.Option("--page", help="the report [default: OUT/agree.md]")] = None,
@@ -58,17 +67,24 @@ def agree(
     relay = world is World.RELAY
     if relay and quick:
         console.fail("--quick: the relay's grid is short already; choose some of it with --only")
-    every = grid.relay() if relay else grid.quick() if quick else grid.cells()
+    if drawn_ and (relay or quick):
+        console.fail("--drawn: the kernel's own grid; leave out --quick and --world relay")
+    if not drawn_ and any(given is not None for given in (seed, count, traces)):
+        console.fail("--seed, --cells and --traces concern drawn cells: add --drawn")
+    seed = (seed or __version__) if drawn_ else None
+    every: Sequence[AnyCell] = grid.relay() if relay else grid.quick() if quick else grid.cells()
+    if seed is not None:
+        every = drawn.draw(seed, count or drawn.CELLS, _recorded(traces))
     cells = [cell for cell in every if fnmatch(cell.name, only)]
     if not cells:
         console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in every[:3])}, …")
-    out = out or Path("results/agree-relay" if relay else "results/agree")
+    out = out or Path("results/agree-relay" if relay else "results/agree-drawn" if drawn_ else "results/agree")
     # The relay itself takes part of this machine: one run at a time.
     real = worlds.RealWorld(out, console.seconds(budget), max(1, jobs or 1), world.value)
     try:
         # Before minutes of simulation, not after.
         out.mkdir(parents=True, exist_ok=True)
-        sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS)
+        sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS, out)
         wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
         two_stages = not (runs or quick)
         todo = real.missing(real.second_stage(wanted) if two_stages else wanted)
@@ -90,7 +106,7 @@ def agree(
     except KeyboardInterrupt:
         console.say(f"stopped; the same call with --out {out} goes on from here")
         raise typer.Exit(130) from None
-    whole = Whole([judge(cell, sim[cell], real.goodputs(cell, wanted[cell])) for cell in cells], world.value)
+    whole = Whole([judge(cell, sim[cell], real.goodputs(cell, wanted[cell])) for cell in cells], world.value, seed)
     target = page_ or out / "agree.md"
     page.write(whole, target, real.failures, quick, real.jobs)
     if json_:
@@ -107,7 +123,14 @@ def agree(
         raise typer.Exit(console.RUN_FAILED)
 
 
-def _measure(real: worlds.RealWorld, wanted: dict[Cell, int]) -> bool:
+def _recorded(folder: Path | None) -> list[Trace]:
+    if folder is None:
+        return []
+    found = [Trace(*pair) for pair in trace_pairs(folder)]
+    return found or console.fail(f"--traces {folder}: no trace there (a pair NAME.up, NAME.down, or with .gz)")
+
+
+def _measure(real: worlds.RealWorld, wanted: dict[AnyCell, int]) -> bool:
     missing = real.missing(wanted)
     if missing:
         planned = sum(run.cost_s for run in missing) / 60 / real.jobs
@@ -115,13 +138,13 @@ def _measure(real: worlds.RealWorld, wanted: dict[Cell, int]) -> bool:
     return real.measure(wanted)
 
 
-def _simulate(cells: list[Cell], most: int) -> dict[Cell, list[float]]:
+def _simulate(cells: list[AnyCell], most: int, out: Path) -> dict[AnyCell, list[float]]:
     found = {}
     with console.progress() as bar:
         task = bar.add_task("simulator", total=len(cells))
         for cell in cells:
             bar.update(task, description=f"simulator {cell.name}")
-            found[cell] = worlds.simulate(cell, most)
+            found[cell] = worlds.simulated(cell, most, out)
             bar.advance(task)
     return found
 
@@ -132,7 +155,7 @@ def _show(whole: Whole) -> None:
     for title in (f"{whole.world}, Mbit/s", "simulator, Mbit/s", "difference"):
         table.add_column(title, justify="right")
     table.add_column("")
-    for judged in whole.cells:
+    for judged in whole.cells if whole.seed is None else whole.worst:
         style = {Verdict.AGREES: "green", Verdict.OFF: "red", Verdict.UNDECIDED: "yellow"}[judged.verdict]
         verdict = f"[{style}]{judged.verdict.value}[/]"
         table.add_row(judged.cell.label, _mean(judged.real), _mean(judged.sim), page.gap(judged), verdict)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from multipilot.simulation import default_mss
 
@@ -101,6 +102,25 @@ class Cell:
         if self.scheduler != "default":
             what = f"{self.scheduler}, {what}"
         return f"{self.controller}, {what}, {'2 × ' if self.paths == 2 else ''}{where}"
+
+    @property
+    def mbps(self) -> float:
+        """Of all paths."""
+        return self.rate_mbit * (1 if self.shared else self.paths)
+
+    @property
+    def detail(self) -> str:
+        """What the label leaves out."""
+        return ""
+
+    def value(self, row: Mapping[str, Any]) -> float | None:
+        """Mbit/s."""
+        return float(row["goodput_mbps"])
+
+    def facts(self) -> dict[str, Any]:
+        """For the document."""
+        keys = ("name", "controller", "scheduler", "loss", "round_trip_ms", "rate_mbit", "paths", "shared")
+        return {key: getattr(self, key) for key in (*keys, "connections", "duration_s")}
 
     def scenario(self) -> str:
         """As TOML. Round trips are split evenly, losses meet data only."""

@@ -86,4 +86,5 @@ def _means(axes: Axes, measured: list[Judged], world: str) -> None:
     axes.set_ylabel("simulator, Mbit/s")
     axes.set_anchor("N")
     axes.set_title("Goodput in both worlds (band: ± 15 %)")
-    axes.legend(loc="upper left")
+    if measured:
+        axes.legend(loc="upper left")

@@ -1,6 +1,6 @@
 """One cell in one world.
 
-The simulator runs in this process, anew each time: its model may have changed. The kernel and the relay run through
+The simulator runs in this process; its values are kept until its sources change. The kernel and the relay run through
 ``multipilot compare``, one run a folder, and their runs are kept: they cost real time.
 """
 
@@ -16,15 +16,19 @@ from time import monotonic
 from typing import Any
 
 from multipilot import console, simulation
-from multipilot.agree.grid import Cell
+from multipilot.agree.drawn import AnyCell
 from multipilot.agree.judge import runs_needed
 from multipilot.children import Children
+from multipilot.papers.provenance import simulator_source
 from multipilot.stats import mean_of
 
 # So many that the simulator's share of an interval is small beside the kernel's.
 FIRST_SEEDS = 16
 MOST_SEEDS = 128
 SIM_HALF = 0.02
+
+# All paths of a run together: how many such runs this machine bears at once is measured (see `bearing`).
+BORNE_MBPS = 100.0
 
 # In the notes of a run whose emulated paths did not keep their times.
 BUSY = "this machine is too busy"
@@ -33,15 +37,25 @@ BUSY = "this machine is too busy"
 OVERHEAD_S = 3.0
 
 
-def simulate(cell: Cell, most: int = MOST_SEEDS) -> list[float]:
-    """Goodputs (Mbit/s) over enough seeds for an interval of ± 2 %, or ``most`` of them."""
+def simulate(cell: AnyCell, most: int = MOST_SEEDS) -> list[float]:
+    """The cell's values (goodputs in Mbit/s) over enough seeds for an interval of ± 2 %, or ``most`` of them."""
     count = min(FIRST_SEEDS, most)
     while True:
         record = simulation.simulate(cell.scenario(), seeds=count, telemetry=False)
-        goodputs = [float(row["goodput_mbps"]) for row in record.row_dicts]
+        goodputs = [value for row in record.row_dicts if (value := cell.value(row)) is not None]
         if count >= most or mean_of(goodputs).relative_half <= SIM_HALF:
             return goodputs
         count = min(most, 2 * count)
+
+
+def simulated(cell: AnyCell, most: int, out: Path) -> list[float]:
+    """As :func:`simulate`; kept as long as neither the cell nor the simulator changes."""
+    kept = out / "sim" / f"{cell.folder}-{most}-{simulator_source()}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(simulate(cell, most)), encoding="utf-8")
+    values: list[float] = json.loads(kept.read_text(encoding="utf-8"))
+    return values
 
 
 def kernel_runs(goodputs: Sequence[float]) -> int:
@@ -52,7 +66,7 @@ def kernel_runs(goodputs: Sequence[float]) -> int:
 
 @dataclass(frozen=True)
 class RealRun:
-    cell: Cell
+    cell: AnyCell
     seed: int
 
     def folder(self, out: Path) -> Path:
@@ -102,23 +116,24 @@ class RealWorld:
     end: float | None = None
     children: Children = field(default_factory=Children)
 
-    def goodputs(self, cell: Cell, runs: int) -> list[float]:
+    def goodputs(self, cell: AnyCell, runs: int) -> list[float]:
         """Runs that fell back to TCP are no measurement of MPTCP and stay out; so do failed ones."""
         rows = (RealRun(cell, seed).result(self.out) for seed in range(1, runs + 1))
-        return [float(row["goodput_mbps"]) for row in rows if row and not row.get("fallback")]
+        done = (cell.value(row) for row in rows if row and not row.get("fallback"))
+        return [value for value in done if value is not None]
 
-    def missing(self, wanted: dict[Cell, int]) -> list[RealRun]:
+    def missing(self, wanted: dict[AnyCell, int]) -> list[RealRun]:
         """In turns over the cells, so that a budget that ends early leaves all of them about equally well known."""
         rounds = range(1, max(wanted.values(), default=0) + 1)
         runs = (RealRun(cell, seed) for seed in rounds for cell, count in wanted.items() if seed <= count)
         return [run for run in runs if run.result(self.out) is None]
 
-    def measure(self, wanted: dict[Cell, int]) -> bool:
+    def measure(self, wanted: dict[AnyCell, int]) -> bool:
         """Do what is missing until it is done (True) or the budget is spent (False)."""
         self.do(self.missing(wanted))
         return not self.missing(wanted)
 
-    def second_stage(self, first: dict[Cell, int]) -> dict[Cell, int]:
+    def second_stage(self, first: dict[AnyCell, int]) -> dict[AnyCell, int]:
         """What is wanted once the first runs show how much the kernel varies (Stein, Ann. Math. Stat. 16, 1945).
 
         A cell whose first runs are not all there stays as it was.
@@ -136,7 +151,7 @@ class RealWorld:
             under_way: UnderWay = {}
             try:
                 for run in todo:
-                    while len(under_way) >= self.jobs:
+                    while under_way and not self._fits(run, under_way):
                         self._collect(under_way, bar, task)
                     if monotonic() + run.cost_s > end:
                         continue
@@ -147,6 +162,10 @@ class RealWorld:
             except BaseException:
                 self.children.stop()
                 raise
+
+    def _fits(self, run: RealRun, under_way: UnderWay) -> bool:
+        load = run.cell.mbps + sum(other.cell.mbps for other in under_way.values())
+        return len(under_way) < self.jobs and load <= self.jobs * BORNE_MBPS
 
     def _collect(
         self, under_way: dict[Future[str | None], RealRun], bar: console.Progress, task: console.TaskID

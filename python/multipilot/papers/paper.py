@@ -34,6 +34,8 @@ class Experiment:
     most_seeds: int | None = None
     #: What results call it, where one scenario serves several experiments.
     label: str = ""
+    #: The file's cases to run, where not all.
+    cases: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -109,6 +109,8 @@ class Runner:
 
     def simulation(self, experiment: Experiment) -> Asked:
         settings = {**SPARSE, **experiment.settings, **(experiment.quick if self.quick else {})}
+        if experiment.cases:
+            settings["cases"] = _only(experiment.cases, self._file(experiment.scenario))
         label = experiment.label.replace(" ", "-") or "all"
         seeds = min(self.seeds, experiment.most_seeds or self.seeds)
         return self._asked(SIM, experiment.scenario, label, settings, seeds, experiment.ben)
@@ -137,7 +139,7 @@ class Runner:
         variants = f'[{{controller = "{point.controller}", path_manager = {managers}{initial}}}]'
         cell = {f"grid.{key}": value for key, value in point.cell.items() if key != "case"}
         if "case" in point.cell:
-            cell["cases"] = _only(point.cell["case"], self._file(point.scenario))
+            cell["cases"] = _only((point.cell["case"],), self._file(point.scenario))
         settings = {**point.settings, **cell, "variants": variants}
         return self._asked(KERNEL, point.scenario, point.variant, settings, point.seeds, point.ben)
 
@@ -209,13 +211,13 @@ def _traces(given: Any, folder: Path) -> Iterator[str]:
                 yield from _traces(value, folder)
 
 
-def _only(case: str, file: Path) -> str:
-    """The file's cases without all but one, as ``--set cases=…`` takes them."""
-    cases = toml.loads(file.read_text(encoding="utf-8")).get("cases", [])
-    chosen = [entry for entry in cases if entry.get("name") == case]
-    if not chosen:
-        raise ValueError(f'{file}: there is no case "{case}"')
-    return _inline(chosen)
+def _only(wanted: tuple[str, ...], file: Path) -> str:
+    """Some of the file's cases, as ``--set cases=…`` takes them."""
+    cases = {entry.get("name"): entry for entry in toml.loads(file.read_text(encoding="utf-8")).get("cases", [])}
+    for name in wanted:
+        if name not in cases:
+            raise ValueError(f'{file}: there is no case "{name}"')
+    return _inline([cases[name] for name in wanted])
 
 
 def _inline(value: Any) -> str:

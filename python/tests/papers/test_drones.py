@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -58,12 +60,24 @@ def test_a_second_access_point_doubles_what_ld_mpsp_carries_and_the_phy_changes_
 
 def test_who_allocates_beams_changes_what_transport_carries(tmp_path: Path) -> None:
     results = run(tmp_path, "throughput", duration="2s", sample_interval="100ms")
-    found = {case: transport.gbps(results, "throughput", case).mean for case in transport.NAMES}
+    found = {case: transport.gbps(results, case).mean for case in transport.NAMES}
     assert found["greedy"] > found["hekaton"] > found["802.11ad"]
     assert found["greedy"] > found["bush"]
     # MS-UCB keeps three of five subflows out of backup; without it all carry data.
     assert carrying(results, "ms-ucb") == 3
     assert carrying(results, "all") == 5
+
+
+def test_figure_10_runs_the_papers_systems_and_shares_ten_devices_with_figure_8(tmp_path: Path) -> None:
+    other = next(e for e in PAPER.experiments if e.label == transport.COUNTS)
+    settings = {**other.settings, "duration": "500ms", "grid.radio.seed": "[1]"}
+    results = simulated("drones", tmp_path, replace(other, settings=settings))
+    cells = {(row["cell"]["case"], int(row["cell"][transport.COUNT])) for row in results.rows}
+    assert cells == set(product(transport.COUNTED, beams.OTHER_COUNTS))
+    assert set(beams.DEVICES) == {transport.TEN, *beams.OTHER_COUNTS}
+    assert f"count = {transport.TEN}" in (find_scenarios("drones") / "throughput.toml").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="no case"):
+        simulated("drones", tmp_path, replace(other, cases=("wigig",)))
 
 
 def carrying(results: Results, case: str) -> float:

@@ -11,6 +11,7 @@ import pytest
 from running import simulated, stands
 
 from multipilot import console, simulation
+from multipilot.draws import LEAST_QUEUE, NAMES
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.pilot import PAPER, ablation, alone, drawn, fairness
 from multipilot.papers.pilot.cells import alone_at, beside, pair, words
@@ -220,12 +221,12 @@ def test_a_seed_always_draws_the_same_cells_and_another_others() -> None:
     assert drawn.draw(1) == drawn.draw(1)
     assert drawn.draw(1) != drawn.draw(2)
     for links in drawn.alone(7):
-        assert 1 <= len(links) <= len(drawn.NAMES)
+        assert 1 <= len(links) <= len(NAMES)
         for link in links:
-            assert drawn.RATE[0] <= link.rate_mbps <= drawn.RATE[1]
-            assert drawn.RTT[0] <= link.rtt_ms <= drawn.RTT[1]
-            assert link.queue_packets >= drawn.LEAST_QUEUE
-            assert 0 <= link.loss <= drawn.LOSS[1]
+            assert drawn.RANGES.rate_mbps[0] <= link.rate_mbps <= drawn.RANGES.rate_mbps[1]
+            assert drawn.RANGES.rtt_ms[0] <= link.rtt_ms <= drawn.RANGES.rtt_ms[1]
+            assert link.queue_packets >= LEAST_QUEUE
+            assert 0 <= link.loss <= drawn.RANGES.loss[1]
     assert {len(links) for links in drawn.alone(drawn.DRAW)} == {1, 2, 3, 4}
     bottlenecks = drawn.beside(drawn.DRAW)
     assert len(bottlenecks) == drawn.BESIDE_CELLS

@@ -42,10 +42,11 @@ EXPERIMENTS = (
     Experiment(
         transport.SCENARIO,
         {"duration": "4s", **_ONE_DRAW},
-        {"duration": "20s", f"grid.{transport.COUNT}": str(list(beams.DEVICES)), **_DRAWS},
+        {"duration": "15s", f"grid.{transport.COUNT}": str(list(beams.OTHER_COUNTS)), **_DRAWS},
         tables=False,
         most_seeds=1,
         label=transport.COUNTS,
+        cases=transport.COUNTED,
     ),
     Experiment(cloning.SCENARIO, {"duration": "20s"}),
     Experiment(links.POPULATION, {"duration": "5s"}, most_seeds=SEEDS),

@@ -43,9 +43,10 @@ def values(results: Results, world: str) -> Values:
                 cell = {flows.RETRY: str(retries)}
                 found[f"fig5.{variant}.{retries}.{what}"] = results.mean(world, flows.LOSSY, variant, read, cell)
     for case in transport.NAMES:
-        found[f"fig8.{case}"] = transport.gbps(results, transport.SCENARIO, case, world=world)
+        found[f"fig8.{case}"] = transport.gbps(results, case, world=world)
+    for case in transport.COUNTED:
         for count in beams.DEVICES:
-            found[f"fig10.{case}.{count}"] = transport.gbps(results, transport.COUNTS, case, count, world)
+            found[f"fig10.{case}.{count}"] = transport.gbps(results, case, count, world)
     for variant in ("ld-mpsp", "dalia"):
         for when in WHEN:
             found[f"fig11.{variant}.{when}"] = results.mean(world, flows.JOINING, variant, _joined(when))

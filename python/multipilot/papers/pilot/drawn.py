@@ -9,73 +9,21 @@ The files ``drawn-*.toml`` of ``scenarios/pilot`` are what this writes for :data
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from multipilot.draws import NAMES, Link, Ranges, whole
 from multipilot.papers.pilot.plan import ALONE, DRAWN, DRAWN_BESIDE, DRAWN_REFERENCE
 
 DRAW = 20261122
 CELLS, BESIDE_CELLS = 48, 24
-NAMES = ("one", "two", "three", "four")
-
-#: Ranges, each drawn from uniformly in the logarithm: Mbit/s, ms a round trip, bandwidth-delay products, shares.
-RATE, RTT, QUEUE, LOSS, JITTER_MS = (2.0, 200.0), (5.0, 300.0), (0.05, 8.0), (0.0005, 0.05), (0.2, 10.0)
+RANGES = Ranges(rate_mbps=(2.0, 200.0), rtt_ms=(5.0, 300.0), queue=(0.05, 8.0), loss=(0.0005, 0.05))
 #: How many of the cells have any loss or jitter; the links beside others mostly lose only by their queue.
 LOSSY, JITTERY, LOSSY_BESIDE = 0.5, 1 / 3, 0.25
-#: Packets of 1500 bytes that the shortest queue holds: 0.05 bandwidth-delay products of a slow link are less than one.
-LEAST_QUEUE = 10
 RIVALS = ("linux-reno", "cubic")
 MOST_RIVALS, MOST_SUBFLOWS = 8, 3
-
-
-def _between(draws: Random, ends: tuple[float, float]) -> float:
-    low, high = (math.log(end) for end in ends)
-    return math.exp(low + (high - low) * draws.random())
-
-
-def _whole(draws: Random, least: int, most: int) -> int:
-    return least + int((most - least + 1) * draws.random())
-
-
-@dataclass(frozen=True)
-class Link:
-    rate_mbps: float
-    rtt_ms: float
-    queue_packets: int
-    loss: float
-    jitter_ms: float
-
-    @property
-    def bdp(self) -> float:
-        """The queue in bandwidth-delay products."""
-        return self.queue_packets * 12 / (self.rate_mbps * self.rtt_ms)
-
-    def toml(self) -> str:
-        """Its keys, but for the delay; jitter is that of the direction in which data flow."""
-        keys = f'rate = "{self.rate_mbps:g}Mbit", queue = "{self.queue_packets}p", loss = {self.loss:g}'
-        return keys + (f', down.jitter = "0..{self.jitter_ms:g}ms"' if self.jitter_ms else "")
-
-    def __str__(self) -> str:
-        """At most 46 letters: four of them have to fit into the 200 of a case's name."""
-        loss = f" {100 * self.loss:.2g} %" if self.loss else ""
-        jitter = f" +{self.jitter_ms:.2g} ms" if self.jitter_ms else ""
-        return f"{self.rate_mbps:.3g} Mbit/s {self.rtt_ms:.3g} ms {self.bdp:.2g} bdp{loss}{jitter}"
-
-
-def _link(draws: Random, lossy: float, jittery: float) -> Link:
-    rate, rtt, queue, loss, jitter = (_between(draws, ends) for ends in (RATE, RTT, QUEUE, LOSS, JITTER_MS))
-    # Drawn whether used or not: a share that changes leaves the other links as they were.
-    is_lossy, is_jittery = draws.random() < lossy, draws.random() < jittery
-    return Link(
-        rate_mbps=float(f"{rate:.3g}"),
-        rtt_ms=float(f"{rtt:.3g}"),
-        queue_packets=max(LEAST_QUEUE, round(queue * rate * rtt / 12)),
-        loss=float(f"{loss:.2g}") if is_lossy else 0.0,
-        jitter_ms=float(f"{jitter:.2g}") if is_jittery else 0.0,
-    )
 
 
 @dataclass(frozen=True)
@@ -95,17 +43,17 @@ class Beside:
 def alone(seed: int) -> list[list[Link]]:
     """Cells of one to four unlike paths."""
     draws = Random(f"alone {seed}")
-    return [[_link(draws, LOSSY, JITTERY) for _ in range(_whole(draws, 1, len(NAMES)))] for _ in range(CELLS)]
+    return [[RANGES.link(draws, LOSSY, JITTERY) for _ in range(whole(draws, 1, len(NAMES)))] for _ in range(CELLS)]
 
 
 def beside(seed: int) -> list[Beside]:
     draws = Random(f"beside {seed}")
     return [
         Beside(
-            _link(draws, LOSSY_BESIDE, 0.0),
-            _whole(draws, 1, MOST_SUBFLOWS),
-            RIVALS[_whole(draws, 0, len(RIVALS) - 1)],
-            _whole(draws, 1, MOST_RIVALS),
+            RANGES.link(draws, LOSSY_BESIDE),
+            whole(draws, 1, MOST_SUBFLOWS),
+            RIVALS[whole(draws, 0, len(RIVALS) - 1)],
+            whole(draws, 1, MOST_RIVALS),
         )
         for _ in range(BESIDE_CELLS)
     ]
@@ -143,7 +91,7 @@ def _alone_text(seed: int, cells: list[list[Link]]) -> str:
         names = NAMES[: len(links)]
         lines += _case(number, " | ".join(map(str, links)), f"connections = [{{ paths = {json.dumps(names)} }}]")
         for name, link in zip(names, links, strict=True):
-            lines.append(f'paths.{name} = {{ {link.toml()}, delay = "{link.rtt_ms / 2:g}ms" }}')
+            lines.append(f"paths.{name} = {link.toml()}")
     return "\n".join(lines) + "\n"
 
 
@@ -157,7 +105,7 @@ def _beside_text(seed: int, cells: list[Beside], reference: bool) -> str:
     lines += ["", "[[variants]]", f'controller = "{RIVALS[0] if reference else "pilot"}"']
     for number, cell in enumerate(cells, 1):
         lines += _case(number, str(cell), f"connections = [{_connections(cell, reference)}]")
-        lines.append(f'links.shared = {{ {cell.link.toml()}, delay = "{cell.link.rtt_ms / 2:g}ms" }}')
+        lines.append(f"links.shared = {cell.link.toml()}")
     return "\n".join(lines) + "\n"
 
 
