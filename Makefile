@@ -69,8 +69,8 @@ lint: setup python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
-	$(VENV)/bin/ruff check --config python/pyproject.toml benches benches/run
-	$(VENV)/bin/ruff format --config python/pyproject.toml --check benches benches/run
+	$(VENV)/bin/ruff check --config python/pyproject.toml reproductions benches benches/run
+	$(VENV)/bin/ruff format --config python/pyproject.toml --check reproductions benches benches/run
 	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
 
 # As cargo test: it has built nearly all of it already.

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+
 from multipilot.env import Lanes, Task
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from multipilot.papers.folder import open_package
+
 sys.path.insert(0, str(Path(__file__).parent))
+open_package(Path(__file__).parents[2] / "reproductions")
 
 
 @pytest.fixture(scope="session")

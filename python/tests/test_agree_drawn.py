@@ -131,6 +131,7 @@ def test_the_aims_of_a_drawn_grid(gaps: list[float], noise: float, median: Aim, 
     assert (whole.median_aim, whole.cells_aim) == (median, cells)
     assert whole.agrees == (median is cells is Aim.MET)
     unmeasured = Whole([*whole.cells, judge(MANY[9], [10.0, 10.1], [])], seed="any")
+    assert unmeasured.median_aim is Aim.OPEN
     assert unmeasured.cells_aim is not Aim.MET
 
 

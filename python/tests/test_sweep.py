@@ -329,7 +329,7 @@ def test_training_seeds_leave_actors_that_the_paper_takes(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     assert {row["seed"] for row in document["rows"]} == {1, 2}
-    from multipilot.papers.ddpg.intervals import actors
+    from reproductions.ddpg.intervals import actors
 
     trained = [actor for actor in actors(out / "actors") if not actor.shipped and actor.file]
     assert len(trained) == 2

@@ -112,7 +112,7 @@ class Whole:
 
     @property
     def median_aim(self) -> Aim:
-        if not self.measured:
+        if not self.measured or (self.seed is not None and len(self.measured) < len(self.cells)):
             return Aim.OPEN
         return Aim.MET if self.median_difference <= MEDIAN_AIM else Aim.MISSED
 

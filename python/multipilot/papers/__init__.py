@@ -9,7 +9,9 @@
     publish  a paper's page and document out of its results
     provenance  commit, date, seeds and sources of a record
     check    what is older than the code
+    folder   where the reproductions are
     cli      the command
 
-A paper is a module that builds a :class:`~multipilot.papers.paper.Paper`; ``PAPERS`` of the command lists them.
+A paper is a package in the folder ``reproductions`` of the checkout that has a
+:class:`~multipilot.papers.paper.Paper` as ``PAPER``; :mod:`.folder` finds it.
 """

@@ -127,13 +127,12 @@ class Picture(Protocol):
 
 
 def draw(panels: Sequence[Panel | Bars | Picture], label: str, height: float = 3.3) -> str:
-    """The panels side by side as an inline SVG; ``label`` says it to those who cannot see it."""
+    """The panels side by side as an inline SVG; ``label`` says it to those who cannot see it; empty without panels."""
+    if not panels:
+        return ""
     with svg.style():
         figure = Figure(figsize=(5.3 * max(len(panels), 1.35), height), layout="constrained")
-        widths = [1.0] * len(panels)
-        for axes, panel in zip(
-            figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0], panels, strict=True
-        ):
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             axes.set_title(panel.title)
             if isinstance(panel, Panel):
                 _lines(axes, panel)

@@ -15,19 +15,13 @@ import typer
 from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, run, say
 from multipilot.papers import check
-from multipilot.papers.bandit import PAPER as BANDIT
 from multipilot.papers.cost import Cost, Meter, spell
-from multipilot.papers.ddpg import PAPER as DDPG
-from multipilot.papers.drones import PAPER as DRONES
-from multipilot.papers.loss_aware import PAPER as LOSS_AWARE
+from multipilot.papers.folder import NAMES, load
 from multipilot.papers.paper import Experiment, Paper, Point
-from multipilot.papers.pilot import PAPER as PILOT
 from multipilot.papers.publish import as_text, locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
-from multipilot.papers.rsf import PAPER as RSF
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-PAPERS = {paper.name: paper for paper in (RSF, LOSS_AWARE, BANDIT, DDPG, DRONES, PILOT)}
 WORLDS = ("sim", "kernel", "both")
 QUICK_SEEDS = 3
 INTERRUPTED = 130
@@ -37,7 +31,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Reproduce a paper: run its scenarios, and write one page with its figures beside ours.")
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help=" | ".join(PAPERS))],
+    name: Annotated[str, typer.Argument(metavar="PAPER", help=" | ".join(NAMES))],
     world: Annotated[
         str | None, typer.Option(help="sim, kernel or both [default: both, where this machine can]")
     ] = None,
@@ -49,6 +43,10 @@ def paper(
     budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
     jobs: Annotated[int, typer.Option(min=1, max=16, help="kernel points at once")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="folder of the reproductions [default: that of the checkout]"),
+    ] = None,
     scenarios: Annotated[Path | None, typer.Option(help="folder of the paper's scenario files")] = None,
     traces: Annotated[
         Path | None,
@@ -71,7 +69,12 @@ def paper(
         bool, typer.Option("--lock", help="write the verdicts into the paper's claims.lock in the checkout")
     ] = False,
 ) -> None:
-    chosen = PAPERS.get(name) or fail(f'there is no paper "{name}": one of {", ".join(PAPERS)}')
+    if name not in NAMES:
+        fail(f'there is no paper "{name}": one of {", ".join(NAMES)}')
+    try:
+        chosen = load(name, source)
+    except ValueError as error:
+        fail(str(error))
     if world not in (None, *WORLDS):
         fail(f"--world {world}: one of {', '.join(WORLDS)}")
     worlds = {"sim": (SIM,), "kernel": (KERNEL,)}.get(world or "", (SIM,) if quick and not world else (SIM, KERNEL))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
@@ -45,13 +45,14 @@ section h2 { margin-top: 0 }
 
 @dataclass(frozen=True)
 class Section:
-    """``body`` is HTML: pictures and tables; ``lead`` are paragraphs of plain text before them, ``notes`` after."""
+    """``body`` is HTML: pictures and tables; empty ones are left out. ``lead`` and ``notes`` are plain paragraphs."""
 
-    name: str
     title: str
     lead: Sequence[str]
     body: Sequence[str]
     notes: Sequence[str] = ()
+    #: The item's.
+    name: str = ""
     #: Where its numbers come from, one line a world.
     origins: Sequence[str] = ()
 
@@ -76,8 +77,30 @@ def number(mean: Mean | float | None, digits: int = 2) -> str:
     return f"{mean.mean:.{digits}f}{half}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, style: str = "") -> str:
-    """Cells are HTML; the first ``names`` columns read as text."""
+def lines(
+    names: Iterable[str],
+    *columns: Callable[[str], Mean],
+    label: Callable[[str], str] = str,
+    digits: int | Sequence[int] = 2,
+) -> list[list[str]]:
+    """A table's line for each name of which anything was measured."""
+    places = [digits] * len(columns) if isinstance(digits, int) else digits
+    found = [(name, [column(name) for column in columns]) for name in names]
+    return [
+        [label(name), *(number(mean, place) for mean, place in zip(means, places, strict=True))]
+        for name, means in found
+        if any(mean.n for mean in means)
+    ]
+
+
+def table(
+    head: str | Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, style: str = "", title: str = ""
+) -> str:
+    """Cells are HTML, of a head also as ``one | two``; the first ``names`` columns read as text. Empty without rows."""
+    if not rows:
+        return ""
+    if isinstance(head, str):
+        head = [cell.strip() for cell in head.split("|")]
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
@@ -87,7 +110,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, st
 
     body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
     opening = f'<table class="{style}">' if style else "<table>"
-    return f"{opening}<thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    heading = f"<h3>{escape(title)}</h3>" if title else ""
+    return f"{heading}{opening}<thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def render(
@@ -128,7 +152,7 @@ def _section(paper: str, section: Section) -> str:
         [
             f'<section id="{section.name}"><h2>{escape(section.title)}</h2>',
             *(paragraph(text) for text in section.lead),
-            *(card(html) for html in section.body),
+            *(card(html) for html in section.body if html),
             *(paragraph(text, "note") for text in section.notes),
             *(paragraph(text, "origin") for text in section.origins),
             f'<p class="again">Again: <code>multipilot paper {paper} --only {section.name}</code></p></section>',

@@ -93,7 +93,6 @@ class Item:
     """
 
     name: str
-    title: str
     scenarios: tuple[str, ...]
     show: Callable[[Results], Section]
     rows: Callable[[Results], list[dict[str, Any]]] = lambda _: []
@@ -121,6 +120,3 @@ class Paper:
     claims: Claims = field(default_factory=Claims)
     #: What the claims are about, by world (``sim``, ``kernel`` or ``theory``). Every name is there, measured or not.
     values: Callable[[Results, str], Values] = lambda _results, _world: {}
-
-    def experiment(self, scenario: str) -> Experiment:
-        return next(e for e in self.experiments if e.scenario == scenario)

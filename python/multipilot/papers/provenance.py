@@ -83,10 +83,9 @@ def simulator_source() -> str:
     return str(getattr(_core, "__source__", "")) or _digest([Path(_core.__file__)])
 
 
-def of_modules(*names: str) -> str:
-    """Hash of Python modules (files below this folder) that decide what they keep."""
-    here = Path(__file__).parent
-    return _digest(here / name for name in names)
+def of_files(*files: Path) -> str:
+    """Hash of the Python modules that decide what they keep."""
+    return _digest(files)
 
 
 def _digest(files: Iterable[Path]) -> str:

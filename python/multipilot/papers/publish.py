@@ -70,7 +70,7 @@ def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.
     prose = [f"Linux kernel: {j.prose}" if j.world == KERNEL else j.prose for j in mine]
     found = {world: results.origins(world, item.scenarios or (OWN,)) for world in WORLDS}
     origins = [f"{name.capitalize()}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
-    return replace(section, lead=[*section.lead, *prose], origins=origins)
+    return replace(section, name=item.name, lead=[*section.lead, *prose], origins=origins)
 
 
 def _facts(results: Results) -> str:

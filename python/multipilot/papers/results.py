@@ -84,12 +84,12 @@ class Results:
 
     def find(self, world: str, scenario: str, variant: str, cell: Mapping[str, str] | None = None) -> list[Row]:
         """Rows of one variant; of the grid's axes, those in ``cell`` must match."""
-        wanted = (cell or {}).items()
-        return [
-            row
-            for name, row in self._sets.get((world, scenario), ())
-            if name == variant and all(_axis(row, key) == value for key, value in wanted)
-        ]
+        return [row for name, row in self._sets.get((world, scenario), ()) if name == variant and _at(row, cell)]
+
+    def select(self, world: str, scenario: str, cell: Mapping[str, str] | None = None, **columns: str) -> list[Row]:
+        """Rows by columns, such as ``scheduler``, that a variant's name leaves out."""
+        rows = (row for _, row in self._sets.get((world, scenario), ()) if _at(row, cell))
+        return [row for row in rows if all(row[key] == value for key, value in columns.items())]
 
     def cells(self, world: str, scenario: str) -> dict[Cell, dict[str, list[Row]]]:
         """Rows of a whole grid by cell (its axes in order) and variant, in one pass."""
@@ -103,24 +103,32 @@ class Results:
         self, world: str, scenario: str, variant: str, measure: Measure, cell: Mapping[str, str] | None = None
     ) -> Mean:
         """Mean over seeds of a column, or of a function of the row."""
-        read = (lambda row: row.get(measure)) if isinstance(measure, str) else measure
-        values = (read(row) for row in self.find(world, scenario, variant, cell))
-        return mean_of(float(value) for value in values if value is not None)
+        return mean_over(self.find(world, scenario, variant, cell), measure)
 
     def has(self, world: str, scenario: str | None = None) -> bool:
         return any(w == world and scenario in (None, s) for w, s in self._sets)
 
-    def seeds(self, world: str) -> int:
-        return len({row["seed"] for row in self.rows if row["world"] == world})
+
+def _at(row: Row, cell: Mapping[str, str] | None) -> bool:
+    axes = row.get("cell", {})
+    return all(key in axes and str(axes[key]) == value for key, value in (cell or {}).items())
 
 
-def _axis(row: Row, key: str) -> str | None:
-    value = row.get("cell", {}).get(key)
-    return None if value is None else str(value)
+def mean_over(rows: Iterable[Row], measure: Measure) -> Mean:
+    """Of a column, or of a function of the row, where it has a value."""
+    read = (lambda row: row.get(measure)) if isinstance(measure, str) else measure
+    return mean_of(float(value) for row in rows if (value := read(row)) is not None)
 
 
-def measured(means: Iterable[Mean]) -> list[Mean]:
-    return [m for m in means if not math.isnan(m.mean)]
+def path_mbps(name: str) -> Measure:
+    """Mbit/s of payload that one path carried."""
+    return lambda row: row["path_mbps"].get(name)
+
+
+def over_competing(row: Row) -> float | None:
+    """Goodput under test over that of the competing flows."""
+    theirs = row.get("competing_mbps")
+    return float(row["goodput_mbps"]) / float(theirs) if theirs else None
 
 
 def ratio(a: Mean, b: Mean) -> Mean:

@@ -22,6 +22,7 @@ from multipilot.agree.worlds import BUSY
 from multipilot.children import Children
 from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, say, seconds
 from multipilot.papers.cost import Cost, of_comparison
+from multipilot.papers.folder import reproductions
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
 from multipilot.papers.results import KERNEL, SIM, Results
@@ -31,8 +32,8 @@ SPARSE = {"sample_interval": "10s"}
 
 
 def find_scenarios(paper: str, folder: Path | None = None) -> Path:
-    """The paper's folder of scenarios: as named, below the current folder, or in the checkout."""
-    places = [folder] if folder else [Path("scenarios") / paper, Path(__file__).parents[3] / "scenarios" / paper]
+    """The paper's folder of scenarios: as named, below the current folder, or beside the reproductions."""
+    places = [folder] if folder else [Path("scenarios") / paper, reproductions().parent / "scenarios" / paper]
     for place in places:
         if place.is_dir():
             return place.resolve()

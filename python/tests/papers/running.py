@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from multipilot import console
+from multipilot.papers.folder import NAMES, load
 from multipilot.papers.paper import Experiment, Paper
 from multipilot.papers.publish import publish
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import Runner, find_scenarios
+
+PAPERS = {name: load(name) for name in NAMES}
 
 
 def named(document: dict[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from multipilot.bandit import PathBandit
-from multipilot.papers.bandit import PAPER, stream, worlds
-from multipilot.papers.bandit.measured import UNKNOWN, load_table, load_tests, value
-from multipilot.papers.bandit.places import FEATURES, generate
-from multipilot.papers.bandit.policies import CHOSEN, CONTEXT, Life, Stream, live
-from multipilot.papers.bandit.stream import SIZES, load_or_simulate
-from multipilot.papers.bandit.svm import Svm
 from multipilot.papers.provenance import simulator_source
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
 from multipilot.stats import mean_of
+from reproductions.bandit import PAPER, stream, worlds
+from reproductions.bandit.measured import UNKNOWN, load_table, load_tests, value
+from reproductions.bandit.places import FEATURES, generate
+from reproductions.bandit.policies import CHOSEN, CONTEXT, Life, Stream, live
+from reproductions.bandit.stream import SIZES, load_or_simulate
+from reproductions.bandit.svm import Svm
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 sys.path.insert(0, str(REFERENCE))
@@ -145,7 +145,7 @@ def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path, monke
     monkeypatch.setattr(stream, "simulator_source", lambda: "0123456789abcdef")
     assert load_or_simulate(place, tmp_path, recall=True) is None
     monkeypatch.undo()
-    monkeypatch.setattr(stream, "of_modules", lambda *_: "0123456789abcdef")
+    monkeypatch.setattr(stream, "of_files", lambda *_: "0123456789abcdef")
     assert load_or_simulate(place, tmp_path, recall=True) is None
 
 

@@ -7,19 +7,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from running import Wellformed
+from running import PAPERS, Wellformed
+from test_docs import nonstandard
 
 from multipilot.papers.claims import Claim, Claims, Wrong, judge, load, lock, table
 from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
-from multipilot.papers.cli import PAPERS
-from multipilot.papers.ddpg.sections import PAYLOAD, resting_rate
-from multipilot.papers.drones import tables
 from multipilot.papers.paper import Paper
 from multipilot.papers.publish import locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.stats import Mean, difference, mean_of
+from reproductions.ddpg.sections import PAYLOAD, resting_rate
+from reproductions.drones import tables
 
 HOLDS, CONTRADICTED, UNDECIDED, UNTESTABLE = Verdict
 WITH_CLAIMS = [paper for paper in PAPERS.values() if paper.claims.all]
@@ -202,6 +202,15 @@ def test_text_on_a_page_has_no_result_where_nothing_was_measured(paper: Paper) -
     assert [s for s in sentences if RESULT.search(s) and not SOURCE.search(s)] == []
 
 
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=lambda paper: paper.name)
+def test_words_on_a_page_are_standard(paper: Paper) -> None:
+    sections = [item.show(Results()) for item in paper.items]
+    texts = [text for section in sections for text in (section.title, *section.lead, *section.notes)]
+    texts += [text for c in paper.claims.all for text in (c.says, c.where, c.unit, *c.prose.values())]
+    # The names of values are no prose.
+    assert nonstandard(re.sub(r"\{[^}]*\}", "", "\n".join(texts))) == []
+
+
 def claim(test: dict[str, object], **prose: str) -> Claim:
     return Claim("a", "Figure 1", "A is twice B.", "fig1", test, unit="×", prose=prose)
 
@@ -223,6 +232,15 @@ def test_the_page_has_the_sentence_of_the_verdict_that_came_out() -> None:
     assert (open_.verdict, open_.prose) == (UNDECIDED, ""), "no template, no sentence"
     (unmeasured,) = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     assert (unmeasured.prose, unmeasured.n, unmeasured.why) == ("", 0, "not measured")
+
+
+def test_a_remark_follows_what_is_always_said() -> None:
+    one = claim(TWICE.test, always="A is {effect} times B.", contradicted="That is not twice.")
+    found = Claims((one,))
+    for two, said in ((2.0, "A is 2.00 times B."), (0.5, "A is 0.50 times B. That is not twice.")):
+        (judged,) = judge(found, {"one": around(1, 0.01), "two": around(two, 0.01)}, SIM)
+        assert judged.prose == said
+    assert lock.unspoken(found, {SIM: {"a": {"verdict": "undecided", "n": 5}}}) == []
 
 
 def test_a_template_with_a_value_that_was_not_measured_says_nothing() -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from running import named, simulated
 
-from multipilot.papers.ddpg import PAPER, plan
-from multipilot.papers.ddpg.intervals import INTERVALS, PLAIN, Course, actors
-from multipilot.papers.ddpg.over_time import rates
-from multipilot.papers.ddpg.sections import of_rivals, resting_goodput, resting_rate
-from multipilot.papers.ddpg.topologies import LOSSES, QUEUES
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM
 from multipilot.papers.runs import find_scenarios
+from reproductions.ddpg import PAPER, plan
+from reproductions.ddpg.intervals import INTERVALS, PLAIN, Course, actors
+from reproductions.ddpg.over_time import rates
+from reproductions.ddpg.sections import of_rivals, resting_goodput, resting_rate
+from reproductions.ddpg.topologies import LOSSES, QUEUES
 
 
 def test_the_resting_rate_is_where_the_utility_peaks() -> None:

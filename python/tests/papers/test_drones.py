@@ -14,12 +14,12 @@ import pytest
 from running import simulated
 
 from multipilot import console
-from multipilot.papers.drones import PAPER, beams, factors, links, tables, transport
-from multipilot.papers.drones.series import delays, extra_bytes
-from multipilot.papers.drones.values import values
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
+from reproductions.drones import PAPER, beams, factors, links, tables, transport
+from reproductions.drones.series import delays, extra_bytes
+from reproductions.drones.values import values
 
 
 def run(out: Path, scenario: str, **settings: str) -> Results:

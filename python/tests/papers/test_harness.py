@@ -4,9 +4,8 @@ import math
 from pathlib import Path
 
 import pytest
-from running import stands
+from running import PAPERS, stands
 
-from multipilot.papers.cli import PAPERS
 from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.results import KERNEL, SIM, Results, ratio, variant_of

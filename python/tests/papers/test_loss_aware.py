@@ -14,14 +14,14 @@ import pyarrow.ipc as ipc
 import pytest
 from running import named, simulated, stands
 
-from multipilot.papers.loss_aware import PAPER
-from multipilot.papers.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
-from multipilot.papers.loss_aware.dynamic import FAILURE, reactions
-from multipilot.papers.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, LA, REST, V_BOTH, WIFI, known, on_traces
-from multipilot.papers.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
-from multipilot.papers.loss_aware.verdict import KINDS, SETS, grid, judged
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import KERNEL, SIM, Results
+from reproductions.loss_aware import PAPER
+from reproductions.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
+from reproductions.loss_aware.dynamic import FAILURE, reactions
+from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, LA, REST, V_BOTH, WIFI, known, on_traces
+from reproductions.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
+from reproductions.loss_aware.verdict import KINDS, SETS, grid, judged
 
 
 def test_the_benefit_is_one_for_the_sum_and_zero_for_the_better_path_alone() -> None:
@@ -229,12 +229,12 @@ def test_the_page_tells_all_three_kinds_apart() -> None:
     found.add(KERNEL, V_BOTH, {"rows": [*rows("fullmesh", [-0.3]), *alone("wifi", [10]), *alone("lte", [40])]})
     found.add(KERNEL, known(V_BOTH), {"rows": rows("loss-aware", [0.5])})
     html = stands(PAPER, found)
-    assert "surely worse than the better path alone in 4 of 4 cells" in html
-    assert "With it, in 4 at a first transfer" in html
+    assert "significantly worse than the better path alone in 4 of 4 cells" in html
+    assert "With it, in 4 at a cold start" in html
     assert "and in 0 once an earlier transfer" in html
     assert "4 → 0 → 0 of them" in html
     # 40.5 of 50 Mbit/s, where the better path alone has 40
-    assert re.search("once more with known paths.*<td>-0.30</td><td>–</td><td>0.05</td><td>40.5</td>", html)
+    assert re.search("once more: warm start.*<td>-0.30</td><td>–</td><td>0.05</td><td>40.5</td>", html)
     totals = [judged(grid(found, SIM), kind) for kind in KINDS]
     assert [(one.harmed, one.beyond) for one in totals if one] == [(4, 4), (4, 0), (0, 0)]
 

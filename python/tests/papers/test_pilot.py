@@ -13,10 +13,13 @@ from running import simulated, stands
 from multipilot import console, simulation
 from multipilot.draws import LEAST_QUEUE, NAMES
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.pilot import PAPER, ablation, alone, drawn, fairness
-from multipilot.papers.pilot.cells import alone_at, beside, pair, words
-from multipilot.papers.pilot.delay import queueing_ms
-from multipilot.papers.pilot.judge import (
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.runs import Runner, find_scenarios
+from multipilot.stats import Mean, mean_of
+from reproductions.pilot import PAPER, ablation, alone, drawn, fairness
+from reproductions.pilot.cells import alone_at, beside, pair, words
+from reproductions.pilot.delay import queueing_ms
+from reproductions.pilot.judge import (
     BETTER,
     FAIR,
     GREEDY,
@@ -33,8 +36,8 @@ from multipilot.papers.pilot.judge import (
     tally,
     unfair_first,
 )
-from multipilot.papers.pilot.judge import fairness as verdict_of
-from multipilot.papers.pilot.plan import (
+from reproductions.pilot.judge import fairness as verdict_of
+from reproductions.pilot.plan import (
     ABLATION,
     ABLATION_ALONE,
     EXPERIMENTS,
@@ -45,9 +48,6 @@ from multipilot.papers.pilot.plan import (
     on_traces,
     reference,
 )
-from multipilot.papers.results import KERNEL, SIM, Results
-from multipilot.papers.runs import Runner, find_scenarios
-from multipilot.stats import Mean, mean_of
 
 NAN = math.nan
 

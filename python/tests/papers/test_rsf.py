@@ -20,11 +20,11 @@ from multipilot.papers.claims import judge
 from multipilot.papers.claims.predicate import checks, combined
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results, ratio
-from multipilot.papers.rsf import PAPER, theory
-from multipilot.papers.rsf.figures import between
-from multipilot.papers.rsf.printed import TABLE, VARIANTS, Numbers, of_all, of_connection
-from multipilot.papers.rsf.table import fluid
 from multipilot.stats import mean_of
+from reproductions.rsf import PAPER, theory
+from reproductions.rsf.figures import between
+from reproductions.rsf.printed import TABLE, VARIANTS, Numbers, of_all, of_connection
+from reproductions.rsf.table import fluid
 
 Simulate = Callable[..., Results]
 
@@ -149,6 +149,7 @@ def told(source: str) -> str:
         (["rsf", "--budget", "soon"], "length of time"),
         (["rsf", "--world", "moon"], "--world"),
         (["rsf", "--scenarios", "/nonexistent"], "no scenarios"),
+        (["rsf", "--from", "/nonexistent"], "no reproductions at /nonexistent"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_code_2(call: list[str], words: str, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@
     paper = "2.02"                    # what the paper prints, if it prints a value
     by = "RFC 6356"                   # whose claim it is, where it is not the paper's
     test = { ratio = ["row2.rsf-db", "row2.lia"], of = 2.02, tolerance = 0.1 }
-    [claim.prose]                     # by verdict; {name} is a value, {name|.1f} with a format, {effect} the effect
-    contradicted = "RSF-DB carries {row2.gain} times what the best of the others carries."
+    [claim.prose]                     # for every verdict, and remarks on one; {name|.1f} is a value
+    always = "RSF-DB carries {row2.gain} times what the best of the others carries."
+    contradicted = "That is not the printed ratio."
 
 ``worlds`` lists where a claim is tested: ``["sim", "kernel"]`` unless given, or ``["theory"]`` for what is computed.
 """
@@ -32,6 +33,8 @@ from multipilot.papers.claims.quantity import Values, Wrong, quantity
 from multipilot.papers.results import KERNEL, SIM
 
 THEORY = "theory"
+#: The key of a template for every verdict.
+ALWAYS = "always"
 WORLDS = (SIM, KERNEL, THEORY)
 _PLACE = re.compile(r"\{([^{}|]+)(?:\|([^{}]+))?\}")
 #: Numbers in digits and in words.
@@ -59,6 +62,10 @@ class Claim:
     def excuse(self) -> str:
         """Why it cannot be tested; empty where it can."""
         return str(self.test.get("none", ""))
+
+    def template(self, verdict: Verdict) -> str:
+        """What is said for every verdict, and the remark on this one; empty where there is neither."""
+        return " ".join(filter(None, (self.prose.get(ALWAYS), self.prose.get(verdict.value))))
 
     def names(self) -> set[str]:
         """The values that its templates cite."""
@@ -114,7 +121,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
     if not set(worlds) <= set(WORLDS):
         raise Wrong(f"claim {name}: worlds are {', '.join(WORLDS)}")
     for verdict, text in entry.get("prose", {}).items():
-        if verdict not in {v.value for v in Verdict}:
+        if verdict not in {ALWAYS, *(v.value for v in Verdict)}:
             raise Wrong(f"claim {name}: there is no verdict {verdict}")
         own = _numbers(_PLACE.sub("", text)) - _numbers(f"{entry['where']} {entry['says']} {entry.get('unit', '')}")
         if own:

@@ -57,7 +57,7 @@ def _one(claim: Claim, values: Values, world: str) -> Judgement:
         found = checks(claim.test, values)
         verdict, check = combined(found)
         prose = ""
-        if text := claim.prose.get(verdict.value):
+        if text := claim.template(verdict):
             effect = {"effect": check.effect} if check else {}
             if check is None or check.effect.n > 0:
                 prose = fill(text, {**values, **effect}) or ""

@@ -87,5 +87,5 @@ def unspoken(claims: Claims, lock: Lock) -> list[str]:
         for world, lines in lock.items()
         for claim in claims.all
         if claim.prose and (one := lines.get(claim.id)) and (one["n"] or world == THEORY)
-        if one["verdict"] not in claim.prose
+        if not claim.template(Verdict(one["verdict"]))
     ]

@@ -1,0 +1,98 @@
+"""The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
+
+fig4.CONTROLLER.WHAT.BUFFER   Mbit/s; WHAT: goodput, one (on path 1), rival (the single-path connection on path 2)
+fig5.CONTROLLER.WHAT.LOSS     Mbit/s; WHAT: goodput, rival
+fig6., fig7., fig8.WHO        intervals 51 to 100; WHO: learned and its rival, and plain and its rival (two MPCC)
+fig8.rise                     the learned actor's mean reward, last ten intervals less first ten
+alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
+peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
+short.CONTROLLER.SIZE         s, median completion of downloads
+below.cells                   cells of figures 4 and 5, of unlike rates and alone in which DDPG-MPCC carries
+                              significantly less than MPCC
+pair.CONTROLLER.WHAT          beside MPCC on both paths; WHAT: goodput, mpcc
+"""
+
+from __future__ import annotations
+
+from multipilot.papers.claims.quantity import MISSING, Values, constant
+from multipilot.papers.results import SIM, Results, path_mbps, ratio
+from multipilot.stats import Mean, difference, mean_of
+from reproductions.ddpg import plan, tolerance
+from reproductions.ddpg.intervals import PLAIN, Course, measured
+from reproductions.ddpg.sections import PAYLOAD, of_rivals, resting_rate
+from reproductions.ddpg.topologies import LOSSES, QUEUES, SECOND_RATES
+
+FIGURES = {"fig6": "rate", "fig7": "utility", "fig8": "reward"}
+#: MPCC's utility in Mbit/s, and that of its published code in bytes/s.
+_PEAKS = (
+    ("mpcc", "0.08", resting_rate(0.08)),
+    ("mpcc-code", "0.02", resting_rate(0.02, beta=tolerance.CODE_BETA) * 8e-6),
+)
+COURSES = ("learned", "learned-rival", "plain", "plain-rival")
+
+
+def values(results: Results, world: str) -> Values:
+    found: dict[str, Mean] = {}
+    for controller in plan.CONTROLLERS:
+        for measure, what in (("goodput_mbps", "goodput"), (path_mbps("one"), "one"), (of_rivals, "rival")):
+            for queue, _ in QUEUES:
+                mean = results.mean(world, plan.BUFFERS, controller, measure, {plan.QUEUE_KEY: queue})
+                found[f"fig4.{controller}.{what}.{queue}"] = mean
+        for measure, what in (("goodput_mbps", "goodput"), (of_rivals, "rival")):
+            for loss, _ in LOSSES:
+                found[f"fig5.{controller}.{what}.{loss}"] = results.mean(
+                    world, plan.LOSS, controller, measure, {plan.LOSS_KEY: loss}
+                )
+        found[f"pair.{controller}.goodput"] = results.mean(world, plan.AGAINST, controller, "goodput_mbps")
+        found[f"pair.{controller}.mpcc"] = results.mean(world, plan.AGAINST, controller, "competing_mbps")
+    for loss in ("0.02", "0.05", "0.08"):
+        found[f"alone.mpcc.{loss}"] = tolerance.over_bbr(results, "mpcc", loss, world)
+    for controller, loss, rest in _PEAKS:
+        goodput = results.mean(world, plan.ALONE, controller, "goodput_mbps", {plan.LOSS_KEY: loss})
+        found[f"peak.{controller}.{loss}"] = ratio(goodput, constant(rest * (1 - float(loss)) * PAYLOAD))
+    for controller in plan.CONTROLLERS:
+        median = results.mean(world, plan.SHORT, controller, "completion_median_s", {plan.SIZE_KEY: "1MB"})
+        found[f"short.{controller}.1MB"] = median
+    found["below.cells"] = _below(results, world)
+    courses = _courses(results) if world == SIM else {}
+    for figure, what in FIGURES.items():
+        for who in COURSES:
+            found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
+    found["fig8.rise"] = _rise(courses["learned"]) if "learned" in courses else MISSING
+    return found
+
+
+def _below(results: Results, world: str) -> Mean:
+    swept = (
+        (plan.BUFFERS, plan.QUEUE_KEY, QUEUES),
+        (plan.LOSS, plan.LOSS_KEY, LOSSES),
+        (plan.RATES, plan.RATE_KEY, SECOND_RATES),
+        (plan.ALONE, plan.LOSS_KEY, tolerance.LOSSES),
+    )
+    cells = 0
+    count = 0
+    for scenario, key, axis in swept:
+        for value, _ in axis:
+            ours, plain = (
+                results.mean(world, scenario, c, "goodput_mbps", {key: value}) for c in ("ddpg-mpcc", "mpcc")
+            )
+            if min(ours.n, plain.n) > 1:
+                cells += 1
+                count += difference(ours, plain).high < 0
+    return constant(count) if cells else MISSING
+
+
+def _courses(results: Results) -> dict[str, Course]:
+    """Of the actor that ships, and of plain MPCC."""
+    kept = measured(results)
+    found: dict[str, Course] = {}
+    for name, (tested, rival) in kept.beside.items():
+        if name == PLAIN:
+            found |= {"plain": tested, "plain-rival": rival}
+        elif kept.actors[name].shipped:
+            found |= {"learned": tested, "learned-rival": rival}
+    return found
+
+
+def _rise(course: Course) -> Mean:
+    return mean_of(float(row[-10:].mean() - row[:10].mean()) for row in course.reward)

@@ -1,0 +1,188 @@
+"""The benefit of aggregation, cell by cell, and what can be said for sure of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from multipilot.papers.results import Cell, Results, Row
+from multipilot.stats import Mean, mean_of
+from reproductions.loss_aware.plan import known
+
+#: A benefit below this is harm, for noise alone makes some hundredths.
+HARM = -0.02
+#: MPTCP's own header, as a share of each packet's payload: what using nothing but the better path costs.
+HEADER = 0.019
+#: Harm that the header alone does not explain.
+BEYOND = HARM - HEADER
+#: An interval wider than this each way says nothing, and counts as a miss.
+WIDEST = 0.05
+
+
+def aggregation_benefit(goodput: float, singles: Sequence[float]) -> float:
+    """Ben = (G − C_max)/(ΣC − C_max) where G ≥ C_max, else (G − C_max)/C_max (Kaspar 2011; the paper's section 3.3).
+
+    The column ``ben`` of a record has it with the median of each C_i; this is for the paper's maximum of ten runs.
+    """
+    best = max(singles)
+    gain = goodput - best
+    if gain >= 0:
+        rest = sum(singles) - best
+        return gain / rest if rest else 0.0
+    return gain / best
+
+
+@dataclass(frozen=True)
+class Benefit:
+    """One cell, controller and path manager. ``mean`` is of the benefit over seeds."""
+
+    world: str
+    scenario: str
+    cell: Cell
+    controller: str
+    manager: str
+    mean: Mean
+    goodput: Mean
+    #: Plain TCP alone on each path, Mbit/s, by seed.
+    singles: Mapping[str, Sequence[float]]
+    #: An earlier transfer had gone over these paths.
+    known: bool = False
+    #: The benefit of each seed.
+    each: Sequence[float] = ()
+
+    @property
+    def with_maximum(self) -> float:
+        """As the paper takes it: against the fastest single-path run of all seeds."""
+        return aggregation_benefit(self.goodput.mean, [max(values) for values in self.singles.values()])
+
+    @property
+    def best_single(self) -> float:
+        return max(median(values) for values in self.singles.values())
+
+    @property
+    def harms(self) -> bool:
+        """The whole interval lies below :data:`HARM`. One run alone has no interval, and decides nothing."""
+        return self.mean.high < HARM
+
+    @property
+    def harms_beyond(self) -> bool:
+        """The whole interval lies below :data:`BEYOND`."""
+        return self.mean.high < BEYOND
+
+    @property
+    def undecided(self) -> bool:
+        return math.isnan(self.mean.half) or self.mean.half > WIDEST
+
+    @property
+    def may_harm(self) -> bool:
+        """Undecided, and the interval, if there is one, reaches below :data:`HARM`."""
+        low = self.mean.mean if math.isnan(self.mean.half) else self.mean.low
+        return self.undecided and not self.harms and low < HARM
+
+    def at(self, key: str) -> str | None:
+        return dict(self.cell).get(key)
+
+
+def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
+    """Every variant of every cell that has a benefit, and those cells once their paths are known."""
+    found = []
+    cells = results.cells(world, scenario)
+    for cell, variants in cells.items():
+        for rows in variants.values():
+            values = [float(row["ben"]) for row in rows if row.get("ben") is not None]
+            if values:
+                first = rows[0]
+                found.append(
+                    Benefit(
+                        world=world,
+                        scenario=scenario,
+                        cell=cell,
+                        controller=str(first["controller"]),
+                        manager=str(first["path_manager"]),
+                        mean=mean_of(values),
+                        goodput=mean_of(float(row["goodput_mbps"]) for row in rows),
+                        singles=_singles(variants, str(first["controller"])),
+                        each=values,
+                    )
+                )
+    for cell, variants in results.cells(world, known(scenario)).items():
+        for rows in variants.values():
+            one = _once_known(world, scenario, cell, rows, cells.get(cell, {}))
+            if one:
+                found.append(one)
+    return found
+
+
+def _once_known(
+    world: str, scenario: str, cell: Cell, rows: list[Row], first: Mapping[str, list[Row]]
+) -> Benefit | None:
+    """Against the yardsticks of ``first``, the same cell without an earlier transfer."""
+    controller = str(rows[0]["controller"])
+    singles = _singles(first, controller)
+    if not singles:
+        return None
+    goodputs = [float(row["goodput_mbps"]) for row in rows]
+    medians = [median(values) for values in singles.values()]
+    each = [aggregation_benefit(goodput, medians) for goodput in goodputs]
+    return Benefit(
+        world=world,
+        scenario=scenario,
+        cell=cell,
+        controller=controller,
+        manager=str(rows[0]["path_manager"]),
+        mean=mean_of(each),
+        goodput=mean_of(goodputs),
+        singles=singles,
+        known=True,
+        each=each,
+    )
+
+
+def _singles(variants: Mapping[str, list[Row]], controller: str) -> dict[str, list[float]]:
+    alone = f"{controller} on "
+    return {
+        name.removeprefix(alone): [float(row["goodput_mbps"]) for row in rows]
+        for name, rows in variants.items()
+        if name.startswith(alone)
+    }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A set of cells under one controller and path manager."""
+
+    cells: int
+    harmed: int
+    #: Of the harmed ones, those beyond what MPTCP's own header costs.
+    beyond: int
+    undecided: int
+    #: Of the undecided ones, those whose interval reaches below :data:`HARM`.
+    open: int
+    mean: float
+    lowest: float
+
+    @property
+    def missed(self) -> int:
+        return self.harmed + self.undecided
+
+
+def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
+    cells = list(chosen)
+    if not cells:
+        return None
+    values = [b.mean.mean for b in cells]
+    return Verdict(
+        cells=len(cells),
+        harmed=sum(b.harms for b in cells),
+        beyond=sum(b.harms_beyond for b in cells),
+        undecided=sum(b.undecided and not b.harms for b in cells),
+        open=sum(b.may_harm for b in cells),
+        mean=sum(values) / len(values),
+        lowest=min(values),
+    )
+
+
+def of(found: Iterable[Benefit], controller: str, manager: str, later: bool = False) -> list[Benefit]:
+    return [b for b in found if (b.controller, b.manager, b.known) == (controller, manager, later)]

@@ -1,0 +1,117 @@
+"""The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
+
+    fig3.SIDE.KIND.LOSS      benefit under BALIA, mean over the pairs of rates; SIDE: wifi or lte, the lossy path
+    fig4.SIDE.KIND.RATE      Mbit/s, mean over all losses and pairs; RATE: slow (the lossy path has up to 20) or fast
+    fig5.CONTROLLER.KIND     Mbit/s over the 90 s
+    walk.CONTROLLER.KIND     Mbit/s on a walk out of the Wi-Fi and back
+    fig6.KIND.PATH.WHEN      Mbit/s on a path under BALIA, before, during and after the loss
+    fig6.KIND.share.WHEN     the Wi-Fi's share of both
+    harm.KIND                share of the verdict's cells whose benefit is below the limit
+    harm3.KIND               the same of figure 3's cells
+    failure.CONTROLLER.KIND.WHAT   goodput in order after the death: lowest (% of the rate that is left), full (s until
+                             it is back there); used (s from the return of the path to its use)
+
+KIND is stock, rule (MPTCP-LA, the paper's) or aware (this project's loss-aware); of harm stock, first or known. Each
+value has one number a seed, so n counts seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from multipilot.papers.claims.quantity import Values
+from multipilot.papers.results import Results
+from multipilot.stats import Mean, mean_of
+from reproductions.loss_aware.benefit import HARM, benefits, of
+from reproductions.loss_aware.dynamic import DYNAMIC, HANDOVER, MANAGERS, goodputs, reactions, variant
+from reproductions.loss_aware.plan import CONTROLLERS, LA, LOSS_KEY, LOSSES, LTE, RULE, WIFI
+from reproductions.loss_aware.series import paths_of, runs_of
+from reproductions.loss_aware.verdict import FIRST, KNOWN, STOCK, grid
+
+SIDES = {"wifi": WIFI, "lte": LTE}
+KINDS = {"stock": "fullmesh", "rule": RULE, "aware": LA}
+#: Seconds of figure 6's run, clear of the changes at 30 s and 60 s.
+WHEN = {"before": (5, 30), "during": (33, 60), "after": (65, 89)}
+_RATE = {"wifi": "paths.wifi.rate", "lte": "paths.lte.rate"}
+
+
+def values(results: Results, world: str) -> Values:
+    found: dict[str, Mean] = {}
+    for side, scenario in SIDES.items():
+        for kind, manager in KINDS.items():
+            for loss in LOSSES:
+
+                def lossy(cell: Mapping[str, str], key: str = LOSS_KEY[scenario], loss: float = loss) -> bool:
+                    return abs(float(cell[key]) - loss) < 1e-9
+
+                found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = _by_seed(results, world, scenario, manager, "ben", lossy)
+            for name, fast in (("slow", False), ("fast", True)):
+
+                def rated(cell: Mapping[str, str], key: str = _RATE[side], fast: bool = fast) -> bool:
+                    return (float(cell[key].removesuffix("Mbit")) > 20) == fast
+
+                mean = _by_seed(results, world, scenario, manager, "goodput_mbps", rated)
+                found[f"fig4.{side}.{kind}.{name}"] = mean
+    for controller in CONTROLLERS:
+        for manager, (name, _) in MANAGERS.items():
+            kind = "rule" if manager == RULE else name.removeprefix("loss-")
+            found[f"fig5.{controller}.{kind}"] = mean_of(goodputs(results, world, DYNAMIC, controller, manager))
+            found[f"walk.{controller}.{kind}"] = mean_of(goodputs(results, world, HANDOVER, controller, manager))
+        for kind, manager in KINDS.items():
+            for what, mean in reactions(results, world, controller, manager).items():
+                found[f"failure.{controller}.{kind}.{what}"] = mean
+    for kind, manager in KINDS.items():
+        found |= _rates(results, world, kind, manager)
+    return found | _harm(results, world)
+
+
+def _by_seed(
+    results: Results, world: str, scenario: str, manager: str, column: str, keep: Callable[[Mapping[str, str]], bool]
+) -> Mean:
+    """Of BALIA, one mean over the chosen cells a seed."""
+    seeds: dict[int, list[float]] = {}
+    for cell, variants in results.cells(world, scenario).items():
+        if keep(dict(cell)):
+            for row in variants.get(variant("balia", manager), ()):
+                if row.get(column) is not None:
+                    seeds.setdefault(int(row["seed"]), []).append(float(row[column]))
+    return mean_of(float(np.mean(one)) for one in seeds.values())
+
+
+def _rates(results: Results, world: str, kind: str, manager: str) -> dict[str, Mean]:
+    runs: dict[str, list[float]] = {
+        f"fig6.{kind}.{what}.{when}": [] for what in ("wifi", "lte", "share") for when in WHEN
+    }
+    for row in runs_of(results, world, DYNAMIC, variant("balia", manager)):
+        found = paths_of(row, 1.0, 89.0)
+        if set(found) < {"wifi", "lte"}:
+            continue
+        for when, (first, last) in WHEN.items():
+            rates = {}
+            for path in ("wifi", "lte"):
+                time = found[path].time[1:]
+                rates[path] = float(found[path].rate()[(time > first) & (time <= last)].mean())
+                runs[f"fig6.{kind}.{path}.{when}"].append(rates[path])
+            if sum(rates.values()) > 0:
+                runs[f"fig6.{kind}.share.{when}"].append(rates["wifi"] / sum(rates.values()))
+    return {name: mean_of(one) for name, one in runs.items()}
+
+
+def _harm(results: Results, world: str) -> dict[str, Mean]:
+    cells = [b for found in grid(results, world).values() for b in found]
+    shares = {}
+    for name, kind in (("stock", STOCK), ("first", FIRST), ("known", KNOWN)):
+        shares[f"harm.{name}"] = _share_harmed([b.each for c in CONTROLLERS for b in kind.of(cells, c)])
+    printed = [b for scenario in SIDES.values() for b in benefits(results, world, scenario)]
+    return shares | {
+        f"harm3.{kind}": _share_harmed([b.each for b in of(printed, "balia", manager)])
+        for kind, manager in KINDS.items()
+    }
+
+
+def _share_harmed(cells: list[Sequence[float]]) -> Mean:
+    """Of cells with a benefit a seed; one share a seed."""
+    seeds = min((len(one) for one in cells), default=0)
+    return mean_of(float(np.mean([one[k] < HARM for one in cells])) for k in range(seeds))

@@ -1,0 +1,105 @@
+"""What each of pilot's mechanisms is worth: the same cells with one left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from multipilot.papers.page import Section, table
+from multipilot.papers.results import SIM, Results, Row
+from multipilot.stats import Mean, mean_of
+from reproductions.pilot.alone import flag, plain
+from reproductions.pilot.judge import BETTER, WORSE, judged, relative, tally
+from reproductions.pilot.plan import ABLATION, ABLATION_ALONE, ABLATION_BESIDE
+
+_BIT = re.compile(r"\bwithout=(\d+)")
+#: What is looked at where: what it carries alone, what it takes and what it leaves beside another.
+LOOKS: tuple[tuple[str, str, str], ...] = (
+    ("goodput alone", ABLATION_ALONE, "goodput_mbps"),
+    ("goodput beside Reno", ABLATION_BESIDE, "goodput_mbps"),
+    ("what Reno keeps", ABLATION_BESIDE, "competing_mbps"),
+)
+
+
+def bit_of(row: Row) -> int:
+    found = _BIT.search(row["variant"])
+    return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of leaving one mechanism out, over all cells of one look: ratios of without to with."""
+
+    bit: int
+    look: str
+    cells: int
+    mean: float
+    worse: int
+    better: int
+
+
+def _by_bit(rows: list[Row], read: Callable[[Row], float]) -> dict[int, Mean]:
+    return {bit: mean_of(read(row) for row in rows if bit_of(row) == bit) for bit in (0, *ABLATION)}
+
+
+def effects(results: Results) -> Iterator[Effect]:
+    for look, scenario, column in LOOKS:
+
+        def read(row: Row, column: str = column) -> float:
+            return math.nan if row.get(column) is None else float(row[column])
+
+        cells = [
+            _by_bit([row for rows in variants.values() for row in rows], read)
+            for variants in results.cells(SIM, scenario).values()
+        ]
+        for bit in ABLATION:
+            ratios = [ratio for cell in cells if (ratio := relative(cell[bit], cell[0])).n]
+            if ratios:
+                counts = tally(judged(ratio) for ratio in ratios).counts
+                mean = sum(ratio.mean for ratio in ratios) / len(ratios)
+                yield Effect(bit, look, len(ratios), mean, counts[WORSE], counts[BETTER])
+
+
+def show(results: Results) -> Section:
+    found = list(effects(results))
+    lines = [
+        [
+            escape(ABLATION[one.bit]),
+            one.look,
+            str(one.cells),
+            f"{one.mean:.2f}",
+            flag(str(one.worse), [str(n) for n in range(1, one.cells + 1)]),
+            str(one.better),
+        ]
+        for one in sorted(found, key=lambda one: (one.bit, [name for name, *_ in LOOKS].index(one.look)))
+    ]
+    head = ["left out", "of what", "cells", "mean ratio<br>to the whole", "cells<br>worse", "cells<br>better"]
+    return Section(
+        "Ablation: what each mechanism is worth",
+        [
+            "Pilot with one mechanism left out, beside all of it: some of the cells alone, and two subflows beside one "
+            "Reno. A cell is worse or better where the whole interval says so, as above."
+            + ("" if lines else " Not measured."),
+        ],
+        [table(head, lines, names=2)],
+    )
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "world": SIM,
+            "ablation": one.bit,
+            "without": ABLATION[one.bit],
+            "look": one.look,
+            "cells": one.cells,
+            "mean_ratio": plain(one.mean),
+            "worse": one.worse,
+            "better": one.better,
+        }
+        for one in effects(results)
+    ]

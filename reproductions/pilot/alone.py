@@ -1,0 +1,142 @@
+"""Alone on its paths: what pilot carries beside the best of the others, chosen cells and drawn ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from multipilot.papers.charts import NAMES, draw
+from multipilot.papers.page import Section, number, table
+from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
+from reproductions.pilot.cells import alone, alone_at, title_of, words
+from reproductions.pilot.judge import MARGIN, ORDER, WIDEST, WORSE, Alone, judged, losers_first, tally
+from reproductions.pilot.pictures import Dot, Dots
+from reproductions.pilot.plan import ALONE, DRAWN, OTHERS, PILOT, TRACE
+
+SHORT = {PILOT: "pilot", **{name: NAMES[name].split(",")[0] for name in OTHERS}}
+RULE = (
+    f"The ratio is pilot's mean to that of the best other controller, with Welch's 95 % interval of the difference. "
+    f"Better or worse: the whole interval lies more than {100 * MARGIN:.0f} % from 1. Undecided: it does not, and is "
+    f"wider than ±{100 * WIDEST:.0f} %. The best other is chosen by the same runs, cell by cell, which favours it."
+)
+
+
+def flag(verdict: str, bad: Sequence[str]) -> str:
+    return f'<span class="no">{verdict}</span>' if verdict in bad else verdict
+
+
+def _line(cell: Alone, name: str) -> list[str]:
+    return [
+        escape(name),
+        *(number(cell.goodput[c], 1) for c in ALONE),
+        SHORT.get(cell.best or "", "–"),
+        number(cell.ratio, 2),
+        flag(cell.verdict, [WORSE]),
+    ]
+
+
+def _cell_table(cells: Sequence[Alone], title: str = "") -> str:
+    head = ["cell", *(f"{SHORT[c]},<br>Mbit/s" for c in ALONE), "best<br>other", "ratio", "verdict"]
+    return table(head, [_line(cell, _name(cell)) for cell in losers_first(cells)], style="wide", title=title)
+
+
+def _name(cell: Alone) -> str:
+    where = cell.scenario.removeprefix(f"{TRACE} ") + ": " if cell.scenario.startswith(f"{TRACE} ") else ""
+    return where + words(cell.cell)
+
+
+def _picture(cells: Sequence[Alone], title: str) -> str:
+    dots = [Dot(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
+    panel = Dots(title, dots, "pilot / best other", (1 - MARGIN, 1 + MARGIN))
+    return draw([panel], f"{title}: a dot for each cell, sorted, with its interval", height=3.4)
+
+
+def _against_each(cells: Sequence[Alone]) -> str:
+    """Pilot against every other by itself: the best of several is a hard opponent."""
+    lines = []
+    for other in OTHERS:
+        ratios = [ratio for cell in cells if (ratio := cell.to(other)).n]
+        if ratios:
+            counts = tally(judged(ratio) for ratio in ratios).counts
+            mean = sum(ratio.mean for ratio in ratios) / len(ratios)
+            lines.append([NAMES[other], str(len(ratios)), *(str(counts[v]) for v in ORDER), f"{mean:.2f}"])
+    return table(["pilot against", "cells", *ORDER, "mean ratio"], lines)
+
+
+def _body(cells: Sequence[Alone], what: str) -> list[str]:
+    if not said(cells):
+        return []
+    return [_picture(cells, f"Alone, all {what} cells"), _against_each(cells), _cell_table(cells)]
+
+
+def said(cells: Sequence[Alone]) -> str:
+    """Counts as a sentence; empty where nothing was measured."""
+    known = [cell for cell in cells if cell.ratio.n]
+    if not known:
+        return ""
+    found = tally(cell.verdict for cell in known)
+    mean = sum(cell.ratio.mean for cell in known) / len(known)
+    return f"{found.said(tuple(reversed(ORDER)))}; mean ratio {mean:.2f}."
+
+
+def show(results: Results) -> Section:
+    cells = alone(results, SIM)
+    points = [cell for cell in alone(results, KERNEL) if cell.ratio.n]
+    body = [*_body(cells, "chosen"), _cell_table(points, "On the Linux kernel: points chosen beforehand")]
+    return Section(
+        "Alone: what it carries",
+        [
+            "One connection over two unlike paths, 10 and 74 ms a round trip unless the cell says otherwise: random "
+            "loss, short and managed queues, jitter, bursts, unequal and varying rates. Losers first. "
+            + (said(cells) or "Not measured."),
+            RULE,
+        ],
+        body,
+        ["Chosen cells, on some of which the controller was tuned; the drawn grid has cells that it was not."],
+    )
+
+
+def show_drawn(results: Results) -> Section:
+    cells = list(alone_at(results, SIM, DRAWN))
+    title = title_of(results, DRAWN)
+    return Section(
+        "The drawn grid: links that nobody chose",
+        [
+            (f"{title}. " if title else "") + (said(cells) or "Not measured."),
+            "A seed draws one to four paths of 2 to 200 Mbit/s, 5 to 300 ms a round trip and queues of 0.05 to 8 bdp; "
+            "half of them have loss up to 5 %, a third jitter up to 10 ms. The controller was never tuned on them.",
+            "A path is named by its rate, round trip, queue, loss and, after a +, jitter.",
+            RULE,
+        ],
+        _body(cells, "drawn"),
+        ["Another seed: python -m reproductions.pilot.drawn SEED FOLDER, then --scenarios FOLDER."],
+    )
+
+
+def _row(cell: Alone) -> dict[str, Any]:
+    ratio = cell.ratio
+    return {
+        "world": cell.world,
+        "scenario": cell.scenario,
+        "cell": dict(cell.cell),
+        "runs": cell.goodput[PILOT].n,
+        "goodput_mbps": {name: plain(mean.mean) for name, mean in cell.goodput.items()},
+        "best_other": cell.best,
+        "ratio": plain(ratio.mean),
+        "ratio_half": plain(ratio.half),
+        "verdict": cell.verdict,
+    }
+
+
+def plain(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if value != value else value
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    return [_row(cell) for world in WORLDS for cell in losers_first(alone(results, world))]
+
+
+def drawn_rows(results: Results) -> list[dict[str, Any]]:
+    return [_row(cell) for cell in losers_first(alone_at(results, SIM, DRAWN))]
