@@ -8,6 +8,7 @@ use libbpf_rs::{query, MapCore, MapFlags, MapHandle, MapType};
 use mp_controllers::{entries, kernel_own, KernelOwn, PARAMETERS};
 
 use crate::error::{Context, Error};
+use crate::groups::Groups;
 use crate::object::{self, CallLog, Counters};
 use crate::{check, mounts, state};
 
@@ -119,13 +120,21 @@ impl Controller {
         }
     }
 
-    /// Slots taken in each MPTCP connection that uses it now; plain TCP does not show here.
+    /// Slots taken in each MPTCP connection and each group of plain TCP sockets that uses it now.
     pub fn connections(&self) -> Result<Vec<usize>, Error> {
         if self.held.is_none() {
             return Ok(Vec::new());
         }
         let pin = pins(&self.kernel_name)?.join("connections");
         object::slots(&pin)
+    }
+
+    /// Couples plain TCP sockets that use it; `None` for the kernel's own, which couple nothing.
+    pub fn groups(&self) -> Result<Option<Groups>, Error> {
+        match self.held {
+            Some(_) => Groups::open(&pins(&self.kernel_name)?).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Only with [`Options::log_calls`].
@@ -295,6 +304,7 @@ fn register(
             Some("mp_ops") => "ops",
             Some("mp_connections") => "connections",
             Some("mp_calls") => "calls",
+            Some("mp_members") => "members",
             Some("mp_records") => "records",
             Some("mp_answers") => "answers",
             Some(".data.counters") => "counters",
