@@ -9,7 +9,7 @@ use mp_controllers::{entries, kernel_own, KernelOwn, PARAMETERS};
 
 use crate::error::{Context, Error};
 use crate::groups::Groups;
-use crate::object::{self, CallLog, Counters};
+use crate::object::{self, CallLog, Counters, Shared};
 use crate::{check, mounts, state};
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -120,13 +120,17 @@ impl Controller {
         }
     }
 
-    /// Slots taken in each MPTCP connection and each group of plain TCP sockets that uses it now.
-    pub fn connections(&self) -> Result<Vec<usize>, Error> {
-        if self.held.is_none() {
-            return Ok(Vec::new());
+    /// The MPTCP connections and the groups of plain TCP sockets that use it now.
+    pub fn shared(&self) -> Result<Vec<Shared>, Error> {
+        match self.held {
+            Some(_) => object::shared(&pins(&self.kernel_name)?.join("connections")),
+            None => Ok(Vec::new()),
         }
-        let pin = pins(&self.kernel_name)?.join("connections");
-        object::slots(&pin)
+    }
+
+    /// How many subflows each of them has.
+    pub fn connections(&self) -> Result<Vec<usize>, Error> {
+        Ok(self.shared()?.iter().map(|s| s.subflows).collect())
     }
 
     /// Couples plain TCP sockets that use it; `None` for the kernel's own, which couple nothing.

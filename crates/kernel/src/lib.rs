@@ -30,6 +30,6 @@ mod object;
 mod state;
 
 pub use error::Error;
-pub use object::{Call, CallLog};
+pub use object::{Call, CallLog, Shared};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -26,7 +26,7 @@ pub const SERVER: &str = "10.99.0.2:80";
 /// The same server at addresses of no private range.
 pub const PUBLIC: [&str; 2] = ["198.51.100.2:80", "[2001:db8:99::2]:80"];
 /// Where the relay lets the device go beside public addresses.
-const ALLOWED: [&str; 3] = [
+pub const ALLOWED: [&str; 3] = [
     "--allow=10.0.0.0/8",
     "--allow=198.51.100.0/24",
     "--allow=2001:db8:99::/48",

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use crate::carrier::{Carrier, SCRATCH};
+use crate::control::Group;
 use crate::path::Path;
 use crate::stream::{Receiver, Sender, Violation};
 use crate::wire::{Frame, Malformed, Refusal};
@@ -136,6 +137,7 @@ pub struct Flow {
     sender: Sender,
     receiver: Receiver,
     scheduler: Scheduler,
+    group: Option<Group>,
     acks: Acks,
     growth: join::Growth,
     started: Instant,
@@ -153,10 +155,11 @@ pub struct Flow {
 
 impl Flow {
     /// Without an application's connection it waits for [`Event::Application`].
-    pub fn new(
+    pub(crate) fn new(
         application: Option<TcpStream>,
         scheduler: &Entry,
         side: Side,
+        group: Option<Group>,
         observer: Option<Arc<Observer>>,
     ) -> Flow {
         let scheduler = scheduler.build();
@@ -183,6 +186,7 @@ impl Flow {
             sender: Sender::new(FIRST_WINDOW, scheduler.replicates()),
             receiver: Receiver::new(FIRST_WINDOW),
             scheduler,
+            group,
             acks: Acks::new(FIRST_WINDOW),
             growth: join::Growth::new(now),
             started: now,
@@ -240,6 +244,9 @@ impl Flow {
                     observed.join(slot, &carrier);
                 }
                 let mut path = Path::new(carrier, priority, now);
+                if let Some(group) = &self.group {
+                    path.join(group);
+                }
                 if self.announces {
                     path.carrier.put(&Frame::Opened(Ok(())));
                 }
