@@ -183,7 +183,7 @@ impl Slot {
 }
 
 fn lives(made: Instant, carrier: &mut Carrier) -> bool {
-    let quiet = carrier.receive(&mut [0; 512]).is_ok() && !carrier.ended();
+    let quiet = carrier.receive().is_ok() && !carrier.ended();
     quiet && made.elapsed() < OLDEST
 }
 

@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use crate::carrier::{Carrier, SCRATCH};
+use crate::carrier::{with_scratch, Carrier};
 use crate::control::Group;
 use crate::path::Path;
 use crate::stream::{Receiver, Sender, Violation};
@@ -145,7 +145,6 @@ pub struct Flow {
     alone: Option<Instant>,
     /// The last path was closed by the peer as one that is done.
     left_well: bool,
-    scratch: Vec<u8>,
     /// The scheduler has data and waits.
     waiting: bool,
     /// Within [`AHEAD`].
@@ -192,7 +191,6 @@ impl Flow {
             started: now,
             alone: Some(now),
             left_well: false,
-            scratch: vec![0; SCRATCH],
             waiting: false,
             ahead: AHEAD.0,
             observed: observer.map(Observed::new),
@@ -349,12 +347,17 @@ impl Flow {
             let Some(application) = &self.application else {
                 return Ok(());
             };
-            match application.try_read(&mut self.scratch) {
+            let read = with_scratch(|scratch| {
+                let count = application.try_read(scratch)?;
+                self.sender.push(&scratch[..count]);
+                Ok::<_, io::Error>(count)
+            });
+            match read {
                 Ok(0) => {
                     self.heard_out = true;
                     self.sender.end();
                 }
-                Ok(count) => self.sender.push(&self.scratch[..count]),
+                Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Break),

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
 
-use crate::carrier::{Carrier, SCRATCH};
+use crate::carrier::Carrier;
 use crate::control::Control;
 use crate::datagram;
 use crate::devices::{Register, Store};
@@ -215,11 +215,10 @@ impl Relay {
         let Some(permit) = self.admit(device) else {
             return;
         };
-        let mut scratch = vec![0; SCRATCH];
         let opener = timeout(IDLE, async {
             loop {
                 match Opener::decode(carrier.input()) {
-                    Ok(None) => carrier.more(&mut scratch).await.ok()?,
+                    Ok(None) => carrier.more().await.ok()?,
                     Ok(Some((opener, length))) => {
                         carrier.take(length);
                         return Some(opener);
