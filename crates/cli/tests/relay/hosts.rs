@@ -416,14 +416,14 @@ impl Hosts {
         });
     }
 
-    /// `multipilot run --relay - --all` in the foreground.
-    pub fn run_all(&self) -> Child {
+    /// `multipilot run --relay - --all` in the foreground, as a device of this name.
+    pub fn run_all(&self, name: &str) -> Child {
         let mut command = self.command(&self.device, "home");
         command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
         command.arg(self.path("relay.sock")).stdin(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         // The daemon is another device.
-        let line = self.relay_command(&["--new-device", "foreground"]).out;
+        let line = self.relay_command(&["--new-device", name]).out;
         child
             .stdin
             .take()
