@@ -20,6 +20,8 @@
 
 enum { LD_MPSP_TARGET_US };
 
+#define MP_TARGET LD_MPSP_TARGET_US
+
 MP_INLINE void ld_mpsp_on_ack(struct mp_connection *c, mp_u32 i, const struct mp_ack *ack)
 {
 	struct mp_subflow *self = mp_self(c, i);

@@ -106,6 +106,7 @@ struct mp_ack {
  *   MP_NO_RTT_SAMPLES         it needs neither on_rtt nor, of its facts, any but srtt_us
  *   MP_ONE_WAY_DELAY          it needs queue_owd_us
  *   MP_DATA_LEVEL             it needs data_una, data_next, data_end and data_window
+ *   MP_TARGET N               a scheduler may write parameter N while the connection runs (Entry::scheduled_parameter)
  *   MP_SEND_BUFFER_WINDOWS N  the send buffer should hold at least N congestion windows, so that the next packets are
  *                             there when the window opens
  */

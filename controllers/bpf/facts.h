@@ -81,6 +81,20 @@ static __always_inline __u64 glue_latest_rtt_us(struct tcp_sock *tp)
 	return tp->rack.rtt_us ?: tp->srtt_us >> 3;
 }
 
+#ifdef MP_TARGET
+/* The scheduler of a group runs in user space, and tells each member. */
+static __always_inline void glue_follow_scheduler(struct sock *sk, struct mp_connection *c)
+{
+	struct mp_member *member;
+
+	if (((struct tcp_sock *)sk)->is_mptcp || glue_socket(sk)->awaits)
+		return;
+	member = bpf_sk_storage_get(&mp_members, sk, 0, 0);
+	if (member && member->target_us)
+		c->parameters[MP_TARGET] = member->target_us;
+}
+#endif
+
 #ifdef MP_DATA_LEVEL
 /*
  * Data sequence number of the next new segment. The first buffer in the queue tells that of its own first byte; where a
@@ -114,7 +128,7 @@ static __always_inline void glue_data_facts(struct sock *sk, struct mp_subflow *
 	void *msk;
 
 	subflow->data_window = 0;
-	if (!tp->is_mptcp || self->awaits_token)
+	if (!tp->is_mptcp || self->awaits)
 		return;
 	context = glue_context(sk);
 	msk = GLUE_READ(mptcp_subflow_context, context, conn);

@@ -8,7 +8,8 @@
  * copies its decisions back. It decides nothing.
  *
  * Plain TCP, a subflow beyond MP_MAX_SUBFLOWS, and a subflow whose token is not known yet (0 in .init of a join) have a
- * connection of their own, keyed by their owner number and token 0, so that one path through this file serves all.
+ * connection of their own, keyed by their owner number and token 0, so that one path through this file serves all. Plain
+ * TCP sockets that user space has put into one group are subflows of one connection from then on.
  */
 #include "kernel.h"
 
@@ -145,6 +146,9 @@ static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	glue_backup_fact(sk, &c->subflows[slot]);
+#ifdef MP_TARGET
+	glue_follow_scheduler(sk, c);
+#endif
 #ifdef MP_DATA_LEVEL
 	glue_data_facts(sk, &c->subflows[slot]);
 #endif
@@ -167,14 +171,14 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->owd_known = 0;
 	self->backup_read_us = 0;
 	self->acked = 0;
-	self->awaits_token = ((struct tcp_sock *)sk)->is_mptcp;
+	self->awaits = ((struct tcp_sock *)sk)->is_mptcp ? MP_AWAITS_TOKEN : MP_AWAITS_GROUP;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);
 #ifdef MP_RATE_BASED
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 #endif
 	glue_begin(sk);
-	if (self->placed && self->awaits_token)
+	if (self->placed)
 		glue_join(sk);
 }
 
@@ -332,7 +336,7 @@ void BPF_PROG(glue_release, struct sock *sk)
 
 	if (!self->owner)
 		return;
-	self->awaits_token = 0;
+	self->awaits = MP_AWAITS_NOTHING;
 	entry = glue_find(sk, &slot);
 	if (entry) {
 		c = &entry->connection;

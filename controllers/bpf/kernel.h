@@ -26,6 +26,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 
 	BPF_ANY = 0,
@@ -89,11 +90,14 @@ struct mptcp_ext {
 	__u32 subflow_seq;
 } RELOCATED;
 
+struct bpf_local_storage;
+
 struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_write_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	struct bpf_local_storage *sk_bpf_storage; /* none: no program has anything to remember of this socket */
 } RELOCATED;
 
 struct inet_connection_sock {

@@ -6,10 +6,19 @@
 #ifndef MP_SETTINGS_H
 #define MP_SETTINGS_H
 
-/* Tokens are unique within a network namespace only. */
+/* Tokens are unique within a network namespace only. A group of plain TCP sockets is { group, MP_GROUP }. */
 struct mp_key {
 	__u64 netns_cookie;
 	__u64 token;
+};
+
+#define MP_GROUP (1ULL << 32) /* above all tokens */
+
+/* What user space says of a plain TCP socket. Mirrored by crates/kernel/src/groups.rs. */
+struct mp_member {
+	__u64 group;     /* sockets with the same number are coupled; 0: none */
+	__u64 backup;    /* 1: not used while a normal one of the group lives */
+	__u64 target_us; /* for the controller's MP_TARGET; 0: as it is set */
 };
 
 /* A connection's shared state. `references` counts its subflows; 0 means that the last leaver is deleting it. */

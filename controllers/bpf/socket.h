@@ -11,12 +11,26 @@ struct mp_socket {
 	struct mp_key key; /* where its state is */
 	__u32 slot;
 	__u32 placed; /* it has a slot */
-	__u32 awaits_token;
+	__u32 awaits; /* enum mp_awaits */
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
 	__u32 backup_read_us; /* when its backup flag was read last */
 	__u32 acked;          /* tcp_sock.snd_una as the last ACK left it */
 };
+
+enum mp_awaits {
+	MP_AWAITS_NOTHING,
+	MP_AWAITS_TOKEN,
+	MP_AWAITS_GROUP, /* plain TCP: it may be put into a group at any time, or never */
+};
+
+/* Keyed by user space with the descriptor; an entry goes with its socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mp_member);
+} mp_members SEC(".maps");
 
 static __always_inline struct mp_socket *glue_socket(struct sock *sk)
 {
@@ -46,27 +60,36 @@ static __always_inline __u64 glue_backup(struct sock *sk)
 	return BPF_CORE_READ_BITFIELD_PROBED(context, backup) | BPF_CORE_READ_BITFIELD_PROBED(context, request_bkup);
 }
 
-/* Moves a subflow from its own entry into its connection's, once that is known. */
+/* Moves a subflow from its own entry into its connection's, or its group's, once that is known. */
 static __noinline int glue_join(struct sock *sk)
 {
 	struct mp_socket *self = glue_socket(sk);
 	struct mp_key key = {}, own_key = {};
 	struct mp_entry *own, *shared;
 	struct mp_subflow *subflow;
+	struct mp_member *member;
+	__u64 backup;
 	int slot;
 
-	if (!((struct tcp_sock *)sk)->is_mptcp) { /* the peer answered in plain TCP */
-		self->awaits_token = 0;
-		return 0;
+	if (((struct tcp_sock *)sk)->is_mptcp) {
+		key.token = BPF_CORE_READ(glue_context(sk), token);
+		if (!key.token)
+			return 0;
+		key.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
+		backup = glue_backup(sk); /* a backup may never see an ACK that would tell */
+	} else {
+		self->awaits = MP_AWAITS_GROUP; /* also where the peer has answered MPTCP in plain TCP */
+		member = bpf_sk_storage_get(&mp_members, sk, 0, 0);
+		if (!member || !member->group)
+			return 0;
+		key.token = MP_GROUP;
+		key.netns_cookie = member->group;
+		backup = member->backup;
 	}
-	key.token = BPF_CORE_READ(glue_context(sk), token);
-	if (!key.token)
-		return 0;
-	key.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
 	slot = slot_claim(&key, self->owner);
 	if (slot == MP_TRY_LATER)
 		return 0;
-	self->awaits_token = 0;
+	self->awaits = MP_AWAITS_NOTHING;
 	if (slot < 0) {
 		__sync_fetch_and_add(slot == MP_NO_SLOT ? &mp_counters.slots_full : &mp_counters.entries_full, 1);
 		return 0;
@@ -80,7 +103,7 @@ static __noinline int glue_join(struct sock *sk)
 		return 0;
 	subflow = &shared->connection.subflows[slot & (MP_MAX_SUBFLOWS - 1)];
 	slot_copy(subflow, &own->connection.subflows[0]);
-	subflow->backup = glue_backup(sk); /* a backup may never see an ACK that would tell */
+	subflow->backup = backup;
 	slot_leave(own, 0);
 	return 0;
 }
@@ -94,7 +117,7 @@ static __always_inline struct mp_entry *glue_find(struct sock *sk, __u32 *slot)
 
 	if (!self->placed) /* the SYN's acknowledgement comes before .init */
 		return 0;
-	if (self->awaits_token)
+	if (self->awaits && (self->awaits == MP_AWAITS_TOKEN || sk->sk_bpf_storage))
 		glue_join(sk);
 	key = self->key;
 	entry = bpf_map_lookup_elem(&mp_connections, &key);

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mp_kernel::interfaces;
 use mp_policy::scheduler;
 use mp_record::metrics::quantile;
+use mp_relay::control::Control;
 use mp_relay::device::Settings;
 use mp_relay::probe::{self, Direction, Link, Phase};
 use mp_relay::wire::Line;
@@ -147,7 +148,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             line: line.clone(),
             scheduler: &scheduler::all()[0],
             links: vec![name.clone()],
-            controller: None,
+            controller: Control::default(),
             mark: None,
             observer: None,
             rules: None,

@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mp_kernel::{controller, interfaces};
+use mp_kernel::controller::{self, Controller};
+use mp_kernel::interfaces;
+use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
 use mp_relay::egress::{Egress, Prefix};
 use mp_relay::relay::{self, Settings};
@@ -84,7 +86,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             allow_smtp: args.allow_smtp,
             own: own.into_iter().flat_map(|i| i.addresses).collect(),
         },
-        controller: controller.as_ref().map(|c| c.kernel_name().to_owned()),
+        controller: control(controller.as_ref())?,
         observer: None,
     };
     let stop = async {
@@ -200,6 +202,12 @@ fn table(store: &Store) -> Outcome<String> {
         State::Expired => format!("{name:<24} never, its line is too old\n"),
     };
     Ok(devices.iter().map(|d| row(&d.name, d.state)).collect())
+}
+
+/// Of path connections.
+pub fn control(controller: Option<&Controller>) -> Outcome<Control> {
+    let control = controller.map(Control::of).transpose();
+    Ok(control.map_err(failure)?.unwrap_or_default())
 }
 
 pub fn runtime() -> Outcome<Runtime> {

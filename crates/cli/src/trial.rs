@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use mp_policy::scheduler;
 use mp_record::metrics::{mbps, median};
 use mp_scenario::{Change, Rate, Scenario};
 use mp_testbed::trial::{trial, Carrier, Experience, NOTICED, PAGE_PATIENCE, STEP_S};
@@ -35,6 +36,9 @@ pub struct Try {
     /// Only these ways: direct, lte, mptcp, relay
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
+    /// The relay's scheduler in both directions, see multipilot list schedulers
+    #[arg(long, value_name = "NAME", default_value = scheduler::all()[0].name)]
+    scheduler: String,
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -65,7 +69,13 @@ pub fn main(args: &Try) -> Outcome {
     }
     let experiment = bundled::builtin(SCENARIO, &Default::default())?;
     let scenario = &experiment.cells[0].scenario;
-    let ways = chosen(ways(scenario), &args.only)?;
+    let scheduler = scheduler::find(&args.scheduler).ok_or_else(|| {
+        usage(format!(
+            "--scheduler {}: no such scheduler; see multipilot list schedulers",
+            args.scheduler
+        ))
+    })?;
+    let ways = chosen(ways(scenario, scheduler.name), &args.only)?;
     say(&format!(
         "{}: {}",
         experiment.title,
@@ -80,7 +90,13 @@ pub fn main(args: &Try) -> Outcome {
         // Only if nothing is in it.
         let _ = folder.as_ref().map(std::fs::remove_dir);
     })?;
-    let record = record(&experiment.title, scenario, args.seed, &tried);
+    let record = record(
+        &experiment.title,
+        scenario,
+        scheduler.name,
+        args.seed,
+        &tried,
+    );
     let text = serde_json::to_string_pretty(&record).expect("numbers and texts") + "\n";
     if let Some(folder) = &folder {
         let file = folder.join(FILE);
@@ -103,7 +119,7 @@ pub fn main(args: &Try) -> Outcome {
     Ok(())
 }
 
-fn ways(scenario: &Scenario) -> Vec<Way> {
+fn ways(scenario: &Scenario, scheduler: &'static str) -> Vec<Way> {
     let way = |name: &str, carrier| Way {
         name: name.to_owned(),
         carrier,
@@ -112,7 +128,7 @@ fn ways(scenario: &Scenario) -> Vec<Way> {
     let mut ways = vec![way("direct", Carrier::Direct)];
     ways.extend(others.map(|link| way(link, Carrier::Link(link.clone()))));
     ways.push(way("mptcp", Carrier::Mptcp));
-    ways.push(way("relay", Carrier::Relay));
+    ways.push(way("relay", Carrier::Relay(scheduler)));
     ways
 }
 
@@ -172,7 +188,7 @@ fn run(scenario: &Scenario, ways: Vec<Way>, seed: u64) -> Outcome<Vec<Tried>> {
     Ok(tried)
 }
 
-fn record(title: &str, scenario: &Scenario, seed: u64, tried: &[Tried]) -> Value {
+fn record(title: &str, scenario: &Scenario, scheduler: &str, seed: u64, tried: &[Tried]) -> Value {
     let trials: Vec<Value> = tried
         .iter()
         .map(|(name, experience)| json!({"way": name, "experience": experience}))
@@ -184,6 +200,7 @@ fn record(title: &str, scenario: &Scenario, seed: u64, tried: &[Tried]) -> Value
         "multipilot": env!("CARGO_PKG_VERSION"),
         "duration_s": scenario.duration.as_secs_f64(),
         "step_s": STEP_S,
+        "scheduler": scheduler,
         "seed": seed,
         "capacity_mbps": capacity(scenario),
         "marks": marks(scenario),

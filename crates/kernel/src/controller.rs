@@ -8,7 +8,8 @@ use libbpf_rs::{query, MapCore, MapFlags, MapHandle, MapType};
 use mp_controllers::{entries, kernel_own, KernelOwn, PARAMETERS};
 
 use crate::error::{Context, Error};
-use crate::object::{self, CallLog, Counters};
+use crate::groups::Groups;
+use crate::object::{self, CallLog, Counters, Shared};
 use crate::{check, mounts, state};
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -119,13 +120,25 @@ impl Controller {
         }
     }
 
-    /// Slots taken in each MPTCP connection that uses it now; plain TCP does not show here.
-    pub fn connections(&self) -> Result<Vec<usize>, Error> {
-        if self.held.is_none() {
-            return Ok(Vec::new());
+    /// The MPTCP connections and the groups of plain TCP sockets that use it now.
+    pub fn shared(&self) -> Result<Vec<Shared>, Error> {
+        match self.held {
+            Some(_) => object::shared(&pins(&self.kernel_name)?.join("connections")),
+            None => Ok(Vec::new()),
         }
-        let pin = pins(&self.kernel_name)?.join("connections");
-        object::slots(&pin)
+    }
+
+    /// How many subflows each of them has.
+    pub fn connections(&self) -> Result<Vec<usize>, Error> {
+        Ok(self.shared()?.iter().map(|s| s.subflows).collect())
+    }
+
+    /// Couples plain TCP sockets that use it; `None` for the kernel's own, which couple nothing.
+    pub fn groups(&self) -> Result<Option<Groups>, Error> {
+        match self.held {
+            Some(_) => Groups::open(&pins(&self.kernel_name)?).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Only with [`Options::log_calls`].
@@ -295,6 +308,7 @@ fn register(
             Some("mp_ops") => "ops",
             Some("mp_connections") => "connections",
             Some("mp_calls") => "calls",
+            Some("mp_members") => "members",
             Some("mp_records") => "records",
             Some("mp_answers") => "answers",
             Some(".data.counters") => "counters",

@@ -1,5 +1,5 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
-//! networks that steer some ([`agent`]), who uses them ([`choose`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
+//! networks that steer some ([`agent`]), who uses them ([`choose`]), which plain TCP sockets they couple ([`groups`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
 //! which path connections start on ([`primary`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
 //! connections have none ([`fallback`]); TUN devices ([`tun`]).
 
@@ -11,6 +11,7 @@ pub mod choose;
 pub mod controller;
 pub mod diag;
 pub mod fallback;
+pub mod groups;
 pub mod host;
 pub mod interfaces;
 pub mod mptcp_info;
@@ -29,6 +30,6 @@ mod object;
 mod state;
 
 pub use error::Error;
-pub use object::{Call, CallLog};
+pub use object::{Call, CallLog, Shared};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -231,10 +231,18 @@ impl CallLog {
     }
 }
 
-/// Slots taken in each shared entry of a pinned connections map.
-pub(crate) fn slots(pin: &Path) -> Result<Vec<usize>, Error> {
+/// What the subflows of an MPTCP connection share, or the sockets of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    /// Slots taken.
+    pub subflows: usize,
+    pub parameters: [u64; PARAMETERS],
+}
+
+/// The shared entries of a pinned connections map.
+pub(crate) fn shared(pin: &Path) -> Result<Vec<Shared>, Error> {
     let map = MapHandle::from_pinned_path(pin).context(pin.display())?;
-    let mut taken = Vec::new();
+    let mut all = Vec::new();
     for key in map.keys() {
         let token = u64_at(&key, 8);
         // Gone since: the connection has closed.
@@ -244,15 +252,16 @@ pub(crate) fn slots(pin: &Path) -> Result<Vec<usize>, Error> {
         if token == 0 {
             continue;
         }
-        let base = offset_of!(Entry, connection) + offset_of!(Connection, subflows);
-        let owner = |slot: usize| {
-            value[base + slot * size_of::<Subflow>()..][..8]
-                .iter()
-                .any(|byte| *byte != 0)
-        };
-        taken.push((0..MAX_SUBFLOWS).filter(|slot| owner(*slot)).count());
+        let connection = offset_of!(Entry, connection);
+        let subflows = connection + offset_of!(Connection, subflows);
+        let owner = |slot: &usize| u64_at(&value, subflows + slot * size_of::<Subflow>()) != 0;
+        let parameters = connection + offset_of!(Connection, parameters);
+        all.push(Shared {
+            subflows: (0..MAX_SUBFLOWS).filter(owner).count(),
+            parameters: std::array::from_fn(|i| u64_at(&value, parameters + 8 * i)),
+        });
     }
-    Ok(taken)
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::lab::{sh, Lab};
-use common::{call_natively, turn};
+use common::{call_natively, eventually, private, turn};
 use mp_controllers::MAX_SUBFLOWS;
-use mp_kernel::controller::{self, Controller, Options};
 use socket2::Protocol;
 
 #[test]
@@ -374,23 +373,4 @@ fn samples_of_the_round_trip_are_those_that_the_kernel_averages() {
             );
         }
     }
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("not within five seconds");
-}
-
-/// Others may use the same controllers at the same time: ours alone have their counters for themselves.
-fn private(name: &str, log_calls: bool) -> Controller {
-    let options = Options {
-        private: true,
-        log_calls,
-    };
-    controller::acquire_with(name, &[], options).unwrap()
 }

@@ -1,5 +1,6 @@
 //! One path connection as the flow drives it: TLS over a TCP socket, without waiting.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -15,12 +16,26 @@ use tokio::time::timeout;
 use crate::wire::{Frame, Header, Malformed};
 
 /// Bytes read at once.
-pub const SCRATCH: usize = 1 << 16;
+const SCRATCH: usize = 1 << 16;
 /// Of one connection before others have their turn.
 const TURN: usize = 1 << 18;
 /// For the last words of a connection that is done.
 const FAREWELL: Duration = Duration::from_secs(5);
 const EXPORTER: &[u8] = b"EXPORTER-multipilot-relay-1";
+
+thread_local! {
+    /// Where a thread reads to: one for each connection would be most of an idle one's memory.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// With this thread's buffer.
+pub fn with_scratch<T>(act: impl FnOnce(&mut [u8]) -> T) -> T {
+    let mut buffer = BUFFER.take();
+    buffer.resize(SCRATCH, 0);
+    let done = act(&mut buffer);
+    BUFFER.set(buffer);
+    done
+}
 
 pub struct Carrier {
     stream: TcpStream,
@@ -87,24 +102,23 @@ impl Carrier {
 
     /// Completes the TLS handshake.
     pub async fn shake_hands(&mut self) -> io::Result<()> {
-        let mut scratch = vec![0; SCRATCH];
         while self.tls.is_handshaking() {
             self.flush()?;
             if self.tls.is_handshaking() {
-                self.more(&mut scratch).await?;
+                self.more().await?;
             }
         }
         self.flush_all().await
     }
 
     /// Waits for more input, or for a socket that takes what is to be written.
-    pub async fn more(&mut self, scratch: &mut [u8]) -> io::Result<()> {
+    pub async fn more(&mut self) -> io::Result<()> {
         if self.ended {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         std::future::poll_fn(|cx| self.poll_ready(cx)).await;
         self.flush()?;
-        self.receive(scratch).map(drop)
+        self.receive().map(drop)
     }
 
     /// Ready when reading, or the writing that is due, may get on.
@@ -129,7 +143,11 @@ impl Carrier {
     }
 
     /// Takes what the socket has; whether there may be more.
-    pub fn receive(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
+    pub fn receive(&mut self) -> io::Result<bool> {
+        with_scratch(|scratch| self.receive_into(scratch))
+    }
+
+    fn receive_into(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
         let mut total = 0;
         while !self.ended && total < TURN {
             match self.stream.try_read(scratch) {
@@ -247,10 +265,9 @@ impl Carrier {
             self.tls.send_close_notify();
             self.flush_all().await?;
             SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
-            let mut scratch = vec![0; SCRATCH];
             loop {
                 self.stream.readable().await?;
-                match self.stream.try_read(&mut scratch) {
+                match with_scratch(|scratch| self.stream.try_read(scratch)) {
                     Ok(0) => return Ok(()),
                     Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(e),
                     _ => {}

@@ -7,7 +7,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::carrier::{Carrier, SCRATCH};
+use crate::carrier::Carrier;
 use crate::devices::Register;
 use crate::keys::{self, Secret, PROOF_LENGTH};
 use crate::lock;
@@ -41,7 +41,6 @@ pub async fn connect(
     let proof = secret.proof(&carrier.exporter()?);
     carrier.put_bytes(&proof);
     carrier.flush_all().await?;
-    let mut scratch = vec![0; SCRATCH];
     loop {
         if let Some((frame, length)) = Frame::decode(carrier.input())? {
             let Frame::Welcome(status) = frame else {
@@ -51,7 +50,7 @@ pub async fn connect(
             carrier.take(length);
             return Ok(carrier);
         }
-        carrier.more(&mut scratch).await?;
+        carrier.more().await?;
     }
 }
 
@@ -86,9 +85,8 @@ pub async fn accept(
     };
     let mut carrier = Carrier::server(socket, config)?;
     carrier.shake_hands().await?;
-    let mut scratch = vec![0; SCRATCH];
     while carrier.input().len() < PROOF_LENGTH {
-        carrier.more(&mut scratch).await?;
+        carrier.more().await?;
     }
     let proof = carrier.input()[..PROOF_LENGTH]
         .try_into()

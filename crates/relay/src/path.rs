@@ -9,6 +9,7 @@ use mp_policy::scheduler::SubflowView;
 use socket2::SockRef;
 
 use crate::carrier::Carrier;
+use crate::control::Group;
 
 /// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and the retransmission timeout, while there
 /// should be some: the path is stale. On a link that fades, round trips have grown with its queue, the timeout less.
@@ -52,6 +53,10 @@ impl Path {
 
     pub fn view(&self) -> SubflowView {
         self.view
+    }
+
+    pub fn join(&self, group: &Group) {
+        group.put(self.carrier.stream(), self.priority == Priority::Backup);
     }
 
     /// Asks the system anew, unless that was just now.

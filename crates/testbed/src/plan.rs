@@ -215,13 +215,6 @@ fn relayed(
     }
     let own = connection.controller.as_ref();
     let controller = own.unwrap_or(&variant.controller);
-    if mp_controllers::entry(controller).is_some_and(|entry| entry.coupled) {
-        let all = mp_controllers::entries().filter(|e| !e.coupled);
-        return refused(format!(
-            "controller {controller}: the relay's path connections are not coupled; choose {}, or --world kernel",
-            all.map(|e| e.name).collect::<Vec<_>>().join(", ")
-        ));
-    }
     let name = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
     let Some(entry) = scheduler::find(name).filter(|e| e.runs_in(World::Relay)) else {
         return refused(format!(
@@ -475,7 +468,7 @@ mod tests {
         }
         for entry in mp_controllers::entries() {
             let made = fits("controller", entry.name);
-            assert_eq!(made.is_ok(), !entry.coupled, "{}: {made:?}", entry.name);
+            assert!(made.is_ok(), "{}: {made:?}", entry.name);
         }
     }
 
@@ -509,9 +502,14 @@ mod tests {
     #[test]
     fn what_the_relay_world_cannot_do_is_refused_in_one_line_that_says_what_can() {
         for (rest, said) in [
-            ("[[variants]]\ncontroller = 'lia'\n", "controller lia: the relay's path connections are not coupled; choose linux-reno, cubic, bbr"),
-            ("[[connections]]\nname = 'x'\ncommand = 'true'\n", "connection x: the relay world has no commands; choose --world kernel"),
-            ("[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n", "backup events: the relay has no backup subflows; choose --world kernel"),
+            (
+                "[[connections]]\nname = 'x'\ncommand = 'true'\n",
+                "connection x: the relay world has no commands; choose --world kernel",
+            ),
+            (
+                "[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n",
+                "backup events: the relay has no backup subflows; choose --world kernel",
+            ),
         ] {
             let line = relayed(rest).unwrap_err().to_string();
             assert!(line.contains(said) && line.lines().count() == 1, "{line}");

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_kernel::controller::Controller;
 use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
+use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
 use mp_relay::devices::Store;
 use mp_relay::egress::{Egress, Prefix};
@@ -96,23 +98,24 @@ pub struct Pair {
     folder: Arc<TempDir>,
     line: Line,
     scheduler: &'static str,
-    controller: Option<String>,
+    controller: Control,
     target: Ipv4Addr,
     links: Vec<(String, String)>,
 }
 
 impl Pair {
-    /// `controller`: as the kernel calls it; `target`: what devices may connect to.
+    /// `target`: what devices may connect to.
     pub fn new(
         scenario: &Scenario,
         number: usize,
         group: &Group,
-        controller: Option<&str>,
+        controller: Option<&Controller>,
         target: Ipv4Addr,
     ) -> Result<Option<Pair>, Error> {
         let Some(device) = &group.device else {
             return Ok(None);
         };
+        let control = controller.map(Control::of).transpose().map_err(failed)?;
         let folder = tempfile::tempdir().context("cannot make a folder for the relay's keys")?;
         let line = Store::open(folder.path())
             .and_then(|store| store.add("device", &SERVER.to_string(), FIRST_PORT + number as u16))
@@ -123,7 +126,7 @@ impl Pair {
             folder: Arc::new(folder),
             line,
             scheduler: device.scheduler,
-            controller: controller.map(str::to_owned),
+            controller: control.unwrap_or_default(),
             target,
             links: links
                 .filter_map(|path| Some((interface(scenario, *path), name(path)?)))

@@ -209,7 +209,7 @@ fn run_in(
             scenario,
             number,
             group,
-            controller_of(number, &services),
+            controller_of(number, &plan, &controllers),
             SERVER,
         )?;
         if let Some(pair) = pair {
@@ -353,10 +353,14 @@ impl Drop for Threads {
     }
 }
 
-/// The congestion control of a group's flows, as the kernel calls it: those of a device have one.
-fn controller_of(number: usize, services: &[Service]) -> Option<&str> {
-    let own = services.iter().find(|s| s.flow.group == number)?;
-    Some(&own.congestion)
+/// The congestion control of a group's flows: those of a device have one.
+fn controller_of<'a>(
+    number: usize,
+    plan: &Plan,
+    controllers: &'a [Controller],
+) -> Option<&'a Controller> {
+    let own = plan.flows.iter().position(|f| f.group == number)?;
+    controllers.get(own)
 }
 
 pub fn check(multipath: Multipath) -> Result<(), Error> {

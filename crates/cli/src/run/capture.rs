@@ -53,7 +53,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
     if let Ok(Some((_, answer))) = end {
         let _ = answer.send(json!({}));
         // Time for the answer.
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(50)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         return stopped;
     }
     // An interface that is gone cannot be removed.

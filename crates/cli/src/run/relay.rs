@@ -24,11 +24,11 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             "--scheduler {name}: no such scheduler; see multipilot list schedulers"
         ))
     })?;
-    let settings = |kernel_name: Option<&str>| Settings {
+    let settings = |controller| Settings {
         line,
         scheduler,
         links: args.links.clone(),
-        controller: kernel_name.map(str::to_owned),
+        controller,
         mark: args.all.then_some(mp_relay::capture::MARK),
         observer: None,
         rules: None,
@@ -54,7 +54,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         .as_deref()
         .map(|name| controller::acquire(name, &[]))
         .transpose()?;
-    let settings = settings(controller.as_ref().map(|c| c.kernel_name()));
+    let settings = settings(relay::control(controller.as_ref())?);
     let identity = state_folder()?.join("relay-device.key");
     let runtime = relay::runtime()?;
     let device = runtime

@@ -211,12 +211,17 @@ fn down_and_ctrl_c_leave_no_trace() {
     assert_eq!(end, Err(ErrorKind::ConnectionReset));
     assert_eq!(hosts.multipilot(&["status"]).code, 1);
 
-    let mut running = hosts.run_all();
-    assert!(is_taken(&connect(&hosts, PUBLIC[0]).unwrap()));
-    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
-    let ended = running.wait().unwrap();
-    assert_eq!(ended.code(), Some(0), "{ended}");
-    assert_eq!(hosts.network(), before);
+    for end in ["Ctrl-C", "down"] {
+        let mut running = hosts.run_all(end);
+        assert!(is_taken(&connect(&hosts, PUBLIC[0]).unwrap()));
+        match end {
+            "down" => assert_eq!(hosts.multipilot(&["down"]).code, 0),
+            _ => kill_process(Pid::from_child(&running), Signal::INT).unwrap(),
+        }
+        let ended = running.wait().unwrap();
+        assert_eq!(ended.code(), Some(0), "{end}: {ended}");
+        assert_eq!(hosts.network(), before);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub const SERVER: &str = "10.99.0.2:80";
 /// The same server at addresses of no private range.
 pub const PUBLIC: [&str; 2] = ["198.51.100.2:80", "[2001:db8:99::2]:80"];
 /// Where the relay lets the device go beside public addresses.
-const ALLOWED: [&str; 3] = [
+pub const ALLOWED: [&str; 3] = [
     "--allow=10.0.0.0/8",
     "--allow=198.51.100.0/24",
     "--allow=2001:db8:99::/48",
@@ -416,14 +416,14 @@ impl Hosts {
         });
     }
 
-    /// `multipilot run --relay - --all` in the foreground.
-    pub fn run_all(&self) -> Child {
+    /// `multipilot run --relay - --all` in the foreground, as a device of this name.
+    pub fn run_all(&self, name: &str) -> Child {
         let mut command = self.command(&self.device, "home");
         command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
         command.arg(self.path("relay.sock")).stdin(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         // The daemon is another device.
-        let line = self.relay_command(&["--new-device", "foreground"]).out;
+        let line = self.relay_command(&["--new-device", name]).out;
         child
             .stdin
             .take()

@@ -5,6 +5,7 @@ mod away;
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;
+mod coupling;
 mod datagrams;
 mod hosts;
 #[path = "../common/namespace.rs"]

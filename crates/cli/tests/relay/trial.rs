@@ -16,10 +16,12 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
     let mut command = multipilot();
     let command = command
         .args(["try", "--only", "direct,relay", "--json"])
+        .args(["--scheduler", "ecf"])
         .current_dir(folder.path());
     let reply = Reply::from(command.output().unwrap());
     assert_eq!(reply.code, 0, "{}", reply.err);
     let record: Value = serde_json::from_str(&reply.out).unwrap();
+    assert_eq!(record["scheduler"], "ecf");
     assert_eq!(record["marks"][1]["what"], "wifi is gone");
     let gone = record["marks"][1]["at_s"].as_f64().unwrap();
     let step = record["step_s"].as_f64().unwrap();
@@ -72,13 +74,21 @@ fn an_unknown_way_and_a_user_without_root_get_a_line() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let mut command = multipilot();
-    let reply = Reply::from(command.args(["try", "--only", "wifi"]).output().unwrap());
-    assert_eq!(
-        (reply.code, reply.err.as_str()),
+    for (wrong, line) in [
         (
-            2,
-            "multipilot: --only wifi: expected one of direct, lte, mptcp, relay\n"
-        )
-    );
+            ["--only", "wifi"],
+            "--only wifi: expected one of direct, lte, mptcp, relay",
+        ),
+        (
+            ["--scheduler", "best"],
+            "--scheduler best: no such scheduler; see multipilot list schedulers",
+        ),
+    ] {
+        let mut command = multipilot();
+        let reply = Reply::from(command.arg("try").args(wrong).output().unwrap());
+        assert_eq!(
+            (reply.code, reply.err),
+            (2, format!("multipilot: {line}\n"))
+        );
+    }
 }

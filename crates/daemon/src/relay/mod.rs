@@ -14,6 +14,7 @@ use mp_kernel::controller;
 use mp_policy::link::Decision;
 use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
+use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
 use mp_relay::links::Rules;
 use mp_relay::wire::Line;
@@ -359,12 +360,13 @@ async fn connect(
         .as_deref()
         .map(|name| controller::acquire(name, &[]))
         .transpose()?;
+    let control = controller.as_ref().map(Control::of).transpose()?;
     let identity = relay.state.join(IDENTITY);
     let device = device::Settings {
         line: settings.line.clone(),
         scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
         links: relay.links.clone(),
-        controller: controller.as_ref().map(|c| c.kernel_name().to_owned()),
+        controller: control.unwrap_or_default(),
         mark: Some(capture::MARK),
         observer: None,
         rules: Some(rules),

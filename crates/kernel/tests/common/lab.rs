@@ -179,13 +179,18 @@ pub fn listen(protocol: Protocol) -> Socket {
 
 /// Call it inside a namespace.
 pub fn connect(protocol: Protocol, controller: &str) -> Socket {
+    connect_over(1, protocol, controller)
+}
+
+/// `path` is 1 or 2.
+pub fn connect_over(path: u8, protocol: Protocol, controller: &str) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
     choose::for_socket(socket.as_fd(), controller).unwrap();
     socket
         .set_write_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     socket
-        .connect(&SocketAddrV4::new(Ipv4Addr::new(10, 77, 1, 2), PORT).into())
+        .connect(&SocketAddrV4::new(Ipv4Addr::new(10, 77, path, 2), PORT).into())
         .unwrap();
     socket
 }

@@ -5,6 +5,7 @@ pub mod lab;
 
 use std::sync::MutexGuard;
 
+use mp_kernel::controller::{self, Controller, Options};
 use mp_testing::Turns;
 
 /// Whether this machine can run kernel tests.
@@ -38,4 +39,23 @@ pub fn call_natively(
         hook => panic!("there is no hook {hook}"),
     }
     call.result
+}
+
+pub fn eventually(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within five seconds");
+}
+
+/// Others may use the same controllers at the same time: ours alone have their counters for themselves.
+pub fn private(name: &str, log_calls: bool) -> Controller {
+    let options = Options {
+        private: true,
+        log_calls,
+    };
+    controller::acquire_with(name, &[], options).unwrap()
 }

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::control::Control;
 use crate::datagram::device as datagram;
 use crate::flow::{Answer, Event, Flow, Hears, Meters, Observer, Outcome, Side};
 use crate::keys::{self, Identity, Secret};
@@ -40,8 +41,8 @@ pub struct Settings {
     pub scheduler: &'static Entry,
     /// Interfaces by name; empty: those with a default route.
     pub links: Vec<String>,
-    /// Of the path connections' uploads; `None`: BBR where there is, else the system's.
-    pub controller: Option<String>,
+    /// Of the path connections' uploads.
+    pub controller: Control,
     /// Of the path connections (SO_MARK), so that routing rules can tell them from those of programs.
     pub mark: Option<u32>,
     /// Shows the open flows.
@@ -233,6 +234,7 @@ impl Device {
             application,
             self.settings.scheduler,
             side,
+            self.settings.controller.group(),
             self.settings.observer.clone(),
         );
         tokio::spawn(feed::run(

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::carrier::Carrier;
+use crate::control::Control;
 use crate::flow::Meters;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
@@ -36,7 +37,7 @@ pub struct Settings {
     pub mark: Option<u32>,
     pub tls: Arc<ClientConfig>,
     pub secret: Secret,
-    pub controller: Option<String>,
+    pub controller: Control,
     pub links: watch::Receiver<Links>,
     pub meters: Arc<Meters>,
 }
@@ -182,7 +183,7 @@ impl Slot {
 }
 
 fn lives(made: Instant, carrier: &mut Carrier) -> bool {
-    let quiet = carrier.receive(&mut [0; 512]).is_ok() && !carrier.ended();
+    let quiet = carrier.receive().is_ok() && !carrier.ended();
     quiet && made.elapsed() < OLDEST
 }
 
@@ -275,7 +276,7 @@ async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
         })?;
     let connecting = async {
         let stream =
-            socket::connect(&link, *relay, settings.controller.as_deref(), settings.mark).await?;
+            socket::connect(&link, *relay, settings.controller.name(), settings.mark).await?;
         handshake::connect(stream, settings.tls.clone(), &settings.secret).await
     };
     timeout(HANDSHAKE, connecting)

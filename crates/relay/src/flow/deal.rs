@@ -110,10 +110,21 @@ impl Flow {
                 }
             }
         }
+        self.aim();
         for (slot, run) in runs.into_iter().enumerate() {
             if let Some(piece) = run {
                 self.send(slot, piece);
             }
+        }
+    }
+
+    /// The controllers follow the scheduler, as the simulator's do.
+    fn aim(&mut self) {
+        let Some(group) = &mut self.group else {
+            return;
+        };
+        if group.aim(self.scheduler.queue_target_us()) {
+            self.paths.iter().flatten().for_each(|p| p.join(group));
         }
     }
 

@@ -40,7 +40,7 @@ impl Flow {
         let Some(mut path) = self.paths[slot].take() else {
             return Ok(());
         };
-        let read = path.carrier.receive(&mut self.scratch);
+        let read = path.carrier.receive();
         let mut gone = 0u8;
         let mut brought = false;
         let taken = path

@@ -23,7 +23,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use crate::carrier::{Carrier, SCRATCH};
+use crate::carrier::{with_scratch, Carrier};
+use crate::control::Group;
 use crate::path::Path;
 use crate::stream::{Receiver, Sender, Violation};
 use crate::wire::{Frame, Malformed, Refusal};
@@ -136,6 +137,7 @@ pub struct Flow {
     sender: Sender,
     receiver: Receiver,
     scheduler: Scheduler,
+    group: Option<Group>,
     acks: Acks,
     growth: join::Growth,
     started: Instant,
@@ -143,7 +145,6 @@ pub struct Flow {
     alone: Option<Instant>,
     /// The last path was closed by the peer as one that is done.
     left_well: bool,
-    scratch: Vec<u8>,
     /// The scheduler has data and waits.
     waiting: bool,
     /// Within [`AHEAD`].
@@ -153,10 +154,11 @@ pub struct Flow {
 
 impl Flow {
     /// Without an application's connection it waits for [`Event::Application`].
-    pub fn new(
+    pub(crate) fn new(
         application: Option<TcpStream>,
         scheduler: &Entry,
         side: Side,
+        group: Option<Group>,
         observer: Option<Arc<Observer>>,
     ) -> Flow {
         let scheduler = scheduler.build();
@@ -183,12 +185,12 @@ impl Flow {
             sender: Sender::new(FIRST_WINDOW, scheduler.replicates()),
             receiver: Receiver::new(FIRST_WINDOW),
             scheduler,
+            group,
             acks: Acks::new(FIRST_WINDOW),
             growth: join::Growth::new(now),
             started: now,
             alone: Some(now),
             left_well: false,
-            scratch: vec![0; SCRATCH],
             waiting: false,
             ahead: AHEAD.0,
             observed: observer.map(Observed::new),
@@ -240,6 +242,9 @@ impl Flow {
                     observed.join(slot, &carrier);
                 }
                 let mut path = Path::new(carrier, priority, now);
+                if let Some(group) = &self.group {
+                    path.join(group);
+                }
                 if self.announces {
                     path.carrier.put(&Frame::Opened(Ok(())));
                 }
@@ -342,12 +347,17 @@ impl Flow {
             let Some(application) = &self.application else {
                 return Ok(());
             };
-            match application.try_read(&mut self.scratch) {
+            let read = with_scratch(|scratch| {
+                let count = application.try_read(scratch)?;
+                self.sender.push(&scratch[..count]);
+                Ok::<_, io::Error>(count)
+            });
+            match read {
                 Ok(0) => {
                     self.heard_out = true;
                     self.sender.end();
                 }
-                Ok(count) => self.sender.push(&self.scratch[..count]),
+                Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Break),

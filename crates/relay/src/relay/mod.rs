@@ -16,7 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
 
-use crate::carrier::{Carrier, SCRATCH};
+use crate::carrier::Carrier;
+use crate::control::Control;
 use crate::datagram;
 use crate::devices::{Register, Store};
 use crate::egress::Egress;
@@ -45,8 +46,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub store: Store,
     pub egress: Egress,
-    /// Of the path connections' downloads; `None`: BBR where there is, else the system's.
-    pub controller: Option<String>,
+    /// Of the path connections' downloads.
+    pub controller: Control,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
 }
@@ -79,7 +80,7 @@ struct Relay {
     tls: Arc<ServerConfig>,
     register: Arc<Mutex<Register>>,
     egress: Egress,
-    controller: Option<String>,
+    controller: Control,
     observer: Option<Arc<Observer>>,
     strangers: Arc<Semaphore>,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
@@ -190,7 +191,7 @@ impl Relay {
         };
         tokio::spawn(async move {
             let deadline = Instant::now() + HANDSHAKE;
-            let _ = socket::tune(&SockRef::from(&stream), self.controller.as_deref());
+            let _ = socket::tune(&SockRef::from(&stream), self.controller.name());
             let mut stream = Some(stream);
             let known = timeout_at(
                 deadline,
@@ -214,11 +215,10 @@ impl Relay {
         let Some(permit) = self.admit(device) else {
             return;
         };
-        let mut scratch = vec![0; SCRATCH];
         let opener = timeout(IDLE, async {
             loop {
                 match Opener::decode(carrier.input()) {
-                    Ok(None) => carrier.more(&mut scratch).await.ok()?,
+                    Ok(None) => carrier.more().await.ok()?,
                     Ok(Some((opener, length))) => {
                         carrier.take(length);
                         return Some(opener);
@@ -292,7 +292,8 @@ impl Relay {
         let scheduler = scheduler::find(&opener.scheduler).unwrap_or(&scheduler::all()[0]);
         match target::connect(&opener.target, &self.egress).await {
             Ok(stream) => {
-                Flow::new(Some(stream), scheduler, Side::Relay, self.observer.clone())
+                let (group, observer) = (self.controller.group(), self.observer.clone());
+                Flow::new(Some(stream), scheduler, Side::Relay, group, observer)
                     .run(news)
                     .await;
             }

@@ -50,8 +50,8 @@ pub enum Carrier {
     Link(String),
     /// Connections over the kernel's MPTCP, to a server that speaks it; UDP as with [`Carrier::Direct`].
     Mptcp,
-    /// TCP and UDP over our relay, as `multipilot up --relay` has it.
-    Relay,
+    /// TCP and UDP over our relay, as `multipilot up --relay` has it, with this scheduler.
+    Relay(&'static str),
 }
 
 /// What the programs had.

@@ -44,10 +44,13 @@ impl Hosts {
             },
             initial_path: None,
             own: None,
-            device: (*carrier == Carrier::Relay).then(|| Device {
-                scheduler: "default",
-                controller: (String::new(), false),
-            }),
+            device: match *carrier {
+                Carrier::Relay(scheduler) => Some(Device {
+                    scheduler,
+                    controller: (String::new(), false),
+                }),
+                _ => None,
+            },
         };
         let groups = [group];
         let (network, ports) = Network::new(scenario, &groups)?;
