@@ -214,7 +214,7 @@ MP_INLINE void pilot_update_noise(struct mp_subflow *self, mp_u64 range_us)
 	self->state[PILOT_NOISE_US] = noise_us;
 }
 
-/* Above 2 ms (timers of hosts stay below) and a quarter of the base, noise makes the least of one round a poor measure. */
+/* Above 2 ms, more than hosts' timers, and a quarter of the base: the least of one round is a poor measure then. */
 MP_INLINE int pilot_is_noisy(const struct mp_subflow *self)
 {
 	return self->state[PILOT_NOISE_US] > pilot_max(2 * PILOT_CLOCK_US, self->state[PILOT_BASE_US] / 4);
