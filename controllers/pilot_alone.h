@@ -169,8 +169,11 @@ MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot
 	int queue;
 
 	self->state[PILOT_ALONE_ROUNDS]++;
-	/* losses make any queue suspect */
-	if (self->state[PILOT_LOSSY])
+	/*
+	 * Losses make any queue suspect. Jitter delays the packets of a full path by more than those of an idle one,
+	 * which set base and noise: with much of it the threshold is passed without a queue.
+	 */
+	if (self->state[PILOT_LOSSY] && !pilot_is_noisy(self))
 		limit_us = pilot_min(limit_us, pilot_threshold_us(self));
 	queue = round->rtt_us > base_us + limit_us;
 	next = window * (base_us + (queue ? 0 : target_us)) / round->rtt_us;

@@ -214,12 +214,18 @@ MP_INLINE void pilot_update_noise(struct mp_subflow *self, mp_u64 range_us)
 	self->state[PILOT_NOISE_US] = noise_us;
 }
 
-/* Much noise makes the least of one round a poor measure: then that of three. */
+/* Above 2 ms, more than hosts' timers, and a quarter of the base: the least of one round is a poor measure then. */
+MP_INLINE int pilot_is_noisy(const struct mp_subflow *self)
+{
+	return self->state[PILOT_NOISE_US] > pilot_max(2 * PILOT_CLOCK_US, self->state[PILOT_BASE_US] / 4);
+}
+
+/* Where it is one, the least of three rounds. */
 MP_INLINE mp_u64 pilot_round_rtt_us(struct mp_subflow *self)
 {
 	mp_u64 least_us = self->state[PILOT_LEAST_US], rtt_us = least_us;
 
-	if (self->state[PILOT_NOISE_US] > pilot_max(2 * PILOT_CLOCK_US, self->state[PILOT_BASE_US] / 4)) {
+	if (pilot_is_noisy(self)) {
 		rtt_us = pilot_min(rtt_us, self->state[PILOT_LAST_US]);
 		rtt_us = pilot_min(rtt_us, self->state[PILOT_LAST_BUT_ONE_US]);
 	}

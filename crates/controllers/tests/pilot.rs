@@ -278,3 +278,30 @@ fn a_path_that_has_become_longer_is_soon_not_taken_for_a_shared_one() {
     (0..40).for_each(|_| path.beside(0, 3 * BASE_US));
     assert!(path.cwnd(0) > 2 * window, "{} after {window}", path.cwnd(0));
 }
+
+#[test]
+fn jitter_of_a_full_path_is_no_queue_where_packets_are_lost() {
+    const BDP: u64 = 100;
+    const RANGE_US: u64 = 15_000;
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, BDP));
+    let mut round = |above_us: u64, lost: u64| {
+        let window = path.cwnd(0);
+        let s = &mut path.connection.subflows[0];
+        s.rtt_us = BASE_US + above_us;
+        controller("pilot").on_rtt(&mut path.connection, 0, path.now_us[0]);
+        let fits = window.min(BDP * (BASE_US + above_us + RANGE_US) / BASE_US);
+        path.round(0, BASE_US + above_us + RANGE_US, fits - lost, lost);
+        (path.mode(0), path.cwnd(0))
+    };
+    // Packets of a path with little to carry arrive early now and then.
+    for _ in 0..300 {
+        round(0, 0);
+    }
+    // Those of a full one do not: the least RTT is above the base by more than noise and timers.
+    for i in 0..100 {
+        let (mode, window) = round(RANGE_US + 3000, 1);
+        assert_eq!(mode, ALONE);
+        assert!(window >= BDP, "{window} in round {i}");
+    }
+}
