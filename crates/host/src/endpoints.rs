@@ -5,7 +5,8 @@
 
 mod apply;
 mod change;
-pub(crate) mod controller;
+mod controller;
+mod left;
 mod removed;
 mod untrusted;
 
@@ -82,7 +83,7 @@ impl Endpoints {
     pub fn open() -> Result<Endpoints, Error> {
         fs::create_dir_all(FOLDER).map_err(|e| claim::refused(Path::new(FOLDER), &e))?;
         let file = notes()?;
-        claim::clear_up(Path::new(FOLDER));
+        left::clear_up(Path::new(FOLDER));
         let lock = claim::lock(&file.with_extension("lock"))?;
         let manager = PathManager::new()?;
         let saved = fs::read_to_string(&file)

@@ -5,6 +5,7 @@
 //! laid over it, and each resulting tree becomes one [`Scenario`]. `docs/reference/scenario.md` is the reference of every
 //! key.
 
+mod air;
 mod choices;
 mod error;
 mod field;

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use mp_kernel::controller;
 
-use super::{Before, Endpoints, FOLDER};
-use crate::claim;
+use super::{left, Before, Endpoints, FOLDER};
 use crate::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -17,8 +16,8 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 /// Ends what daemons have the kernel keep a controller for, unless one of another network namespace goes on with it.
-pub(crate) fn let_go(kernel_name: &str) -> Result<(), Error> {
-    let mut notes = claim::left(Path::new(FOLDER)).into_iter();
+pub(super) fn let_go(kernel_name: &str) -> Result<(), Error> {
+    let mut notes = left::left(Path::new(FOLDER)).into_iter();
     if !notes.any(|(_, note)| kept(&note).as_deref() == Some(kernel_name)) {
         controller::unkeep(kernel_name)?;
     }
@@ -26,7 +25,7 @@ pub(crate) fn let_go(kernel_name: &str) -> Result<(), Error> {
 }
 
 /// What a daemon had the kernel keep, by its notes.
-pub(crate) fn kept(note: &Path) -> Option<String> {
+pub(super) fn kept(note: &Path) -> Option<String> {
     let before: Before = serde_json::from_str(&fs::read_to_string(note).ok()?).ok()?;
     before.ours
 }
