@@ -56,7 +56,7 @@ class Link:
     def toml(self) -> str:
         """Its keys, but for the delay; jitter is that of the direction in which data flow."""
         keys = f'rate = "{self.rate_mbps:g}Mbit", queue = "{self.queue_packets}p", loss = {self.loss:g}'
-        return keys + (f', down.jitter = "0..{self.jitter_ms:g}ms"' if self.jitter_ms else "")
+        return keys + (f', downlink.jitter = "0..{self.jitter_ms:g}ms"' if self.jitter_ms else "")
 
     def __str__(self) -> str:
         """At most 46 letters: four of them have to fit into the 200 of a case's name."""
