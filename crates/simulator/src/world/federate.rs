@@ -20,7 +20,7 @@ impl World<'_> {
         if connection.driver.manager.export_state().is_none() {
             return;
         }
-        let (plan, client) = self.plan_of(owner);
+        let (plan, client) = self.plan_and_client(owner);
         let mut all = vec![Known::Nothing; self.path_links.len()];
         let mut join = |path: usize, known: Known, of: &str| {
             if of == client || known.travels() {
@@ -34,7 +34,7 @@ impl World<'_> {
             }
         }
         for &other in &self.telling {
-            let (of, client) = self.plan_of(other);
+            let (of, client) = self.plan_and_client(other);
             if of.manager.name == manager {
                 let known = self.connections[other as usize]
                     .driver
@@ -60,7 +60,7 @@ impl World<'_> {
             return;
         };
         self.telling.swap_remove(at);
-        let (plan, client) = self.plan_of(owner);
+        let (plan, client) = self.plan_and_client(owner);
         let (manager, client) = (plan.manager.name, client.to_owned());
         let paths = plan.paths.clone();
         let known = self.connections[owner as usize]
@@ -81,7 +81,7 @@ impl World<'_> {
         }
     }
 
-    fn plan_of(&self, connection: u32) -> (&crate::mptcp::Plan, &str) {
+    fn plan_and_client(&self, connection: u32) -> (&crate::mptcp::Plan, &str) {
         let plan = self.connections[connection as usize].plan;
         (&self.plans[plan], &self.scenario.connections[plan].client)
     }
