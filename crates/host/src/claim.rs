@@ -47,9 +47,18 @@ pub fn refused(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
+/// Which path manager new connections get: 0 the kernel's, 1 a program's.
+const KIND: &str = "/proc/sys/net/mptcp/pm_type";
+
+/// New connections of this namespace are a program's to manage, or the kernel's. The others stay with theirs.
+pub fn manage_new(ourselves: bool) -> Result<(), Error> {
+    fs::write(KIND, if ourselves { "1" } else { "0" })
+        .map_err(|e| Error::Failed(format!("{KIND}: {e}")))
+}
+
 /// Refuses to work where somebody else manages the paths.
 pub fn check_alone(userspace: bool) -> Result<(), Error> {
-    let kind = fs::read_to_string("/proc/sys/net/mptcp/pm_type").unwrap_or_default();
+    let kind = fs::read_to_string(KIND).unwrap_or_default();
     if kind.trim() == "1" && !userspace {
         return Err(Error::Busy(
             "net.mptcp.pm_type is 1 (userspace): some program manages each connection itself, or did; end it, and sysctl -w net.mptcp.pm_type=0 (or have the daemon do it: path-manager = \"userspace\")".into(),

@@ -7,15 +7,17 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use mp_kernel::controller;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::controller;
+use super::{Before, FOLDER};
+use crate::Error;
 
 /// Cookie of the namespace that the kernel starts with.
 const FIRST: u64 = 1;
 
 /// Files of daemons, each with the cookie of its network namespace.
-pub(super) fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
+fn left(folder: &Path) -> Vec<(u64, PathBuf)> {
     let ours = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_prefix("daemon-")?;
         u64::from_str_radix(name.split_once('.')?.0, 16).ok()
@@ -43,12 +45,27 @@ pub(super) fn clear_up(folder: &Path) {
             Err(e) => e.kind() == ErrorKind::NotFound,
         };
         if free {
-            let kept = controller::kept(&path);
+            let kept = kept(&path);
             let _ = fs::remove_file(path);
             // Nobody is left to complain to.
-            let _ = kept.map(|name| controller::let_go(&name));
+            let _ = kept.map(|name| let_go(&name));
         }
     }
+}
+
+/// Ends what daemons have the kernel keep a controller for, unless one of another network namespace goes on with it.
+pub(super) fn let_go(kernel_name: &str) -> Result<(), Error> {
+    let mut notes = left(Path::new(FOLDER)).into_iter();
+    if !notes.any(|(_, note)| kept(&note).as_deref() == Some(kernel_name)) {
+        controller::unkeep(kernel_name)?;
+    }
+    Ok(())
+}
+
+/// What a daemon had the kernel keep, by its notes.
+fn kept(note: &Path) -> Option<String> {
+    let before: Before = serde_json::from_str(&fs::read_to_string(note).ok()?).ok()?;
+    before.ours
 }
 
 /// Cookies of all network namespaces that have a process or a name; `None` where some cannot be seen.
