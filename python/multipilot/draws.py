@@ -39,7 +39,7 @@ class Link:
         """Its keys, or others for its rate; the delay is half the round trip, jitter that of the data's direction."""
         keys = [rate or f'rate = "{self.rate_mbps:g}Mbit"', f'queue = "{self.queue_packets}p"', f"loss = {self.loss:g}"]
         if self.jitter_ms:
-            keys.append(f'down.jitter = "0..{self.jitter_ms:g}ms"')
+            keys.append(f'downlink.jitter = "0..{self.jitter_ms:g}ms"')
         return f'{{ {", ".join(keys)}, delay = "{self.rtt_ms / 2:g}ms" }}'
 
     def __str__(self) -> str:

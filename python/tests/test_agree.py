@@ -33,7 +33,7 @@ def test_every_cell_is_a_scenario(cell: grid.Cell) -> None:
     text = expand(cell.scenario())
     assert f'controller = "{cell.controller}"' in text
     assert text.count("[paths.") == cell.paths
-    assert text.count(f"down.loss = {cell.loss:g}" if cell.loss else "down.loss = 0.0") >= cell.paths
+    assert text.count(f"downlink.loss = {cell.loss:g}" if cell.loss else "downlink.loss = 0.0") >= cell.paths
 
 
 def test_queues_are_met_in_every_kind_by_each_way_to_send() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from multipilot import console
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
@@ -43,6 +47,23 @@ STANDARD = {
     r"unheard": "retry MP_PRIO",
 }
 
+# Parts of names (of keys, flags, metrics and fields) for which there is a standard term.
+NAMES = {
+    "parking": "backup time",
+    "park": "backup",
+    "parked": "backup",
+    "spare": "backup",
+    "spared": "backup",
+    "standstill": "stall",
+    "unheard": "retry",
+    "rival": "competing",
+    "rivals": "competing",
+    "yardstick": "baseline",
+    "hardship": "emulated path",
+    "look": "poll",
+    "looks": "polls",
+}
+
 
 def prose(text: str) -> str:
     """The page without code, comments and addresses of links. Line breaks stay, for the numbers of lines."""
@@ -64,6 +85,36 @@ def nonstandard(text: str) -> list[str]:
             line = text.count("\n", 0, hit.start()) + 1
             found.append(f'{line}: "{" ".join(hit[0].split())}": say "{term}"')
     return found
+
+
+def names(text: str) -> list[str]:
+    """LINE: "NAME": say "TERM", for all names in code spans that have a standard term."""
+    found = []
+    for span in re.finditer(r"`([^`\n]+)`", text):
+        for name in re.findall(r"[A-Za-z][\w.-]*", span[1]):
+            for part in re.split(r"[_.-]", name.lower()):
+                if part in NAMES:
+                    line = text.count("\n", 0, span.start()) + 1
+                    found.append(f'{line}: "{name}": say "{NAMES[part]}"')
+    return found
+
+
+def told(*words: str) -> str:
+    done = subprocess.run([console.command(), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def strings(document: object) -> list[str]:
+    """All texts of a JSON document."""
+    match document:
+        case str():
+            return [document]
+        case list():
+            return [text for entry in document for text in strings(entry)]
+        case dict():
+            return [text for entry in document.values() for text in strings(entry)]
+    return []
 
 
 def headings(text: str) -> set[str]:
@@ -93,6 +144,29 @@ def test_what_is_not_standard_is_found_and_code_is_left_alone() -> None:
 def test_words_are_standard(page: Path) -> None:
     found = nonstandard(page.read_text(encoding="utf-8"))
     assert not found, "\n".join(f"{name(page)}:{line}" for line in found)
+
+
+def test_a_name_that_is_not_standard_is_found() -> None:
+    assert names("The key\n`awareness.parking`, and `lookup`") == ['2: "awareness.parking": say "backup time"']
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name in ("reference", "guides")], ids=name)
+def test_names_are_standard(page: Path) -> None:
+    found = names(page.read_text(encoding="utf-8"))
+    assert not found, "\n".join(f"{name(page)}:{line}" for line in found)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_words_of_the_command_are_standard(tmp_path: Path) -> None:
+    told("manual", str(tmp_path))
+    pages = {page.name: page.read_text(encoding="utf-8").replace("\\", "") for page in tmp_path.glob("*.1")}
+    assert "multipilot-daemon.1" in pages
+    texts = {"list": "\n".join(strings(json.loads(told("list", "--json")))), **pages}
+    found = [f"{page}:{line}" for page, text in texts.items() for line in nonstandard(text)]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -73,7 +73,7 @@ def test_overrides_nested_and_dotted() -> None:
         SCENARIO, controllers=["olia"], duration="7s", **{"paths.wifi.loss": 0.25, "paths.wifi.rate": "9Mbit"}
     )
     assert nested == dotted
-    for line in ('duration = "7s"', "down.loss = 0.25", 'rate = "9Mbit"', 'controller = "olia"'):
+    for line in ('duration = "7s"', "downlink.loss = 0.25", 'rate = "9Mbit"', 'controller = "olia"'):
         assert line in nested
     assert 'controller = "lia"' not in nested
 

@@ -102,7 +102,7 @@ def on_traces(folder: Path) -> tuple[Experiment, ...]:
         Experiment(
             VARYING,
             {},
-            {"paths.two.down.trace": str(down), "paths.two.up.trace": str(up)},
+            {"paths.two.downlink.trace": str(down), "paths.two.uplink.trace": str(up)},
             label=f"{VARYING} {name}",
         )
         for name, down, up in trace_pairs(folder)

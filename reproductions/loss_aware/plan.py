@@ -94,7 +94,7 @@ def on_traces(folder: Path) -> tuple[Experiment, ...]:
     found: list[Experiment] = []
     for name, down, up in trace_pairs(folder):
         key = f"9-trace {name}"
-        traces = {"paths.lte.down.trace": str(down), "paths.lte.up.trace": str(up)}
+        traces = {"paths.lte.downlink.trace": str(down), "paths.lte.uplink.trace": str(up)}
         first = Experiment("9-trace", {}, traces, ben=True, tables=False, label=key)
         found += [first, _once_known(first, _after_another(("wifi", "lte"), "download"))]
     return tuple(found)

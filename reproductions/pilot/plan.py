@@ -103,7 +103,7 @@ def on_traces(folder: Path) -> tuple[Experiment, ...]:
     return tuple(
         Experiment(
             TRACE,
-            settings={"paths.two.down.trace": str(down), "paths.two.up.trace": str(up)},
+            settings={"paths.two.downlink.trace": str(down), "paths.two.uplink.trace": str(up)},
             tables=False,
             label=f"{TRACE} {name}",
         )

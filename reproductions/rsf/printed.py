@@ -178,7 +178,7 @@ TABLE: tuple[TableRow, ...] = (
             " share two paths of 20 Mbit/s, 7.6 each after headers. By its law Reno loses 10.6 packets/s a path, "
             "above RSF-LB's μ = 4."
         ),
-        {"paths.two.down.delay": "20ms", **BDP},
+        {"paths.two.downlink.delay": "20ms", **BDP},
     ),
     TableRow(
         "6",

@@ -66,7 +66,7 @@ SWEEPS = (
         "fig6",
         "Figure 6: delay of the second path, scenario 5",
         "5-delay",
-        "paths.two.down.delay",
+        "paths.two.downlink.delay",
         [("20ms", 20), ("40ms", 40), ("60ms", 60), ("80ms", 80), ("100ms", 100)],
         "delay of the second path, ms a round trip",
         "rsf-db",

@@ -217,8 +217,8 @@ fn record(measured: &[Link]) -> Value {
             "rtt_median_ms": figures.median_ms,
             "rtt_p95_ms": figures.p95_ms,
             "echoes": link.packets,
-            "down": direction(&link.down),
-            "up": direction(&link.up),
+            "downlink": direction(&link.down),
+            "uplink": direction(&link.up),
         })
     });
     json!({ "links": links.collect::<Vec<_>>() })

@@ -38,7 +38,7 @@ pub struct Serve {
         conflicts_with = "instead"
     )]
     tls_key: Option<PathBuf>,
-    /// Serve plain HTTP to other hosts: whoever is on the way can read and use the tokens
+    /// Serve plain HTTP to other hosts: whoever is between can read and use the tokens
     #[arg(long, conflicts_with_all = ["tls_cert", "instead"])]
     insecure: bool,
     /// Folder of the experience and the tokens, in place of the configured one

@@ -97,7 +97,7 @@ connections = [{ direction = \"upload\", bytes = \"90MB\", command = \"COMMAND\"
 variants = [{ controller = \"lia\" }]
 events = [{ at = \"2s\", path = \"wifi\", loss = 0.1 }, { at = \"10s\", path = \"wifi\", loss = 0 }]
 ";
-    let config = "controller = \"lia\"\nawareness.parking = \"3s\"\n";
+    let config = "controller = \"lia\"\nawareness.backup-time = \"3s\"\n";
     emulate(folder.path(), config, scenario, script);
     let log = text(folder.path(), "log");
     let lossy = path(folder.path(), "lossy", "wifi");
@@ -137,7 +137,7 @@ sleep 0.3; ip mptcp endpoint show > killed
 daemon control 2> log2 & sleep 0.5; until_path lte '\"received_bytes\": [0-9]\\{7\\}' restarted
 chmod 755 .
 unset_preload setpriv --reuid 65534 --regid 65534 --clear-groups $BINARY status --socket $PWD/control.sock 2> stranger; echo $? >> stranger
-cp daemon.toml good; echo 'awareness.parkin = \"3s\"' > daemon.toml
+cp daemon.toml good; echo 'awareness.backup-tim = \"3s\"' > daemon.toml
 kill -HUP $(mp status --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')
 sleep 0.3; cp good daemon.toml
 echo wifi -50 > signals; until_path wifi '\"priority\": \"normal\"' strong
@@ -200,7 +200,7 @@ variants = [{ controller = \"linux-reno\" }]
 
     assert!(log2.contains("the old configuration stays"), "{log2}");
     assert!(
-        log2.contains("daemon.toml:1:11: awareness.parkin: unknown key"),
+        log2.contains("daemon.toml:1:11: awareness.backup-tim: unknown key"),
         "{log2}"
     );
     assert_eq!(

@@ -1,11 +1,11 @@
 //! What the user may settle. Every key has a default; `docs/reference/daemon.md` is the reference.
 
+mod bandit;
 mod controller;
 mod federation;
 mod judgement;
 mod mptcpify;
 mod relay;
-mod starts;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
+pub use bandit::{Bandit, Server};
 pub use controller::{Controller, AUTOMATIC};
 pub use federation::Federation;
 pub use mptcpify::Mptcpify;
 pub use relay::{Leak, Override, Relay};
-pub use starts::{Server, Starts};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
 
@@ -45,15 +45,15 @@ const AWARENESS_KEYS: &[&str] = &[
     "policy",
     "interval",
     "dwell",
-    "parking",
-    "parking-most",
+    "backup-time",
+    "backup-time-most",
     "reopening",
     "reopening-most",
     "loss",
     "signal",
 ];
 const LOSS_KEYS: &[&str] = &["window", "threshold"];
-const THRESHOLD_KEYS: &[&str] = &["park", "back"];
+const THRESHOLD_KEYS: &[&str] = &["backup", "restore"];
 const RADIO_KEYS: &[&str] = &["file"];
 const CONTROL_KEYS: &[&str] = &["socket", "group"];
 const METRICS_KEYS: &[&str] = &["listen"];
@@ -95,7 +95,7 @@ pub struct Config {
     /// With whom new connections share what was seen; `None`: with those of this host.
     pub federation: Option<Federation>,
     /// `None`: connections start as the routing table has it.
-    pub starts: Option<Starts>,
+    pub bandit: Option<Bandit>,
     /// Bytes a month that an interface may carry for the relay; the first whose name fits counts.
     pub limits: Vec<(Glob, u64)>,
     pub relay: Relay,
@@ -122,7 +122,7 @@ impl Default for Config {
             },
             policy: "loss-aware".into(),
             federation: None,
-            starts: None,
+            bandit: None,
             limits: Vec::new(),
             relay: Relay::default(),
             radio_file: None,
@@ -194,8 +194,8 @@ impl Config {
         if let Some(federation) = section(&root, "federation", federation::KEYS)? {
             config.federation = Some(Federation::read(&federation, config.paths.policy)?);
         }
-        if let Some(bandit) = section(&root, "bandit", starts::KEYS)? {
-            config.starts = Some(Starts::read(&bandit)?);
+        if let Some(bandit) = section(&root, "bandit", bandit::KEYS)? {
+            config.bandit = Some(Bandit::read(&bandit)?);
         }
         if let Some(relay) = section(&root, "relay", relay::KEYS)? {
             config.relay = Relay::read(&relay)?;
@@ -228,7 +228,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("awareness.loss", LOSS_KEYS),
         ("thresholds", THRESHOLD_KEYS),
         ("federation", federation::KEYS),
-        ("bandit", starts::KEYS),
+        ("bandit", bandit::KEYS),
         ("relay", relay::KEYS),
         ("radio", RADIO_KEYS),
         ("control", CONTROL_KEYS),
@@ -281,15 +281,15 @@ mod tests {
             ),
             "{line}"
         );
-        assert!(
-            error("[awareness]\nparking = 20").contains(":2:11: awareness.parking: 20 has no unit")
-        );
+        assert!(error("[awareness]\nbackup-time = 20")
+            .contains(":2:15: awareness.backup-time: 20 has no unit"));
         assert!(
             error("[metrics]\nlisten = \"0.0.0.0:9464\"").contains("can be reached from elsewhere")
         );
+        assert!(error("awareness.parking = \"20s\"").contains("called \"backup-time\" now"));
         assert!(error("interfaces.wlan0.rule = \"cheap\"").contains("\"cheap\" is unknown"));
         assert!(
-            error("[awareness]\npolicy = \"both\"\nsignal = { park = -70, back = -80 }")
+            error("[awareness]\npolicy = \"both\"\nsignal = { backup = -70, restore = -80 }")
                 .contains("worse value")
         );
         assert!(
@@ -297,7 +297,8 @@ mod tests {
                 .contains("does not judge loss")
         );
         assert!(
-            error("[awareness]\npolicy = \"ms-ucb\"\nparking = \"2s\"").contains("parks nothing")
+            error("[awareness]\npolicy = \"ms-ucb\"\nbackup-time = \"2s\"")
+                .contains("has no such times")
         );
         assert!(error("awareness.policy = \"ms-ucb-federated\"").contains("userspace"));
         assert!(error("[federation]\nfolder = \"/tmp/x\"").contains("ms-ucb-federated"));
@@ -403,20 +404,20 @@ mod tests {
 
     #[test]
     fn thresholds_reach_the_policy() {
-        let text = "[awareness]\npolicy = \"both\"\ninterval = \"100ms\"\nparking = \"2s\"\n\
-                    loss.threshold = 0.01\nsignal = { park = -80, back = -72 }\n";
+        let text = "[awareness]\npolicy = \"both\"\ninterval = \"100ms\"\nbackup-time = \"2s\"\n\
+                    loss.threshold = 0.01\nsignal = { backup = -80, restore = -72 }\n";
         let paths = Config::parse("daemon.toml", text).unwrap().paths;
         let config = paths.awareness;
         assert_eq!(
-            (config.interval_us, config.parking.first_us),
+            (config.interval_us, config.backup_time.first_us),
             (100_000, 2_000_000)
         );
         assert_eq!(config.harm.unwrap().loss, 0.01);
         assert_eq!(
             config.signal.unwrap(),
             Threshold {
-                park: -80,
-                back: -72
+                backup: -80,
+                restore: -72
             }
         );
     }

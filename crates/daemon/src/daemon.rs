@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mp_host::adapter::{Adapter, PathState};
-use mp_host::claim::check_alone;
+use mp_host::claim::{self, check_alone};
 use mp_host::endpoints::{EndpointChange, Endpoints};
 use mp_host::events;
 use mp_host::links::{Interface, Links};
 use mp_host::probe::Prober;
 use mp_host::radio::{Radio, Radios};
-use mp_host::userspace::{self, Connections, Share};
+use mp_host::userspace::{Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
 use serde_json::{json, Value};
@@ -28,11 +28,11 @@ use crate::check;
 use crate::config::{Config, Override};
 use crate::control::{Call, Control, Request};
 use crate::federation::Shared;
+use crate::initial_path::InitialPath;
 use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
 use crate::relay::{self, Relay};
-use crate::starts::Starts;
 use crate::status::{self, Status};
 use crate::Error;
 use settle::{load, settle, Settled};
@@ -60,7 +60,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
         daemon.relay.stop(matches!(end, Ok(End::Leave))).await;
         if userspace {
             // Connections that begin from now on are not to wait for a daemon.
-            userspace::manage_new(false)?;
+            claim::manage_new(false)?;
         }
         end.map(|end| (end, daemon))
     });
@@ -156,7 +156,7 @@ struct Daemon {
     /// With the userspace path manager.
     connections: Option<Connections>,
     /// With `[bandit]`.
-    starts: Option<Starts>,
+    initial_path: Option<InitialPath>,
     /// After it could not begin: not before that time.
     starts_at: Instant,
     radio: Radios,
@@ -218,7 +218,7 @@ impl Daemon {
         relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,
-            starts: None,
+            initial_path: None,
             starts_at: started,
             radio,
             file,
@@ -322,14 +322,14 @@ impl Daemon {
                 self.adapter.poll(now, subflows, Some(radio));
                 self.prober.serve(&mut self.adapter);
                 self.each_connection();
-                if let Some(starts) = &self.starts {
+                if let Some(initial_path) = &self.initial_path {
                     let since = Duration::from_micros(now);
                     let mut told = |p: &PathState| {
                         let name = p.interface.name.clone();
                         let readings = self.radio.readings(&name, since);
                         (name, readings)
                     };
-                    starts.hear(self.adapter.paths.iter().map(&mut told));
+                    initial_path.hear(self.adapter.paths.iter().map(&mut told));
                 }
                 self.trouble(None);
             }
@@ -446,8 +446,8 @@ impl Daemon {
             connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),
-            looks: self.polls,
-            look_ms: self.adapter.pace().cost_us() as f64 / 1e3,
+            polls: self.polls,
+            poll_ms: self.adapter.pace().cost_us() as f64 / 1e3,
             paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"
@@ -455,7 +455,7 @@ impl Daemon {
                 "kernel"
             }
             .into(),
-            start: self.starts.as_ref().and_then(Starts::offer),
+            start: self.initial_path.as_ref().and_then(InitialPath::offer),
             subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }

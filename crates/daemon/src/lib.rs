@@ -11,11 +11,11 @@ pub mod status;
 mod check;
 mod daemon;
 mod federation;
+mod initial_path;
 pub mod log;
 mod metrics;
 mod mptcpify;
 pub mod relay;
-mod starts;
 
 pub use check::{check, privilege};
 pub use config::Config;

@@ -46,8 +46,8 @@ pub struct Status {
     #[serde(default)]
     pub since_start: Counts,
     /// Looks at the connections so far, and how long one took of late.
-    pub looks: u64,
-    pub look_ms: f64,
+    pub polls: u64,
+    pub poll_ms: f64,
     /// `None` where there is none, nor is one to be.
     #[serde(default)]
     pub relay: Option<relay::Status>,
@@ -102,7 +102,7 @@ pub struct SubflowStatus {
     pub local: String,
     pub remote: String,
     pub backup: bool,
-    /// Why its connection spares it; empty where the path's reason is all there is.
+    /// Why its connection has it in backup; empty where the path's reason is all there is.
     pub why: String,
     pub rate_mbps: f64,
     pub rtt_ms: f64,
@@ -200,8 +200,12 @@ pub fn connections(adapter: &Adapter, fallbacks: &[Fallback]) -> usize {
 /// A reason, for people.
 pub fn why(reason: Reason) -> &'static str {
     match reason {
-        Reason::Loss => "it loses packets, and the others do better without it",
-        Reason::Contribution => "it held up the stream and gave less than it cost",
+        Reason::Loss => {
+            "it loses packets, and the connection carried less than its best path alone"
+        }
+        Reason::Contribution => {
+            "it is slow or carries little, and the connection carried less than its best path alone"
+        }
         Reason::Signal => "its radio signal is weak",
         Reason::Stalled => "nothing gets through",
         Reason::Metered => "metered, as its rule says, and another path works",

@@ -76,7 +76,7 @@ impl Adapter {
         let name = |p: &PathState| p.interface.name.clone();
         let names = self.paths.iter().map(name);
         names
-            .zip(self.driver.manager.told().unwrap_or_default())
+            .zip(self.driver.manager.export_state().unwrap_or_default())
             .collect()
     }
 
@@ -86,7 +86,7 @@ impl Adapter {
         let known: Vec<Known> = (self.paths.iter())
             .map(|p| of(p).unwrap_or_default())
             .collect();
-        self.driver.manager.hear(&known, now_us);
+        self.driver.manager.import_state(&known, now_us);
     }
 
     /// An endpoint, or a subflow, that is there at the start.
@@ -242,7 +242,7 @@ impl Adapter {
             local: i as u8,
             remote: 0,
             up: p.up,
-            primary: false,
+            initial: false,
             rule: p.rule,
             signal_dbm: p.signal_dbm,
             probes: p.probes,

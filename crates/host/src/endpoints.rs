@@ -5,7 +5,8 @@
 
 mod apply;
 mod change;
-pub(crate) mod controller;
+mod controller;
+mod left;
 mod removed;
 mod untrusted;
 
@@ -24,7 +25,7 @@ use untrusted::Taken;
 
 use crate::adapter::Wanted;
 use crate::claim;
-use crate::{userspace, Error};
+use crate::Error;
 
 pub use change::{EndpointChange, What};
 
@@ -82,7 +83,7 @@ impl Endpoints {
     pub fn open() -> Result<Endpoints, Error> {
         fs::create_dir_all(FOLDER).map_err(|e| claim::refused(Path::new(FOLDER), &e))?;
         let file = notes()?;
-        claim::clear_up(Path::new(FOLDER));
+        left::clear_up(Path::new(FOLDER));
         let lock = claim::lock(&file.with_extension("lock"))?;
         let manager = PathManager::new()?;
         let saved = fs::read_to_string(&file)
@@ -159,7 +160,7 @@ impl Endpoints {
     pub fn manage_new(&mut self) -> Result<(), Error> {
         self.before.userspace = true;
         self.save()?;
-        userspace::manage_new(true)
+        claim::manage_new(true)
     }
 
     /// Of one connection: further subflows, and announced addresses of the peer that it takes up; 0 to 8
@@ -201,7 +202,7 @@ impl Endpoints {
         self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
         self.give_back(|_| true)?;
         if self.before.userspace {
-            userspace::manage_new(false)?;
+            claim::manage_new(false)?;
         }
         if stay.is_empty() {
             let _ = fs::remove_file(&self.file);

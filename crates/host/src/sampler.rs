@@ -81,7 +81,7 @@ impl Sampler {
         self.paths.resize_with(paths, PathTraffic::default);
         let elapsed = elapsed_us.max(1) as f64;
         let mut sums = vec![Sum::default(); paths];
-        let mut of: HashMap<u32, Connection> = HashMap::new();
+        let mut of: HashMap<u32, ConnectionPoll> = HashMap::new();
         let mut last = HashMap::with_capacity(subflows.len());
         let changes: Vec<Change> = subflows
             .iter()
@@ -214,13 +214,13 @@ fn smoothed(before: f64, bytes: u64, elapsed_us: f64) -> f64 {
 
 /// One connection between two polls.
 #[derive(Debug, Clone, Copy, Default)]
-struct Connection {
+struct ConnectionPoll {
     /// Of all subflows.
     bytes: u64,
     stream: Option<u64>,
 }
 
-impl Connection {
+impl ConnectionPoll {
     /// What the stream got; where that is not known, what its subflows brought.
     fn in_order(&self, before: Option<u64>) -> u64 {
         match (self.stream, before) {

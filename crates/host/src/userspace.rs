@@ -22,15 +22,6 @@ use crate::radio::{Signal, SignalTrace};
 use crate::{Error, Settings};
 use connection::Connection;
 
-/// Which path manager new connections get: 0 the kernel's, 1 a program's.
-const KIND: &str = "/proc/sys/net/mptcp/pm_type";
-
-/// New connections of this namespace are a program's to manage, or the kernel's. The others stay with theirs.
-pub fn manage_new(ourselves: bool) -> Result<(), Error> {
-    fs::write(KIND, if ourselves { "1" } else { "0" })
-        .map_err(|e| Error::Failed(format!("{KIND}: {e}")))
-}
-
 /// What a link was worth to MS-UCB, by interface.
 pub type Seen = HashMap<String, Arm>;
 

@@ -1,28 +1,24 @@
 //! Every MPTCP subflow of a network namespace as `ss -ti` has it (sock_diag, `include/uapi/linux/inet_diag.h`): also those
 //! of connections older than this process, and with what the receiving end counts.
 
+mod wire;
+
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::bytes::{address_at, u16_at, u32_at};
+use zerocopy::FromBytes;
+
 use crate::error::{Context, Error};
 use crate::fallback::{Fallback, Why};
 use crate::mptcp_info::{MptcpInfo, TcpInfo};
+use wire::{attribute, read, request, Message, INET_DIAG_INFO};
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const TCP_ESTABLISHED: u32 = 1;
 const TCP_LISTEN: u32 = 10;
-const INET_DIAG_INFO: u16 = 2;
-const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_ULP_INFO_MPTCP: u16 = 3;
-/// `struct nlmsghdr`, `struct inet_diag_req_v2`, `struct inet_diag_msg`, `struct nlattr`
-const HEADER: usize = 16;
-const REQUEST: usize = 56;
-const MESSAGE: usize = 72;
-const ATTRIBUTE: usize = 4;
 
 /// An established subflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +103,10 @@ impl Diag {
     /// Subflows, each with why it is plain TCP where it shows that.
     fn established(&mut self) -> io::Result<Vec<(Subflow, Option<Why>)>> {
         let mut found = Vec::new();
-        let subflows = request(libc::IPPROTO_TCP, 1 << TCP_ESTABLISHED);
-        self.ask(subflows, &mut |body| found.extend(parse(body)))?;
+        let states = 1 << TCP_ESTABLISHED;
+        self.ask(libc::IPPROTO_TCP, states, &mut |body| {
+            found.extend(parse(body));
+        })?;
         Ok(found)
     }
 
@@ -118,8 +116,8 @@ impl Diag {
             return Ok(());
         }
         // Subflows outlive the states in which their connection is established.
-        let connections = request(libc::IPPROTO_MPTCP, !(1 << TCP_LISTEN));
-        let asked = self.ask(connections, &mut |body| {
+        let states = !(1 << TCP_LISTEN);
+        let asked = self.ask(libc::IPPROTO_MPTCP, states, &mut |body| {
             if let Some(info) = parse_connection(body) {
                 take(info);
             }
@@ -150,10 +148,15 @@ impl Diag {
         Ok(())
     }
 
-    fn ask(&mut self, mut request: Vec<u8>, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    /// About sockets of the protocol in these states.
+    fn ask(
+        &mut self,
+        protocol: libc::c_int,
+        states: u32,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
         for family in [libc::AF_INET, libc::AF_INET6] {
-            request[HEADER] = family as u8;
-            self.dump(&request, take)?;
+            self.dump(&request(family, protocol, states), take)?;
         }
         Ok(())
     }
@@ -194,52 +197,9 @@ impl Diag {
     }
 }
 
-/// What sockets of the protocol in these states are asked; the family is to be filled in.
-fn request(protocol: libc::c_int, states: u32) -> Vec<u8> {
-    let mut request = vec![0u8; HEADER + REQUEST];
-    request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    request[6..8].copy_from_slice(&flags.to_ne_bytes());
-    request[HEADER + 1] = u8::try_from(protocol).unwrap_or(libc::IPPROTO_RAW as u8);
-    request[HEADER + 2] = 1 << (INET_DIAG_INFO - 1);
-    request[HEADER + 4..HEADER + 8].copy_from_slice(&states.to_ne_bytes());
-    if u8::try_from(protocol).is_err() {
-        // The number has outgrown its field.
-        request.extend_from_slice(&(ATTRIBUTE as u16 + 4).to_ne_bytes());
-        request.extend_from_slice(&INET_DIAG_REQ_PROTOCOL.to_ne_bytes());
-        request.extend_from_slice(&(protocol as u32).to_ne_bytes());
-    }
-    let length = request.len() as u32;
-    request[..4].copy_from_slice(&length.to_ne_bytes());
-    request
-}
-
-/// One datagram of the answer; whether it was the last.
-fn read(mut datagram: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-    while datagram.len() >= HEADER {
-        let length = (u32_at(datagram, 0) as usize).clamp(HEADER, datagram.len());
-        let kind = i32::from(u16_at(datagram, 4));
-        let body = &datagram[HEADER..length];
-        let error = || match body.len() {
-            4.. => -(u32_at(body, 0) as i32),
-            _ => 0,
-        };
-        match kind {
-            // A dump that fails ends so as well.
-            libc::NLMSG_DONE | libc::NLMSG_ERROR if error() > 0 => {
-                return Err(io::Error::from_raw_os_error(error()))
-            }
-            libc::NLMSG_DONE => return Ok(true),
-            _ => take(body),
-        }
-        datagram = &datagram[length.next_multiple_of(4).min(datagram.len())..];
-    }
-    Ok(false)
-}
-
 /// `struct inet_diag_msg` of a connection.
 fn parse_connection(body: &[u8]) -> Option<MptcpInfo> {
-    let (_, attributes) = body.split_at_checked(MESSAGE)?;
+    let (_, attributes) = Message::read_from_prefix(body).ok()?;
     let bytes = attribute(attributes, INET_DIAG_INFO)?;
     let mut info = MptcpInfo::default();
     let length = bytes.len().min(size_of::<MptcpInfo>());
@@ -252,14 +212,13 @@ fn parse_connection(body: &[u8]) -> Option<MptcpInfo> {
 
 /// `struct inet_diag_msg` with its attributes; `None` where the socket is no MPTCP subflow.
 fn parse(body: &[u8]) -> Option<(Subflow, Option<Why>)> {
-    let (message, attributes) = body.split_at_checked(MESSAGE)?;
+    let (message, attributes) = Message::read_from_prefix(body).ok()?;
     let ulp = attribute(attributes, INET_DIAG_ULP_INFO)?;
     let mptcp = attribute(ulp, INET_ULP_INFO_MPTCP)?;
     // MPTCP_SUBFLOW_ATTR_TOKEN_LOC, _FLAGS (include/uapi/linux/mptcp.h)
-    let token = attribute(mptcp, 2).filter(|v| v.len() >= 4)?;
-    let flags = attribute(mptcp, 8)
-        .filter(|v| v.len() >= 4)
-        .map_or(0, |v| u32_at(v, 0));
+    let number = |kind| Some(u32::read_from_prefix(attribute(mptcp, kind)?).ok()?.0);
+    let token = number(2)?;
+    let flags = number(8).unwrap_or(0);
     const CAPABLE_REMOTE: u32 = 1;
     const CAPABLE_LOCAL: u32 = 1 << 1;
     const JOIN: u32 = 1 << 2 | 1 << 3;
@@ -270,20 +229,15 @@ fn parse(body: &[u8]) -> Option<(Subflow, Option<Why>)> {
         () => Some(Why::SynLost),
     };
     let subflow = Subflow {
-        token: u32_at(token, 0),
-        cookie: u64::from(u32_at(message, 44)) | u64::from(u32_at(message, 48)) << 32,
-        local: address(message, 8, 4),
-        remote: address(message, 24, 6),
+        token,
+        cookie: message.id.cookie(),
+        local: message.local(),
+        remote: message.remote(),
         backup: flags & BACKUP != 0,
         tcp: tcp_info(attribute(attributes, INET_DIAG_INFO)?),
         stream: None,
     };
     Some((subflow, why))
-}
-
-fn address(message: &[u8], at: usize, port_at: usize) -> SocketAddr {
-    let ip = address_at(message, at, i32::from(message[0]));
-    SocketAddr::new(ip, u16::from_be(u16_at(message, port_at)))
 }
 
 fn tcp_info(bytes: &[u8]) -> TcpInfo {
@@ -294,16 +248,4 @@ fn tcp_info(bytes: &[u8]) -> TcpInfo {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
     }
     info
-}
-
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
-    const NESTED: u16 = 1 << 15;
-    while attributes.len() >= ATTRIBUTE {
-        let length = usize::from(u16_at(attributes, 0)).clamp(ATTRIBUTE, attributes.len());
-        if u16_at(attributes, 2) & !NESTED == wanted {
-            return Some(&attributes[ATTRIBUTE..length]);
-        }
-        attributes = &attributes[length.next_multiple_of(4).min(attributes.len())..];
-    }
-    None
 }

@@ -17,7 +17,8 @@ macro_rules! layout_of {
 }
 pub(crate) use layout_of;
 
-/// `sources` are files of `controllers/bpf`, in the order that C needs them; structs are named as there.
+/// `sources` are files of `controllers/bpf` or of the kernel's headers for programs, in the order that C needs them; structs
+/// are named as there.
 pub fn assert_matches(sources: &[&str], structs: &[(&str, Layout)]) {
     let mut text = String::new();
     for source in sources {
@@ -46,6 +47,11 @@ pub fn assert_matches(sources: &[&str], structs: &[(&str, Layout)]) {
         ])
         .arg(headers)
         .args(["-I", env!("MP_BPF_INCLUDE")])
+        // The compiler does not look there for the headers that a processor has of its own.
+        .arg(format!(
+            "-idirafter/usr/include/{}-linux-gnu",
+            std::env::consts::ARCH
+        ))
         .arg(file)
         .output()
         .expect("clang built this crate");

@@ -21,7 +21,6 @@ pub mod preload;
 pub mod primary;
 pub mod tun;
 
-mod bytes;
 mod error;
 #[cfg(test)]
 mod layout;

@@ -11,7 +11,6 @@ use mp_controllers::{Ack, Connection, Subflow, MAX_SUBFLOWS, PARAMETERS};
 use sha2::{Digest, Sha256};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use crate::bytes::u64_at;
 use crate::error::{Context, Error};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -23,11 +22,19 @@ struct Settings {
     template: Entry,
 }
 
+/// struct mp_key
+#[derive(FromBytes)]
+#[repr(C)]
+struct Key {
+    netns_cookie: u64,
+    token: u64,
+}
+
 /// struct mp_entry
 #[repr(C)]
 pub(crate) struct Entry {
     references: u64,
-    key: [u64; 2],
+    key: Key,
     connection: Connection,
 }
 
@@ -244,7 +251,7 @@ pub(crate) fn shared(pin: &Path) -> Result<Vec<Shared>, Error> {
     let map = MapHandle::from_pinned_path(pin).context(pin.display())?;
     let mut all = Vec::new();
     for key in map.keys() {
-        let token = u64_at(&key, 8);
+        let token = Key::read_from_bytes(&key).map_or(0, |key| key.token);
         // Gone since: the connection has closed.
         let Some(value) = map.lookup(&key, MapFlags::ANY).context(pin.display())? else {
             continue;
@@ -272,6 +279,7 @@ fn structs_match_the_layout_in_c() {
         &["kernel.h", "../mp.h", "settings.h"],
         &[
             ("mp_settings", layout_of!(Settings: log_calls, template)),
+            ("mp_key", layout_of!(Key: netns_cookie, token)),
             ("mp_entry", layout_of!(Entry: references, key, connection)),
             (
                 "mp_counters",

@@ -32,7 +32,7 @@ pub struct Path {
     /// Both addresses exist and the local interface is up.
     pub up: bool,
     /// The connection was opened over it.
-    pub primary: bool,
+    pub initial: bool,
     /// What the user says of its interface.
     pub rule: Rule,
     /// Received signal strength, dBm; `None` where the interface has none.

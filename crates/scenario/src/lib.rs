@@ -5,6 +5,7 @@
 //! laid over it, and each resulting tree becomes one [`Scenario`]. `docs/reference/scenario.md` is the reference of every
 //! key.
 
+mod air;
 mod choices;
 mod error;
 mod field;
@@ -172,7 +173,7 @@ pub fn known_keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("buffers", parse::BUFFER_KEYS),
         ("paths", links::PATH_KEYS),
         ("links", links::LINK_KEYS),
-        ("down, up", links::DIRECTION_KEYS),
+        ("downlink, uplink", links::DIRECTION_KEYS),
         ("policer", policer::KEYS),
         ("queue", links::QUEUE_KEYS),
         ("gilbert-elliott", links::GILBERT_ELLIOTT_KEYS),

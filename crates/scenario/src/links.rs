@@ -19,11 +19,11 @@ use crate::units::QueueSize;
 
 pub const PATH_KEYS: &[&str] = &[
     "link", "rule", "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer",
-    "queue", "down", "up",
+    "queue", "downlink", "uplink",
 ];
 pub const LINK_KEYS: &[&str] = &[
-    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer", "queue", "down",
-    "up",
+    "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer", "queue", "downlink",
+    "uplink",
 ];
 pub const DIRECTION_KEYS: &[&str] = &[
     "rate", "trace", "radio", "delay", "jitter", "reorder", "loss", "policer", "queue",
@@ -191,7 +191,7 @@ pub(crate) fn path(
             packet,
         )
     };
-    let (down, up) = (side("down", data.down)?, side("up", data.up)?);
+    let (down, up) = (side("downlink", data.down)?, side("uplink", data.up)?);
     Ok(DraftPath {
         link: link.map(|(name, _)| name.to_owned()),
         rule,

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 
 pub use mp_policy::path_manager::Rule;
 
-pub use crate::radio::Air;
+pub use crate::air::Air;
 
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
 #[derive(Debug, Clone, PartialEq)]

@@ -124,7 +124,7 @@ fn laid_entries(entries: &[(&str, Field<'_>)]) -> Result<(), Error> {
     let whole = |field: &Field<'_>| {
         let table = field.table().ok();
         table.is_none_or(|t| {
-            ["rate", "trace", "radio", "link", "down", "up"]
+            ["rate", "trace", "radio", "link", "downlink", "uplink"]
                 .iter()
                 .any(|key| t.contains_key(*key))
         })

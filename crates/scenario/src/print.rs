@@ -85,7 +85,7 @@ impl Lines {
         {
             self.raw(key, value);
         }
-        for (side, own, other) in [("down", &down, &up), ("up", &up, &down)] {
+        for (side, own, other) in [("downlink", &down, &up), ("uplink", &up, &down)] {
             for (key, value) in own
                 .iter()
                 .filter(|entry| entry.0 == "loss" || !other.contains(entry))
@@ -149,8 +149,8 @@ impl Lines {
         self.text("at", &show_duration(e.at));
         self.text("path", &e.path);
         match &e.change {
-            Change::Down => self.raw("down", true),
-            Change::Up => self.raw("down", false),
+            Change::Down => self.raw("outage", true),
+            Change::Up => self.raw("outage", false),
             Change::Rate(rate) => self.text("rate", &show_rate(*rate)),
             Change::Delay(delay) => self.text("delay", &show_duration(*delay)),
             Change::Loss(loss) => self.raw("loss", show_loss(loss)),

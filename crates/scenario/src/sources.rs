@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::air::Air;
 use crate::error::Error;
 use crate::field::Field;
 use crate::model::Trace;
-use crate::radio::{self, Air};
 use crate::{trace, ReadFile};
 
 /// Trace files, each read once however many cells and directions name it.
@@ -17,7 +17,7 @@ pub(crate) struct Traces<'a> {
     read: &'a ReadFile<'a>,
     loaded: RefCell<HashMap<PathBuf, Arc<Trace>>>,
     /// Those of all cells, equal ones once; the number is that of the scenario which is being read.
-    airs: RefCell<(Vec<Arc<Air>>, Option<usize>)>,
+    pub(crate) airs: RefCell<(Vec<Arc<Air>>, Option<usize>)>,
 }
 
 impl<'a> Traces<'a> {
@@ -27,22 +27,6 @@ impl<'a> Traces<'a> {
             loaded: RefCell::default(),
             airs: RefCell::default(),
         }
-    }
-
-    /// Takes up the radio of the next scenario. Cells often differ elsewhere and then share it.
-    pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
-        let Some(field) = field else {
-            self.airs.borrow_mut().1 = None;
-            return Ok(());
-        };
-        let (radio, seconds) = (radio::read(&field, self)?, duration.as_secs_f64());
-        let (airs, current) = &mut *self.airs.borrow_mut();
-        let known = airs.iter().position(|air| air.is(&radio, seconds));
-        if known.is_none() {
-            airs.push(Arc::new(Air::new(radio, seconds, &field)?));
-        }
-        *current = known.or(airs.len().checked_sub(1));
-        Ok(())
     }
 
     /// The radio of the scenario that is being read.
@@ -55,13 +39,6 @@ impl<'a> Traces<'a> {
         self.tuned().map_or(Duration::ZERO, |air| {
             Duration::from_secs_f64(air.radio().delay.1)
         })
-    }
-
-    pub fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
-        let Some(air) = self.tuned() else {
-            return Err(field.error("there is no [radio]", "a scenario with that section"));
-        };
-        air.link(field).map(Arc::new)
     }
 
     /// Any other file that a scenario names.

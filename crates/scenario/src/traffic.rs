@@ -28,7 +28,7 @@ pub const CONNECTION_KEYS: &[&str] = &[
     "scheduler",
 ];
 pub const EVENT_KEYS: &[&str] = &[
-    "at", "path", "down", "rate", "delay", "loss", "backup", "signal", "readings",
+    "at", "path", "outage", "rate", "delay", "loss", "backup", "signal", "readings",
 ];
 
 const LASTING: &str = "a duration or a range, such as \"5s\" or \"1s..30s\"";
@@ -281,7 +281,7 @@ pub(crate) fn events(
             }
             push(Change::Readings(readings(&f)?));
         }
-        if let Some(f) = section.get("down") {
+        if let Some(f) = section.get("outage") {
             push(if f.boolean()? {
                 Change::Down
             } else {
@@ -291,7 +291,7 @@ pub(crate) fn events(
         if all.len() == before {
             return Err(section.error(
                 "changes nothing",
-                "down, rate, delay, loss, backup, signal or readings",
+                "outage, rate, delay, loss, backup, signal or readings",
             ));
         }
     }

@@ -365,12 +365,29 @@ fn section(out: &mut String, path: &str, table: &Table) {
     }
 }
 
+/// Keys that had another name, in scenarios and in the daemon's file: the old one and the new one.
+const FORMER: [(&str, &str); 7] = [
+    ("down", "downlink"),
+    ("up", "uplink"),
+    ("down", "outage"),
+    ("parking", "backup-time"),
+    ("parking-most", "backup-time-most"),
+    ("park", "backup"),
+    ("back", "restore"),
+];
+
 /// Refuses keys that are not `known`.
 pub(crate) fn check_keys(table: &Table, path: &str, known: &[&str]) -> Result<(), Error> {
     let Some((key, node)) = table.iter().find(|(k, _)| !known.contains(&k.as_str())) else {
         return Ok(());
     };
-    let hint = did_you_mean(key, known.iter().copied());
+    let renamed = FORMER
+        .iter()
+        .find(|(old, new)| *old == *key && known.contains(new));
+    let hint = match renamed {
+        Some((_, new)) => format!(" (it is called \"{new}\" now)"),
+        None => did_you_mean(key, known.iter().copied()),
+    };
     let full = join(path, key);
     Err(Error::new(
         &node.key_at,

@@ -95,7 +95,7 @@ fn top_level() {
 
 #[test]
 fn paths() {
-    assert_eq!(message("[paths.a]\ndelay = '5ms'"), "bad.toml:1:1: paths.a.rate: missing; expected a rate such as \"50Mbit\", or a trace (for down too)");
+    assert_eq!(message("[paths.a]\ndelay = '5ms'"), "bad.toml:1:1: paths.a.rate: missing; expected a rate such as \"50Mbit\", or a trace (for downlink too)");
     check("delay = 5", "1:9: paths.wifi.delay: 5 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     check("delay = '5'", "1:9: paths.wifi.delay: \"5\" has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
     check("delay = '5m'", "1:9: paths.wifi.delay: \"5m\" has the unknown unit \"m\"; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
@@ -104,20 +104,20 @@ fn paths() {
         "delay = '2h'",
         "1:9: paths.wifi.delay: is above an hour; expected less",
     );
-    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rule, rate, trace, radio, delay, jitter, reorder, loss, policer, queue, down, up");
+    check("dellay = '5ms'", "1:1: paths.wifi.dellay: unknown key (did you mean \"delay\"?); expected one of link, rule, rate, trace, radio, delay, jitter, reorder, loss, policer, queue, downlink, uplink");
     check("rule = 'meterd'", "1:8: paths.wifi.rule: \"meterd\" is unknown (did you mean \"metered\"?); expected \"none\" or \"preferred\" or \"metered\" or \"untrusted\"");
-    check("up = { rule = 'metered' }", "1:8: paths.wifi.up.rule: unknown key; expected one of rate, trace, radio, delay, jitter, reorder, loss, policer, queue");
-    check("up = { rate = '0Mbit' }", "1:15: paths.wifi.up.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
-    check("up = { rate = '5Mb' }", "1:15: paths.wifi.up.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
+    check("uplink = { rule = 'metered' }", "1:12: paths.wifi.uplink.rule: unknown key; expected one of rate, trace, radio, delay, jitter, reorder, loss, policer, queue");
+    check("uplink = { rate = '0Mbit' }", "1:19: paths.wifi.uplink.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
+    check("uplink = { rate = '5Mb' }", "1:19: paths.wifi.uplink.rate: \"5Mb\" has the unknown unit \"Mb\"; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check(
-        "up = 5",
-        "1:6: paths.wifi.up: is an integer; expected a table",
+        "uplink = 5",
+        "1:10: paths.wifi.uplink: is an integer; expected a table",
     );
     check(
         "trace = 'x.mahi'",
         "1:9: paths.wifi.trace: stands beside another source of the rate; expected one of them",
     );
-    check("up.trace = 'x.mahi'", "1:12: paths.wifi.up.trace: cannot read x.mahi: entity not found; expected a Mahimahi or CSV trace");
+    check("uplink.trace = 'x.mahi'", "1:16: paths.wifi.uplink.trace: cannot read x.mahi: entity not found; expected a Mahimahi or CSV trace");
     check(
         "jitter = '5ms'",
         "1:10: paths.wifi.jitter: \"5ms\" is not a range; expected a range such as \"0..5ms\"",
@@ -143,7 +143,7 @@ fn paths() {
     check("policer = { burst = '50kB' }", "1:11: paths.wifi.policer.rate: missing; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("policer = { rate = 20, burst = '50kB' }", "1:20: paths.wifi.policer.rate: 20 has no unit; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
     check("policer = { rate = '0Mbit', burst = '50kB' }", "1:20: paths.wifi.policer.rate: is zero; expected a rate such as \"300kbit\", \"50Mbit\" or \"1Gbit\" (per second)");
-    check("up.policer = { rate = '20Mbit', burst = 50 }", "1:41: paths.wifi.up.policer.burst: 50 has no unit; expected a size such as \"64kB\", \"4MB\" or \"1GiB\"");
+    check("uplink.policer = { rate = '20Mbit', burst = 50 }", "1:45: paths.wifi.uplink.policer.burst: 50 has no unit; expected a size such as \"64kB\", \"4MB\" or \"1GiB\"");
     check("policer = { rate = '20Mbit', burst = '1kB' }", "1:38: paths.wifi.policer.burst: lets no packet of 1500 bytes through; expected at least \"1500B\": mss and 80 bytes of headers");
     check(
         "policer = { rate = '20Mbit', burst = '50kB', queue = '9p' }",
@@ -234,19 +234,33 @@ fn a_connection_takes_no_more_paths_than_the_kernel() {
 }
 
 #[test]
+fn a_key_of_another_name_before_names_the_new_one() {
+    let event = "[[events]]\nat = '1s'\npath = 'wifi'\ndown = true";
+    for (text, name, new) in [
+        ("up = { rate = '1Mbit' }", "paths.wifi.up", "uplink"),
+        ("down.delay = '5ms'", "paths.wifi.down", "downlink"),
+        (event, "events.0.down", "outage"),
+    ] {
+        let line = message(&format!("[paths.wifi]\nrate = '50Mbit'\n{text}"));
+        let expected = format!("{name}: unknown key (it is called \"{new}\" now); expected one of");
+        assert!(line.contains(&expected), "{line}");
+    }
+}
+
+#[test]
 fn events_and_variants() {
     check(
-        "[[events]]\npath = 'wifi'\ndown = true",
+        "[[events]]\npath = 'wifi'\noutage = true",
         "1:1: events.0.at: missing; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"",
     );
     check(
-        "[[events]]\nat = '1s'\ndown = true",
+        "[[events]]\nat = '1s'\noutage = true",
         "1:1: events.0.path: missing; expected the name of a path or link",
     );
-    check("[[events]]\nat = '1s'\npath = 'wfi'\ndown = true", "3:8: events.0.path: there is no path or link \"wfi\" (did you mean \"wifi\"?); expected a path or link of this scenario");
+    check("[[events]]\nat = '1s'\npath = 'wfi'\noutage = true", "3:8: events.0.path: there is no path or link \"wfi\" (did you mean \"wifi\"?); expected a path or link of this scenario");
     check(
         "[[events]]\nat = '1s'\npath = 'wifi'",
-        "1:1: events.0: changes nothing; expected down, rate, delay, loss, backup, signal or readings",
+        "1:1: events.0: changes nothing; expected outage, rate, delay, loss, backup, signal or readings",
     );
     check("[links.dsl]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'dsl'\nbackup = true", "6:10: events.0.backup: \"dsl\" is a link; expected a path: subflows have priorities, links have none");
     check("[paths.a]\nrate = '1Mbit'\n[[events]]\nat = '1s'\npath = 'a'\nsignal = '-80'", "6:10: events.0.signal: \"-80\" is none; expected a received power from \"-150dBm\" to \"0dBm\"");

@@ -93,7 +93,7 @@ fn loss_counts_where_the_data_flows_unless_stated() {
         sides("[[connections]]\n[[connections]]\ndirection = 'upload'"),
         (bad.clone(), bad.clone())
     );
-    assert_eq!(sides("up.loss = 0.2"), (bad, Loss::Bernoulli(0.2)));
+    assert_eq!(sides("uplink.loss = 0.2"), (bad, Loss::Bernoulli(0.2)));
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn a_policer_holds_in_both_directions_unless_one_says_otherwise() {
     assert_eq!(sides(""), (None, None));
     assert_eq!(sides(both), (policer(20, 50_000), policer(20, 50_000)));
     assert_eq!(
-        sides(&format!("{both}up = {{ policer = 'none' }}")),
+        sides(&format!("{both}uplink = {{ policer = 'none' }}")),
         (policer(20, 50_000), None)
     );
     assert_eq!(
-        sides("down = { policer = { rate = '5Mbit', burst = '32KiB' } }"),
+        sides("downlink = { policer = { rate = '5Mbit', burst = '32KiB' } }"),
         (policer(5, 32_768), None)
     );
     // A full segment of the default mss.
@@ -137,7 +137,7 @@ fn a_grid_takes_a_policer_away() {
 
 #[test]
 fn a_direction_overrides_the_whole_path() {
-    let s = one("[paths.a]\nrate = '10Mbit'\ndelay = '5ms'\njitter = '0..2ms'\nup = { rate = '1Mbit' }\ndown = { trace = 'lte' }");
+    let s = one("[paths.a]\nrate = '10Mbit'\ndelay = '5ms'\njitter = '0..2ms'\nuplink = { rate = '1Mbit' }\ndownlink = { trace = 'lte' }");
     assert_eq!(s.paths["a"].up.rate, Rate::Constant(1_000_000));
     assert!(matches!(&s.paths["a"].down.rate, Rate::Trace(t) if t.file == Path::new("lte")));
     assert_eq!(
@@ -195,7 +195,7 @@ fn settings_arrive_in_the_units_of_the_controllers() {
 
 #[test]
 fn events_are_sorted_and_may_change_several_things() {
-    let s = one(&format!("{TWO_PATHS}[[events]]\nat = '9s'\npath = 'wifi'\ndown = false\n[[events]]\nat = '3s'\npath = 'wifi'\ndown = true\nloss = 0.5"));
+    let s = one(&format!("{TWO_PATHS}[[events]]\nat = '9s'\npath = 'wifi'\noutage = false\n[[events]]\nat = '3s'\npath = 'wifi'\noutage = true\nloss = 0.5"));
     let changes: Vec<_> = s
         .events
         .into_iter()

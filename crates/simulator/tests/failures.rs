@@ -199,7 +199,7 @@ fn a_small_receive_window_blocks_the_head_of_the_line() {
 }
 
 #[test]
-fn a_weak_signal_parks_its_path_until_it_is_back() {
+fn a_weak_signal_sets_its_path_to_backup_until_it_is_back() {
     let mut s = two(0);
     s.duration = ms(30_000);
     s.events = vec![
@@ -223,7 +223,7 @@ fn a_weak_signal_parks_its_path_until_it_is_back() {
 }
 
 #[test]
-fn a_path_parked_for_its_loss_is_used_soon_after_it_ends_and_not_before() {
+fn a_path_in_backup_for_its_loss_is_used_soon_after_it_ends_and_not_before() {
     let mut s = scenario(
         vec![
             path(mbit(50), ms(5), 100, 0.0),

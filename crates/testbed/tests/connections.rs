@@ -72,7 +72,7 @@ fn a_backup_path_stays_idle_until_the_first_one_fails() {
     let quiet = run(&format!("{TWO_PATHS}\n{variant}"));
     assert!(bytes_on(only(&quiet), "b") < 100_000);
     assert!(quiet.samples.iter().any(|s| s.path == "b" && s.backup));
-    let event = "events = [{ at = \"1s\", path = \"a\", down = true }]";
+    let event = "events = [{ at = \"1s\", path = \"a\", outage = true }]";
     let failed = run(&format!("{TWO_PATHS}\n{variant}\n{event}"));
     assert_eq!(only(&failed).intact, Some(true));
     assert!(bytes_on(only(&failed), "b") > 2_000_000);
@@ -138,8 +138,8 @@ fn the_path_that_a_connection_began_on_is_used_again_after_it_was_dead() {
         paths.b = { rate = "20Mbit", delay = "80ms" }
         connections = [{ direction = "upload" }]
         events = [
-            { at = "2s", path = "a", down = true },
-            { at = "7s", path = "a", down = false },
+            { at = "2s", path = "a", outage = true },
+            { at = "7s", path = "a", outage = false },
         ]
         variants = [{ path_manager = "loss-aware" }]
     "#;
@@ -200,7 +200,7 @@ fn a_metered_path_carries_data_only_while_no_other_does() {
         paths.b = { rate = "20Mbit", delay = "10ms", rule = "metered" }
         paths.c = { rate = "20Mbit", delay = "10ms", rule = "untrusted" }
         connections = [{}]
-        events = [{ at = "3s", path = "a", down = true }]
+        events = [{ at = "3s", path = "a", outage = true }]
         variants = [{ path_manager = "loss-aware" }]
     "#;
     let run = run(text);

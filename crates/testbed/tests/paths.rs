@@ -49,7 +49,7 @@ fn an_upload_aggregates_too() {
 #[test]
 fn a_path_that_goes_down_does_not_stop_the_transfer() {
     let Some(_turn) = turn() else { return };
-    let rest = "connections = [{ bytes = \"15MB\" }]\nevents = [{ at = \"1s\", path = \"b\", down = true }]";
+    let rest = "connections = [{ bytes = \"15MB\" }]\nevents = [{ at = \"1s\", path = \"b\", outage = true }]";
     let run = run(&format!("{TWO_PATHS}\nduration = \"30s\"\n{rest}"));
     let transfer = only(&run);
     assert_eq!(transfer.intact, Some(true));
@@ -61,7 +61,7 @@ fn a_path_that_goes_down_does_not_stop_the_transfer() {
 #[test]
 fn an_outage_of_both_paths_is_survived() {
     let Some(_turn) = turn() else { return };
-    let down = |at, path, down| format!("{{ at = \"{at}\", path = \"{path}\", down = {down} }}");
+    let down = |at, path, down| format!("{{ at = \"{at}\", path = \"{path}\", outage = {down} }}");
     let events = [
         down("1s", "a", true),
         down("1s", "b", true),
@@ -115,7 +115,7 @@ fn a_policed_download_stays_below_the_rate_and_never_queues() {
     let Some(_turn) = turn() else { return };
     let text = r#"
         duration = "5s"
-        paths.a = { rate = "100Mbit", delay = "10ms", down = { policer = { rate = "10Mbit", burst = "30kB" } } }
+        paths.a = { rate = "100Mbit", delay = "10ms", downlink = { policer = { rate = "10Mbit", burst = "30kB" } } }
         variants = [{ controller = "cubic" }]
     "#;
     let (run, counts) = run_over(text, &Hardships::default()).unwrap();

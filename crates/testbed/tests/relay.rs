@@ -83,7 +83,7 @@ fn a_transfer_outlives_the_silent_death_of_a_path() {
     let Some(_turn) = turn() else { return };
     let run = relayed(&format!(
         "{TWO_PATHS}\nconnections = [{{ bytes = \"{BYTES}B\" }}]\n\
-         events = [{{ at = \"300ms\", path = \"near\", down = true }}]\n\
+         events = [{{ at = \"300ms\", path = \"near\", outage = true }}]\n\
          variants = [{{ scheduler = \"default\" }}]"
     ));
     let run = run.expect("the run succeeds");

@@ -141,7 +141,7 @@ class DrawnCell:
             lines += [f'bytes = "{self.size_kb}kB"', f'arrivals = "{self.arrivals:g}/s"', "count = 16"]
         if self.kind is Kind.FAILURE:
             for at, down in zip(self.outage, ("true", "false"), strict=True):
-                lines += ["", "[[events]]", f'at = "{at:g}s"', f'path = "{names[0]}"', f"down = {down}"]
+                lines += ["", "[[events]]", f'at = "{at:g}s"', f'path = "{names[0]}"', f"outage = {down}"]
         return "\n".join([*lines, "", "[[variants]]", f'controller = "{self.controller}"', ""])
 
 

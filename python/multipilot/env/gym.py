@@ -199,8 +199,8 @@ class ConnectionEnv(gymnasium.Env[Floats, Floats]):
 
     ## Action
     ``Box(-1, 1, (2 * paths,), float32)``: first a step for each path, as in :class:`SubflowEnv`; then for each path
-    whether it is used: below 0 it is parked, and carries nothing (the client makes it a backup by MP_PRIO, whose round
-    trip passes before the sender heeds it). Where all are below 0 none is parked.
+    whether it is used: below 0 it is set to backup by MP_PRIO, and carries nothing once the sender has got that, one
+    round trip later. Where all are below 0 none is set to backup.
 
     ## Reward
     MPCC's utility of the connection: U = (Σ x)^0.9 - max over paths of (11.35 L + 900 dRTT/dt) × Σ x; scaled as in

@@ -34,7 +34,7 @@ def train(
     logs: Annotated[
         int, typer.Option(min=0, help="rounds that plain MPCC steers, learnt from first; as many as --rounds: offline")
     ] = 0,
-    rivals: Annotated[
+    competing: Annotated[
         int, typer.Option(min=0, help="in one of so many rounds two connections share the paths; 0: never")
     ] = 0,
     threads: Annotated[int, typer.Option(min=1, help="of the simulator")] = 1,
@@ -54,7 +54,7 @@ def train(
     except ImportError as error:
         fail(f"{NEEDS} ({error.name} is missing)", CANNOT_HERE)
     folder = out or Path("results/train") / f"{algorithm}-{seed}"
-    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, rivals=rivals, threads=threads)
+    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, competing=competing, threads=threads)
     checkpoint = folder / CHECKPOINT
     if resume and not checkpoint.exists():
         fail(f"{checkpoint} is missing: there is nothing to resume; leave --resume out to begin")
@@ -112,7 +112,7 @@ def _run(trainer: Trainer, folder: Path, events: Any) -> bool:
                         events.add_scalar(name, last[name], int(last["steps"]))
                     events.flush()
                 if "reward" in last:
-                    beside = f", beside a rival {last['rivals']:.3f}" if "rivals" in last else ""
+                    beside = f", beside a competing flow {last['competing']:.3f}" if "competing" in last else ""
                     text = f"round {trainer.round}: reward {last['reward']:.3f}{beside}, loss {last['loss']:.4f}"
                     progress.console.print(text, markup=False)
                 progress.update(task, completed=trainer.round)
@@ -136,7 +136,7 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
         f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
         f"--steps {plan.steps} --history {plan.history}"
         + (f" --logs {plan.logs}" if plan.logs else "")
-        + (f" --rivals {plan.rivals}" if plan.rivals else "")
+        + (f" --competing {plan.competing}" if plan.competing else "")
     )
     file = folder / ACTOR
     export(trainer.best or trainer.state.actor, file, made_by)

@@ -1,6 +1,6 @@
 """Actors beside plain MPCC, a held rate and "always up", on simulations that training never saw.
 
-    python -m multipilot.learn.compare [ACTOR.json …] [--seeds 12] [--intervals 100] [--cases paths,rivals] [--json]
+    python -m multipilot.learn.compare [ACTOR.json …] [--seeds 12] [--intervals 100] [--cases paths,competing] [--json]
 
 A seed is one simulation, with paths of its own where the case draws them. Its reward is the mean over all subflows of
 U / utility of full paths without loss, cut off at ±1, slow start included; printed are the mean over the seeds and half
@@ -46,7 +46,7 @@ def _jittery(path: Mapping[str, Any]) -> dict[str, Any]:
 
 CASES: dict[str, Case] = {
     "paths": Case("two paths, drawn as in training", _DRAWN),
-    "rivals": Case(
+    "competing": Case(
         "topology (c): two connections on both paths", Task({**BASE, "connections": [{"count": 2}]}, start=None), 2
     ),
     "changing": Case("as paths, rates drawn anew every 2 to 10 s", replace(_DRAWN, change_s=(2, 10))),
@@ -122,7 +122,7 @@ def main(
     actors: Annotated[list[Path] | None, typer.Argument(help="actor files")] = None,
     seeds: Annotated[int, typer.Option(min=2)] = 12,
     intervals: Annotated[int, typer.Option(min=2, help="of each subflow")] = 100,
-    cases: Annotated[str, typer.Option(help=", ".join(CASES))] = "paths,rivals",
+    cases: Annotated[str, typer.Option(help=", ".join(CASES))] = "paths,competing",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     wanted = [case for case in cases.split(",") if case]

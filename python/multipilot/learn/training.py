@@ -63,7 +63,7 @@ class Plan:
     #: Rounds between evaluations.
     every: int = 4
     #: In one of so many rounds two connections share the paths, both steered by the actor; 0: never.
-    rivals: int = 0
+    competing: int = 0
     threads: int = 1
     task: Task = field(default_factory=lambda: TRAINING)
     #: For a test of tests: rewards in random order, from which nothing can be learnt.
@@ -195,12 +195,13 @@ class Trainer:
         return np.clip(actions, -1, 1).astype(np.float32)
 
     def evaluate(self) -> dict[str, float]:
-        """The reward without noise, on episodes that training never sees, the same ones each time; ``rivals``: of two
-        such connections on the same paths."""
+        """The reward without noise, on episodes that training never sees, the same ones each time.
+
+        ``competing``: of two such connections on the same paths."""
         played = self._play(self.actor())
         found = {"reward": played.reward, "loss": played.loss, "rtt_ratio": played.rtt_ratio}
-        if self.plan.rivals:
-            found["rivals"] = self._play(self.actor(), connections=2).reward
+        if self.plan.competing:
+            found["competing"] = self._play(self.actor(), connections=2).reward
         return found
 
     def levels(self) -> dict[str, float]:
@@ -216,7 +217,7 @@ class Trainer:
         plan = self.plan
         # Every fifth episode begins as a deployed one does, so that the end of slow start is known too.
         task = replace(plan.task, start=None) if self.round % 5 == 4 else plan.task
-        connections = 2 if plan.rivals and self.round % plan.rivals == plan.rivals - 1 else 1
+        connections = 2 if plan.competing and self.round % plan.competing == plan.competing - 1 else 1
         lanes = Lanes(
             _shared(task, connections),
             plan.lanes,
@@ -242,7 +243,7 @@ HIDDEN = 4
 
 def merit(entry: Mapping[str, float]) -> float:
     """What the best actor is chosen by."""
-    return entry["reward"] + entry.get("rivals", 0.0)
+    return entry["reward"] + entry.get("competing", 0.0)
 
 
 def _shared(task: Task, connections: int) -> Task:
@@ -250,7 +251,7 @@ def _shared(task: Task, connections: int) -> Task:
     if connections == 1:
         return task
     if not isinstance(task.scenario, Mapping):
-        raise ValueError("rivals: they need a scenario given as a dict; rivals=0 goes without them")
+        raise ValueError("competing connections need a scenario given as a dict; competing=0 goes without them")
     return replace(task, scenario={**task.scenario, "connections": [{"count": connections}]})
 
 

@@ -52,7 +52,7 @@ class TestTraining:
         path = {"rate": "20Mbit", "delay": "10ms", "queue": "40p"}
         task = Task({**BASE, "paths": {"a": path}}, rate_mbps=(10, 30), start=(0.3, 0.6))
         plan = Plan(
-            algorithm="td3", rounds=12, lanes=8, steps=150, history=2, every=100, task=task, updates=4, rivals=0
+            algorithm="td3", rounds=12, lanes=8, steps=150, history=2, every=100, task=task, updates=4, competing=0
         )
         return replace(plan, **changes)  # type: ignore[arg-type]
 
@@ -62,7 +62,7 @@ class TestTraining:
         from multipilot.learn.training import Trainer
 
         for algorithm in ("ddpg", "td3", "twin-average"):
-            plan = self.small(algorithm=algorithm, rounds=4, steps=40, rivals=3)
+            plan = self.small(algorithm=algorithm, rounds=4, steps=40, competing=3)
             whole = Trainer.begin(plan)
             for _ in range(4):
                 whole.run_round()

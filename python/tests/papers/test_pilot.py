@@ -257,7 +257,7 @@ def test_traces_take_the_place_of_one_rate(tmp_path: Path) -> None:
         (tmp_path / f"slow.{way}").touch()
     (found,) = on_traces(tmp_path)
     assert found.key == "trace slow"
-    assert set(found.settings) == {"paths.two.up.trace", "paths.two.down.trace"}
+    assert set(found.settings) == {"paths.two.uplink.trace", "paths.two.downlink.trace"}
 
 
 def test_kernel_points_are_cells_of_the_simulator_and_run_five_times(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     Ok(())
 }
 
-/// Whether there was anything to end or to take back.
+/// Whether there was anything to end or to undo.
 pub fn down(socket: &Path) -> Outcome<bool> {
     match control::request(socket, Request::Down) {
         Ok(_) => return Ok(true),

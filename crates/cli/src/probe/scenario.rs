@@ -79,12 +79,12 @@ fn text(measured: &[Link], trace: bool) -> String {
         };
         let _ = writeln!(
             out,
-            "down = {{ {capacity}, {} }}",
+            "downlink = {{ {capacity}, {} }}",
             rest(&link.down, &figures)
         );
         let _ = writeln!(
             out,
-            "up = {{ {}, {} }}",
+            "uplink = {{ {}, {} }}",
             rate(&link.up),
             rest(&link.up, &figures)
         );

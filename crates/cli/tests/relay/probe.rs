@@ -54,7 +54,7 @@ fn a_probe_writes_a_scenario_of_the_links() {
     for (number, name) in ["wifi", "lte"].into_iter().enumerate() {
         let link = &record["links"][number];
         assert_eq!(link["link"], name);
-        for way in ["down", "up"] {
+        for way in ["downlink", "uplink"] {
             let rate = link[way]["goodput_mbps"].as_f64().unwrap();
             // No more than the link carries; a busy machine carries less.
             assert!(rate > 0.0 && rate < 20.5, "{link}");

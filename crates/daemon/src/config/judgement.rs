@@ -45,10 +45,14 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
             true => PathPolicy::MsUcbFederated,
             false => PathPolicy::MsUcb,
         };
-        let parks = |key: &&&str| key.starts_with("parking") || key.starts_with("reopening");
-        let foreign = AWARENESS_KEYS.iter().filter(|k| parks(k) || **k == "dwell");
+        let foreign = AWARENESS_KEYS.iter().filter(|k| {
+            k.starts_with("backup-time") || k.starts_with("reopening") || **k == "dwell"
+        });
         if let Some(field) = foreign.filter_map(|key| section.get(key)).next() {
-            return Err(field.error("this policy parks nothing", "none of it, or another policy"));
+            return Err(field.error(
+                "this policy has no such times",
+                "none of them, or another policy",
+            ));
         }
     }
     let aware = &mut config.paths.awareness;
@@ -66,7 +70,7 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         backoff.most_us = backoff.most_us.max(backoff.first_us);
         Ok(())
     };
-    backoff("parking", &mut aware.parking)?;
+    backoff("backup-time", &mut aware.backup_time)?;
     backoff("reopening", &mut aware.reopening)?;
     if let Some(field) = section.get("loss") {
         let table = Section::open(&field, LOSS_KEYS)?;
@@ -98,7 +102,9 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
                 false => Err(f.error(format!("{value} is impossible"), EXPECTED)),
             }
         };
-        aware.signal = Some(thresholds(&field, dbm, |park, back| park <= back)?);
+        aware.signal = Some(thresholds(&field, dbm, |backup, restore| {
+            backup <= restore
+        })?);
     }
     Ok(())
 }
@@ -114,13 +120,13 @@ fn thresholds<T: Copy>(
     ordered: impl Fn(T, T) -> bool,
 ) -> Result<Threshold<T>, Error> {
     let table = Section::open(field, THRESHOLD_KEYS)?;
-    let park = read(&table.require("park", "where a path is left")?)?;
-    let back = read(&table.require("back", "where it is taken up again")?)?;
-    if !ordered(park, back) {
+    let backup = read(&table.require("backup", "below it a path is set to backup")?)?;
+    let restore = read(&table.require("restore", "from it on a path is restored")?)?;
+    if !ordered(backup, restore) {
         return Err(table.error(
-            "would take a path up in a state in which it is left",
-            "park to be the worse value",
+            "would restore a path in a state in which it is set to backup",
+            "backup to be the worse value",
         ));
     }
-    Ok(Threshold { park, back })
+    Ok(Threshold { backup, restore })
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use mp_host::adapter::PathState;
 
 use super::Daemon;
+use crate::initial_path::InitialPath;
 use crate::log::{self, Priority};
-use crate::starts::Starts;
 use crate::status;
 
 /// Before another try of what failed.
@@ -15,20 +15,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Daemon {
     /// With a bandit: it works over the interfaces that there are.
     pub(super) fn keep_starting(&mut self) {
-        let Some(settings) = &self.config.starts else {
-            self.starts = None;
+        let Some(settings) = &self.config.bandit else {
+            self.initial_path = None;
             return;
         };
-        if self.starts.as_ref().is_some_and(|s| s.fits(&self.config)) {
+        if self
+            .initial_path
+            .as_ref()
+            .is_some_and(|s| s.fits(&self.config))
+        {
             return;
         }
         if Instant::now() < self.starts_at {
             return;
         }
         // What it knows is saved before it is read again.
-        self.starts = None;
-        match Starts::begin(&self.config, settings) {
-            Ok(starts) => self.starts = starts,
+        self.initial_path = None;
+        match InitialPath::begin(&self.config, settings) {
+            Ok(chooser) => self.initial_path = chooser,
             Err(e) => {
                 self.starts_at = Instant::now() + PATIENCE;
                 self.trouble(Some(format!(

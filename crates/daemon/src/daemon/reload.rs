@@ -70,8 +70,8 @@ impl Daemon {
         let old = std::mem::replace(&mut self.config, new);
         let interfaces = self.links.list().await?;
         let now = self.now_us();
-        if old.starts != self.config.starts {
-            self.starts = None;
+        if old.bandit != self.config.bandit {
+            self.initial_path = None;
             self.starts_at = self.started;
         }
         self.relay.set(&self.config, relay).await?;

@@ -52,7 +52,7 @@ impl Settings {
         let Some(line) = relay.line()? else {
             return Ok(None);
         };
-        if config.starts.is_some() {
+        if config.bandit.is_some() {
             let line = "a relay takes no connection that bandit has bound to an interface: remove bandit, or relay.line-file";
             return Err(Error::Usage(line.into()));
         }

@@ -136,7 +136,7 @@ fn rules_hold_and_ignored_interfaces_are_no_paths() {
 #[test]
 fn a_lossy_path_goes_to_backup_with_its_reason_and_returns() {
     let mut settings = Settings::default();
-    settings.awareness.parking.first_us = 2_000_000;
+    settings.awareness.backup_time.first_us = 2_000_000;
     let mut adapter = started(&settings);
     let (mut last, mut stream) = (0, 0);
     let now = harm(&mut adapter, &mut last, 4, &mut stream);
@@ -337,6 +337,35 @@ fn a_peer_that_goes_on_sending_over_a_spared_path_is_told_again() {
         adapter.poll(u64::from(n) * 50_000, both.into(), None);
         told.extend(adapter.again().retry);
     }
+    assert_eq!(told, [IpAddr::from([10, 0, 0, 1])]);
+}
+
+#[test]
+fn a_peer_that_stays_away_from_a_restored_path_is_told_again() {
+    let settings = with_rules(&[("wlan0", Rule::Metered)]);
+    let mut adapter = started(&settings);
+    let mut told = Vec::new();
+    for n in 1..=80 {
+        let now = u64::from(n) * 50_000;
+        if n == 20 {
+            adapter.reconfigure(now, &settings, &Settings::default());
+        }
+        let backup = adapter.paths[0].backup;
+        let both = [1, 2].map(|host: u8| {
+            let mut s = subflow(host, 0, 0);
+            if host == 2 {
+                (s.tcp.data_segs_in, s.tcp.rcv_mss) = (n * 50, 1448);
+                s.tcp.bytes_received = u64::from(n) * 50 * 1448;
+            }
+            Subflow {
+                backup: host == 1 && backup,
+                ..s
+            }
+        });
+        adapter.poll(now, both.into(), None);
+        told.extend(adapter.again().retry);
+    }
+    assert!(!adapter.paths[0].backup);
     assert_eq!(told, [IpAddr::from([10, 0, 0, 1])]);
 }
 

@@ -2,33 +2,17 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use mp_kernel::controller;
 
-use super::{Before, Endpoints, FOLDER};
-use crate::claim;
+use super::left::let_go;
+use super::Endpoints;
 use crate::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 fn failed(error: std::io::Error) -> Error {
     Error::Failed(format!("{DEFAULT}: {error}"))
-}
-
-/// Ends what daemons have the kernel keep a controller for, unless one of another network namespace goes on with it.
-pub(crate) fn let_go(kernel_name: &str) -> Result<(), Error> {
-    let mut notes = claim::left(Path::new(FOLDER)).into_iter();
-    if !notes.any(|(_, note)| kept(&note).as_deref() == Some(kernel_name)) {
-        controller::unkeep(kernel_name)?;
-    }
-    Ok(())
-}
-
-/// What a daemon had the kernel keep, by its notes.
-pub(crate) fn kept(note: &Path) -> Option<String> {
-    let before: Before = serde_json::from_str(&fs::read_to_string(note).ok()?).ok()?;
-    before.ours
 }
 
 impl Endpoints {

@@ -69,6 +69,16 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
         assert_eq!(done, [EndpointChange::new(address(1), What::AddedAgain)]);
         assert_eq!(there(&endpoints), all);
         assert!(!endpoints.differ(&wanted));
+        // Its peers are told again that it is normal, and it stays so.
+        let retry = Again {
+            retry: vec![address(1)],
+            ..Again::default()
+        };
+        let done = endpoints.apply(&wanted, &retry, &subflows).unwrap();
+        let told = EndpointChange::new(address(1), What::NormalRepeated);
+        assert_eq!(done, [told]);
+        let flags = endpoints.list().unwrap();
+        assert!(flags.iter().all(|e| !e.flags.backup));
         // The same, but its link goes meanwhile.
         endpoints.apply(&wanted, &again, &subflows).unwrap();
         while !endpoints.removed.is_due() {

@@ -12,12 +12,6 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 
-impl Error {
-    pub(super) fn new(what: String) -> Self {
-        Error(what)
-    }
-}
-
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -25,6 +19,20 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Actor {
+    /// Reads the text of an actor file ([format](../../../../docs/reference/learned-control.md#actor-file)).
+    pub fn parse(text: &str) -> Result<Actor, Error> {
+        read(text)
+    }
+
+    /// Reads an actor file; the error names it.
+    pub fn open(path: &std::path::Path) -> Result<Actor, Error> {
+        let named = |what: String| Error(format!("{}: {what}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| named(e.to_string()))?;
+        Actor::parse(&text).map_err(|e| named(e.to_string()))
+    }
+}
 
 #[derive(Deserialize)]
 struct File {
@@ -42,7 +50,7 @@ struct FileLayer {
     bias: Vec<f32>,
 }
 
-pub(super) fn read(text: &str) -> Result<Actor, Error> {
+fn read(text: &str) -> Result<Actor, Error> {
     let again = "train it again with `multipilot train`";
     let file: File =
         serde_json::from_str(text).map_err(|e| Error(format!("no actor file: {e}; {again}")))?;

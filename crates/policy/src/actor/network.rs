@@ -1,6 +1,5 @@
 //! A multi-layer perceptron in single precision.
 
-use super::file::{self, Error};
 use super::FEATURES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +28,6 @@ pub struct Actor {
 pub(super) const WIDEST: usize = 256;
 
 impl Actor {
-    /// Reads the text of an actor file ([format](../../../../docs/reference/learned-control.md#actor-file)).
-    pub fn parse(text: &str) -> Result<Actor, Error> {
-        file::read(text)
-    }
-
-    /// Reads an actor file; the error names it.
-    pub fn open(path: &std::path::Path) -> Result<Actor, Error> {
-        let named = |what: String| Error::new(format!("{}: {what}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| named(e.to_string()))?;
-        Actor::parse(&text).map_err(|e| named(e.to_string()))
-    }
-
     pub(super) fn new(history: usize, layers: Vec<Layer>) -> Actor {
         Actor { history, layers }
     }

@@ -33,6 +33,17 @@ pub(super) fn sigmoid(t: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-t))
 }
 
+impl Sgd {
+    /// Rate of step t.
+    fn rate(&self, t: u64) -> f64 {
+        let lambda = self.lambda.max(1e-9);
+        // scikit-learn's "optimal": a first step that would carry a typical weight, λ^(−1/4), once across.
+        let typical = libm::sqrt(1.0 / libm::sqrt(lambda));
+        let first = typical / sigmoid(typical).max(1.0);
+        1.0 / (lambda * (t as f64) + 1.0 / first)
+    }
+}
+
 impl Logistic {
     pub fn new(width: usize) -> Logistic {
         Logistic {

@@ -108,17 +108,6 @@ impl Default for Sgd {
     }
 }
 
-impl Sgd {
-    /// Rate of step t.
-    pub(super) fn rate(&self, t: u64) -> f64 {
-        let lambda = self.lambda.max(1e-9);
-        // scikit-learn's "optimal": a first step that would carry a typical weight, λ^(−1/4), once across.
-        let typical = libm::sqrt(1.0 / libm::sqrt(lambda));
-        let first = typical / super::logistic::sigmoid(typical).max(1.0);
-        1.0 / (lambda * (t as f64) + 1.0 / first)
-    }
-}
-
 /// A Beta(a, b) over an arm's rate of reward that speaks for it, by a draw from it each time, until the arm has seen
 /// `outcomes` rewards and as many failures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

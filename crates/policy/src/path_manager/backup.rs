@@ -1,4 +1,4 @@
-//! A subflow on every path, all but the primary's as backup: they carry data only while no normal subflow lives
+//! A subflow on every path, all but the initial one's as backup: they carry data only while no normal subflow lives
 //! (RFC 8684 section 3.3.8; Paasch et al. 2012, "backup mode").
 
 use super::fullmesh::{cover, open};
@@ -13,7 +13,7 @@ impl Manage for Backup {
             Event::Established => cover(view, true, actions),
             Event::PathUp(path) => {
                 let p = view.paths[path];
-                open(view, path, p.up, !p.primary, actions);
+                open(view, path, p.up, !p.initial, actions);
             }
             _ => {}
         }

@@ -2,13 +2,13 @@
 
 use super::{Action, Path, Role, State, Subflow, View};
 
-/// All up, each between addresses of its own; the first is the primary one.
+/// All up, each between addresses of its own; the first is the initial one.
 pub fn paths(count: usize) -> Vec<Path> {
     let path = |i: usize| Path {
         local: i as u8,
         remote: i as u8,
         up: true,
-        primary: i == 0,
+        initial: i == 0,
         ..Path::default()
     };
     (0..count).map(path).collect()

@@ -101,12 +101,12 @@ pub trait Manage {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>);
 
     /// What this connection knows of each path, for those that use it after it; `None` where that is never asked for.
-    fn told(&self) -> Option<Vec<Known>> {
+    fn export_state(&self) -> Option<Vec<Known>> {
         None
     }
 
     /// Takes over what others know of its paths, before it begins.
-    fn hear(&mut self, _known: &[Known], _now_us: u64) {}
+    fn import_state(&mut self, _known: &[Known], _now_us: u64) {}
 
     /// Why each path of the view is in backup; `None` where it is not, or nothing is said.
     fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
@@ -137,15 +137,15 @@ macro_rules! path_managers {
                 }
             }
 
-            fn told(&self) -> Option<Vec<Known>> {
+            fn export_state(&self) -> Option<Vec<Known>> {
                 match self {
-                    $(Self::$variant(m) => m.told(),)*
+                    $(Self::$variant(m) => m.export_state(),)*
                 }
             }
 
-            fn hear(&mut self, known: &[Known], now_us: u64) {
+            fn import_state(&mut self, known: &[Known], now_us: u64) {
                 match self {
-                    $(Self::$variant(m) => m.hear(known, now_us),)*
+                    $(Self::$variant(m) => m.import_state(known, now_us),)*
                 }
             }
 
@@ -172,13 +172,13 @@ macro_rules! path_managers {
 path_managers! {
     Fullmesh: Fullmesh, "fullmesh", [Sim, Kernel, Run, Relay], "A subflow on every path",
         "Linux net/mptcp/pm_kernel.c, endpoints with the flags subflow and fullmesh";
-    Ndiffports: Ndiffports, "ndiffports", [Sim, Kernel], "Two subflows on the primary path, from different ports",
+    Ndiffports: Ndiffports, "ndiffports", [Sim, Kernel], "Two subflows on the initial path, from different ports",
         "Raiciu et al., \"Improving datacenter performance and robustness with multipath TCP\", SIGCOMM 2011";
-    Backup: Backup, "backup", [Sim, Kernel, Run], "A subflow on every path, all but the primary as backup",
+    Backup: Backup, "backup", [Sim, Kernel, Run], "A subflow on every path, all but the initial one as backup",
         "RFC 8684 section 3.3.8; Paasch et al., \"Exploring mobile/WiFi handover with Multipath TCP\", CellNet 2012";
-    LossAware: Awareness = Awareness::new(Config::loss_aware()), "loss-aware", [Sim, Kernel, Daemon], "Fullmesh that spares lossy, stalled and obstructive paths",
-        "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; contribution rule: this project";
-    SignalAware: Awareness = Awareness::new(Config::signal_aware()), "signal-aware", [Sim, Kernel, Daemon], "Fullmesh that spares paths of a weak radio signal (MPTCP-MA)",
+    LossAware: Awareness = Awareness::new(Config::loss_aware()), "loss-aware", [Sim, Kernel, Daemon], "Fullmesh that sets lossy, stalled, slow and small paths to backup",
+        "Loss thresholds with MP_PRIO, RFC 8684 section 3.3.8; rules for slow and small paths: this project";
+    SignalAware: Awareness = Awareness::new(Config::signal_aware()), "signal-aware", [Sim, Kernel, Daemon], "Fullmesh that sets paths of a weak radio signal to backup (MPTCP-MA)",
         "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
     MptcpLa: MptcpLa, "mptcp-la", [Sim, Kernel], "Fullmesh that sets a path to backup while it loses a share γ or more of N packets",
         "Paper loss-aware, section 4: MPTCP-LA by its own rule";

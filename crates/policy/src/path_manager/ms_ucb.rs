@@ -183,11 +183,11 @@ impl Manage for Federated {
         self.0.observe(event, view, actions);
     }
 
-    fn told(&self) -> Option<Vec<Known>> {
+    fn export_state(&self) -> Option<Vec<Known>> {
         Some(self.0.own.iter().copied().map(Known::Worth).collect())
     }
 
-    fn hear(&mut self, known: &[Known], _now_us: u64) {
+    fn import_state(&mut self, known: &[Known], _now_us: u64) {
         let arms: Vec<Arm> = known.iter().map(Known::worth).collect();
         self.0
             .bandit

@@ -75,7 +75,7 @@ fn fullmesh_opens_the_other_paths_and_reopens_one_that_returns() {
 }
 
 #[test]
-fn backup_keeps_all_but_the_primary_in_reserve() {
+fn backup_keeps_all_but_the_initial_path_in_reserve() {
     let mut w = World::new("backup", 2);
     assert_eq!(w.on(Event::Established), [open(1, true)]);
     w.up(0, false);
@@ -85,7 +85,7 @@ fn backup_keeps_all_but_the_primary_in_reserve() {
 }
 
 #[test]
-fn ndiffports_stays_on_the_primary_path() {
+fn ndiffports_stays_on_the_initial_path() {
     let mut w = World::new("ndiffports", 2);
     assert_eq!(w.on(Event::Established), [open(0, false)]);
     assert_eq!(w.up(1, true), []);

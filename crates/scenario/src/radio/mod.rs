@@ -1,7 +1,7 @@
 //! `[radio]`: access points and moving devices, whose links become traces of paths.
 
-mod air;
 mod expand;
+mod traces;
 
 use mp_wireless::allocation::SCHEMES;
 use mp_wireless::blockage::{Blockage, Building};
@@ -14,9 +14,8 @@ use crate::error::Error;
 use crate::field::{Field, Section};
 use crate::sources::Traces;
 
-pub(crate) use air::show;
-pub use air::Air;
 pub(crate) use expand::{expand, EACH_DEVICE};
+pub(crate) use traces::show;
 
 pub const RADIO_KEYS: &[&str] = &[
     "phy",

@@ -134,7 +134,7 @@ impl Connection {
                     local: i as u8,
                     remote: i as u8,
                     up: i == primary,
-                    primary: i == primary,
+                    initial: i == primary,
                     ..Default::default()
                 })
                 .collect(),

@@ -17,10 +17,10 @@ impl World<'_> {
     /// only what travels.
     pub(super) fn federate(&mut self, owner: u32) {
         let connection = &self.connections[owner as usize];
-        if connection.driver.manager.told().is_none() {
+        if connection.driver.manager.export_state().is_none() {
             return;
         }
-        let (plan, client) = self.told_by(owner);
+        let (plan, client) = self.plan_and_client(owner);
         let mut all = vec![Known::Nothing; self.path_links.len()];
         let mut join = |path: usize, known: Known, of: &str| {
             if of == client || known.travels() {
@@ -34,9 +34,12 @@ impl World<'_> {
             }
         }
         for &other in &self.telling {
-            let (of, client) = self.told_by(other);
+            let (of, client) = self.plan_and_client(other);
             if of.manager.name == manager {
-                let known = self.connections[other as usize].driver.manager.told();
+                let known = self.connections[other as usize]
+                    .driver
+                    .manager
+                    .export_state();
                 for (&path, known) in of.paths.iter().zip(known.into_iter().flatten()) {
                     join(path, known, client);
                 }
@@ -47,7 +50,7 @@ impl World<'_> {
         self.connections[owner as usize]
             .driver
             .manager
-            .hear(&known, now_us);
+            .import_state(&known, now_us);
         self.telling.push(owner);
     }
 
@@ -57,10 +60,13 @@ impl World<'_> {
             return;
         };
         self.telling.swap_remove(at);
-        let (plan, client) = self.told_by(owner);
+        let (plan, client) = self.plan_and_client(owner);
         let (manager, client) = (plan.manager.name, client.to_owned());
         let paths = plan.paths.clone();
-        let known = self.connections[owner as usize].driver.manager.told();
+        let known = self.connections[owner as usize]
+            .driver
+            .manager
+            .export_state();
         let same = |r: &Remembered| r.manager == manager && r.client == client;
         let at = self.remembered.iter().position(same).unwrap_or_else(|| {
             self.remembered.push(Remembered {
@@ -75,7 +81,7 @@ impl World<'_> {
         }
     }
 
-    fn told_by(&self, connection: u32) -> (&crate::mptcp::Plan, &str) {
+    fn plan_and_client(&self, connection: u32) -> (&crate::mptcp::Plan, &str) {
         let plan = self.connections[connection as usize].plan;
         (&self.plans[plan], &self.scenario.connections[plan].client)
     }

@@ -186,10 +186,10 @@ impl World<'_> {
         if !connection.multipath || connection.paths.len() < 2 {
             return;
         }
-        let primary = connection.paths.iter().position(|p| p.primary);
+        let initial = connection.paths.iter().position(|p| p.initial);
         // More addresses than bits are not told, and no connection has so many subflows.
         let told = connection.paths.len().min(32);
-        let first = 1u32.checked_shl(primary.unwrap_or(0) as u32).unwrap_or(0);
+        let first = 1u32.checked_shl(initial.unwrap_or(0) as u32).unwrap_or(0);
         connection.unannounced = (u32::MAX >> (32 - told)) & !first;
         connection.announce_tries = 0;
         self.announce_again(owner);

@@ -9,9 +9,9 @@ pub(super) const PACKETS: u64 = 4_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold<T> {
     /// Beyond it a path is set to backup.
-    pub park: T,
+    pub backup: T,
     /// From here on it is restored.
-    pub back: T,
+    pub restore: T,
 }
 
 /// Rules that weigh what a path costs the connection.
@@ -33,7 +33,7 @@ pub struct Config {
     /// A path keeps its state for at least this long, µs.
     pub dwell_us: u64,
     /// Backup times of a lossy path, and lengths of probation.
-    pub parking: Backoff,
+    pub backup_time: Backoff,
     /// When a subflow that was refused or reset is opened again.
     pub reopening: Backoff,
 }
@@ -46,7 +46,7 @@ impl Config {
             harm: None,
             signal: None,
             dwell_us: 1_000_000,
-            parking: Backoff {
+            backup_time: Backoff {
                 first_us: 10_000_000,
                 most_us: 160_000_000,
             },
@@ -73,8 +73,8 @@ impl Config {
     pub fn signal_aware() -> Config {
         Config {
             signal: Some(Threshold {
-                park: -75,
-                back: -70,
+                backup: -75,
+                restore: -70,
             }),
             ..Config::rules()
         }

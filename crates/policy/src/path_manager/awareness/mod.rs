@@ -1,8 +1,7 @@
 //! Path awareness: a subflow on every path, and those that harm the connection set to backup (MP_PRIO) until they are worth
 //! it again.
 //!
-//! At each poll: estimate ([`estimate`], [`deficit`]), restore what is over or missed ([`state`]), set one path to backup at
-//! most ([`rules`]). The last normal path stays, unless nothing gets through it and another one can replace it.
+//! At each poll: estimate ([`estimate`], [`deficit`]), restore paths, set one path to backup at most ([`rules`] says both). The last normal path stays, unless nothing gets through it and another one can replace it.
 //! `docs/reference/path-awareness.md` is the same list for users; `docs/notes/2026-11-23-path-awareness.md` says what each
 //! rule is worth.
 
@@ -119,15 +118,18 @@ impl Awareness {
             return false;
         };
         self.paths.iter().zip(view.paths).any(|(state, path)| {
-            let spared = path.up && path.rule != Rule::Metered;
-            spared && !state.is_normal() && state.changed_us().is_some_and(|at| at < began_us)
+            let usable = path.up && path.rule != Rule::Metered;
+            usable && !state.is_normal() && state.changed_us().is_some_and(|at| at < began_us)
         })
     }
 
     fn restore(&mut self, view: &View<'_>) {
         let now = view.now_us;
         for (path, state) in self.paths.iter_mut().enumerate() {
-            state.settle(now, view.paths[path].signal_dbm, &self.config);
+            match rules::is_restored(state, now, view.paths[path].signal_dbm, &self.config) {
+                true => state.resume(now),
+                false => state.settle(now),
+            }
         }
         let Some(step) = self.goodput.step else {
             return;
@@ -307,11 +309,11 @@ impl Manage for Awareness {
         self.apply(view, actions);
     }
 
-    fn told(&self) -> Option<Vec<Known>> {
+    fn export_state(&self) -> Option<Vec<Known>> {
         Some(self.remembered())
     }
 
-    fn hear(&mut self, known: &[Known], now_us: u64) {
+    fn import_state(&mut self, known: &[Known], now_us: u64) {
         self.succeed(known, now_us);
     }
 }

@@ -1,5 +1,5 @@
-//! What probes tell of a path that is parked for its loss: small packets that the other end answers, a few at each look,
-//! so that no data of the stream have to find out whether it still loses.
+//! What probes tell of a path that is in backup for its loss: small packets that the other end answers, a few at each poll,
+//! so that no data of the connection have to find out whether it still loses.
 
 use crate::view::Probes;
 
@@ -17,7 +17,7 @@ const OUTAGE: u64 = 10;
 const PROBES: u64 = 100;
 const LOSSES: u64 = 3;
 
-/// Since the path was parked.
+/// Since the path was set to backup.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Evidence {
     last: Option<Probes>,
@@ -81,7 +81,7 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    /// Answers in a row after which a path that lost `loss` is taken back.
+    /// Answers in a row after which a path that lost `loss` is restored.
     fn enough(loss: f64) -> u64 {
         let mut evidence = Evidence::default();
         evidence.hear(0, Probes::default());
@@ -117,7 +117,7 @@ mod tests {
     /// It is asked again at each loss, so that the chance of one row alone says little: rows as long as that begin
     /// n · p · (1 − p)^row times among n probes.
     #[test]
-    fn a_path_that_still_loses_is_taken_back_less_than_once_a_minute() {
+    fn a_path_that_still_loses_is_restored_less_than_once_a_minute() {
         let a_minute = 40.0 * 60.0;
         for loss in [0.02_f64, 0.05, 0.1, 0.3] {
             let expected = a_minute * loss * (1.0 - loss).powi(enough(loss) as i32);

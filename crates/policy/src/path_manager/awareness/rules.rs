@@ -1,7 +1,11 @@
-//! When a path is set to backup: one list of rules. A rule looks at one path and says how bad it is, or nothing.
+//! When a path is set to backup ([`RULES`]) and when it is restored ([`is_restored`]).
 //!
-//! The first rule that finds any path decides, for the worst one that it finds; paths that the user prefers come last. One
-//! path at a poll: what the worst one does to the others goes with it.
+//! A rule takes one path and says how bad it is, or nothing. The first rule that finds any path decides, for the worst one
+//! that it finds; paths that the user prefers come last. One path at a poll: what the worst one does to the others goes with
+//! it.
+//!
+//! Two events restore a path beside [`is_restored`]: the connection misses it ([`Path::is_missed`]), or the handshake of a new
+//! subflow shows that a dead path is back ([`Path::opened`]).
 
 use super::config::Config;
 use super::deficit::BEHIND_S;
@@ -56,11 +60,11 @@ impl Facts<'_> {
     }
 
     fn worst(&self, rule: Rule) -> Option<usize> {
-        let spared = |path: usize| self.view.paths[path].rule == User::Preferred;
+        let preferred = |path: usize| self.view.paths[path].rule == User::Preferred;
         let found = self.normal.iter();
         let found = found.filter_map(|&path| Some((path, rule(self, path)?)));
         let worst = found.max_by(|(a, bad), (b, worse)| {
-            let preferred_last = spared(*b).cmp(&spared(*a));
+            let preferred_last = preferred(*b).cmp(&preferred(*a));
             preferred_last.then(bad.total_cmp(worse))
         });
         worst.map(|(path, _)| path)
@@ -128,7 +132,7 @@ pub(super) fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
 /// The signal is too weak to rely on.
 fn weak_signal(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let dbm = facts.view.paths[path].signal_dbm?;
-    let weak = dbm < facts.config.signal?.park;
+    let weak = dbm < facts.config.signal?.backup;
     let rested = facts.paths[path].rested(facts.view.now_us, facts.config);
     (weak && rested).then_some(-f64::from(dbm))
 }
@@ -158,4 +162,30 @@ fn small(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let due = facts.adds_little(path, SMALL_BEHIND_S, SMALL_SHARE)
         && facts.view.now_us >= since_us + GROWN_US;
     due.then(|| 1.0 - facts.share(path))
+}
+
+/// Whether a path in backup, or a dead one, carries data again.
+pub(super) fn is_restored(
+    path: &Path,
+    now_us: u64,
+    signal_dbm: Option<i32>,
+    config: &Config,
+) -> bool {
+    let backup = match &path.state {
+        State::Backup(backup) => backup,
+        State::Dead { .. } => return path.estimate.progressed,
+        _ => return false,
+    };
+    let timed = now_us >= backup.until_us;
+    match backup.reason {
+        Reason::Signal => {
+            let strong = |dbm| config.signal.is_none_or(|s| dbm >= s.restore);
+            path.rested(now_us, config) && signal_dbm.is_none_or(strong)
+        }
+        Reason::Loss => {
+            let evidence = &path.evidence;
+            evidence.clears(backup.loss) || timed && !evidence.condemns(now_us)
+        }
+        _ => timed,
+    }
 }

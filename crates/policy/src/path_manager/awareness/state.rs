@@ -166,7 +166,7 @@ impl Path {
     pub fn set_backup(&mut self, reason: Reason, now_us: u64, config: &Config) {
         let times = match reason {
             Reason::Contribution => REST,
-            _ => config.parking,
+            _ => config.backup_time,
         };
         let alone = match reason {
             Reason::Loss => self.estimate.standalone(),
@@ -184,40 +184,15 @@ impl Path {
         self.backups += u32::from(reason != Reason::Signal);
     }
 
-    /// Ends what is over, missed paths aside.
-    pub fn settle(&mut self, now_us: u64, signal_dbm: Option<i32>, config: &Config) {
+    /// Ends a probation, and forgets what is long past.
+    pub fn settle(&mut self, now_us: u64) {
         match self.state {
             State::Active { since_us: Some(at) } if now_us >= at + FORGET_US => {
                 (self.backups, self.probations, self.was_bad) = (0, 0, false);
                 self.state = State::Active { since_us: None };
             }
             State::Probation { until_us, .. } if now_us >= until_us => self.activate(now_us),
-            State::Dead { .. } if self.estimate.progressed => self.resume(now_us),
-            State::Backup(backup) if self.is_over(&backup, now_us, signal_dbm, config) => {
-                self.resume(now_us);
-            }
             _ => {}
-        }
-    }
-
-    fn is_over(
-        &self,
-        backup: &Backup,
-        now_us: u64,
-        signal_dbm: Option<i32>,
-        config: &Config,
-    ) -> bool {
-        let timed = now_us >= backup.until_us;
-        match backup.reason {
-            Reason::Signal => {
-                let strong = |dbm| config.signal.is_none_or(|s| dbm >= s.back);
-                self.rested(now_us, config) && signal_dbm.is_none_or(strong)
-            }
-            Reason::Loss => {
-                let evidence = &self.evidence;
-                evidence.clears(backup.loss) || timed && !evidence.condemns(now_us)
-            }
-            _ => timed,
         }
     }
 
@@ -228,7 +203,7 @@ impl Path {
     }
 
     /// Active again, and what it did before says nothing of what it does now.
-    fn resume(&mut self, now_us: u64) {
+    pub fn resume(&mut self, now_us: u64) {
         self.estimate.begin_anew(now_us);
         self.activate(now_us);
     }
@@ -251,7 +226,7 @@ impl Path {
         self.backups = self.backups.saturating_sub(1);
         self.state = State::Probation {
             since_us: now_us,
-            until_us: now_us + config.parking.time(self.probations),
+            until_us: now_us + config.backup_time.time(self.probations),
         };
         self.probations += 1;
     }
@@ -272,7 +247,7 @@ impl Path {
                 // Probes that fail keep it in backup, whatever the time. Those of the next connection go to another end,
                 // which may answer none: one more backup time.
                 let more = match self.evidence.condemns(polled_us) {
-                    true => config.parking.time(self.backups.saturating_sub(1)),
+                    true => config.backup_time.time(self.backups.saturating_sub(1)),
                     false => 0,
                 };
                 State::Backup(Backup {

@@ -130,7 +130,7 @@ fn seen(world: &World) -> f64 {
 }
 
 fn arms(world: &World) -> Vec<Arm> {
-    let told = world.manager.told().unwrap();
+    let told = world.manager.export_state().unwrap();
     told.iter().map(Known::worth).collect()
 }
 
@@ -163,7 +163,8 @@ fn a_newcomer_begins_with_what_others_have_seen() {
     let best = |arms: &[Arm]| (0..7).max_by(|&a, &b| arms[a].mean.total_cmp(&arms[b].mean));
     assert_eq!(best(&told), Some(5));
     let mut new = World::new(&SEVEN);
-    new.manager.hear(&old.manager.told().unwrap(), old.now_us);
+    new.manager
+        .import_state(&old.manager.export_state().unwrap(), old.now_us);
     new.on(Event::Established);
     assert!(new.subflows.iter().any(|s| !s.backup && s.path == 5));
     assert!(

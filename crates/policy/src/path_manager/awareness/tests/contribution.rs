@@ -18,7 +18,7 @@ fn obstructive(w: &mut World, seconds: f64, together: u64, alone: u64) {
 }
 
 #[test]
-fn a_path_that_the_receive_buffer_cannot_afford_is_parked() {
+fn a_path_that_the_receive_buffer_cannot_afford_is_set_to_backup() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
     w.run(3.0);
     obstructive(&mut w, 8.0, 650, 1_000);
@@ -115,7 +115,7 @@ fn a_path_that_has_fallen_silent_is_not_judged_by_what_it_contributes() {
     assert_eq!(w.reasons(), [None, Some(Reason::Stalled)]);
 }
 
-/// It was parked for what the fast path had carried in its best moment, and that is over.
+/// It was set to backup for what the fast path had carried in its best moment, and that is over.
 #[test]
 fn a_path_that_the_stream_misses_comes_back_and_is_left_in_peace() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
@@ -148,7 +148,7 @@ fn a_path_is_not_missed_while_what_it_was_given_still_comes() {
 
 /// A host that downloads now and then would try it anew each time.
 #[test]
-fn while_nothing_is_sent_a_parking_does_not_end() {
+fn while_nothing_is_sent_a_backup_state_does_not_end() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
     w.run(3.0);
     obstructive(&mut w, 8.0, 650, 1_000);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_lossy_path_is_parked_and_the_clean_one_stays() {
+fn a_lossy_path_is_set_to_backup_and_the_clean_one_stays() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     assert_eq!(w.normal(), [0, 1]);
     w.run(5.0);
@@ -48,8 +48,8 @@ fn the_most_lossy_paths_go_and_one_always_stays() {
         &[clean, most, lossy(0.08), lossy(0.2)],
     );
     w.run(12.0);
-    let parked: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
-    assert_eq!(parked, [3, 2, 1]);
+    let in_backup: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
+    assert_eq!(in_backup, [3, 2, 1]);
     w.models[0].loss = 0.3;
     w.run(300.0);
     assert!(!w.normal().is_empty());
@@ -83,14 +83,14 @@ fn a_path_that_recovers_comes_back_and_stays() {
 }
 
 #[test]
-fn parkings_grow_longer_while_the_path_stays_bad() {
+fn backup_times_grow_longer_while_the_path_stays_bad() {
     let mut w = World::started(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.run(600.0);
     let times = w.changes.windows(2).map(|c| (c[0].2, c[1].0 - c[0].0));
-    let (parked, used): (Vec<_>, Vec<_>) = times.partition(|&(backup, _)| backup);
-    let parked: Vec<u64> = parked.iter().map(|p| p.1).collect();
+    let (in_backup, used): (Vec<_>, Vec<_>) = times.partition(|&(backup, _)| backup);
+    let in_backup: Vec<u64> = in_backup.iter().map(|p| p.1).collect();
     assert_eq!(
-        parked[..4],
+        in_backup[..4],
         [10 * SECOND, 20 * SECOND, 40 * SECOND, 80 * SECOND]
     );
     // What the returns cost: the share of time that the lossy path was used.
@@ -119,20 +119,20 @@ fn a_preferred_path_is_given_up_last() {
         w.paths[preferred].rule = Rule::Preferred;
         w.on(Event::Established);
         w.run(12.0);
-        let parked: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
-        assert_eq!(parked, [1 - preferred, preferred]);
+        let in_backup: Vec<usize> = w.changes.iter().map(|c| c.1).collect();
+        assert_eq!(in_backup, [1 - preferred, preferred]);
     }
 }
 
 /// Losses that overflow a queue come with a high RTT.
 #[test]
 fn losses_of_a_full_queue_are_not_held_against_the_path() {
-    for (rtt_us, parked) in [(10_000, true), (20_000, false)] {
+    for (rtt_us, in_backup) in [(10_000, true), (20_000, false)] {
         let mut w = World::started(Config::loss_aware(), &[lossy(0.0), CLEAN]);
         w.run(1.0); // which shows the minimum
         (w.models[0].loss, w.models[0].rtt_us) = (0.005, rtt_us);
         w.run(19.0);
-        assert_eq!(!w.changes.is_empty(), parked, "{rtt_us} us");
+        assert_eq!(!w.changes.is_empty(), in_backup, "{rtt_us} us");
     }
 }
 
@@ -174,7 +174,7 @@ fn a_stall_does_not_clear_a_lossy_path() {
     assert_eq!(w.reasons(), [Some(Reason::Loss), None]);
     let back = w.now;
     w.run(9.0);
-    assert_eq!(w.normal(), [1], "the stall does not end the parking");
+    assert_eq!(w.normal(), [1], "the stall does not end the backup state");
     assert!(w.changes.iter().all(|c| c.0 <= back), "{:?}", w.changes);
 }
 

@@ -8,7 +8,8 @@ fn next(before: &World, rest: u64) -> World {
     w.now = before.now + rest;
     w.answers = before.answers;
     w.coupled = before.coupled;
-    w.manager.hear(&before.manager.told().unwrap(), w.now);
+    w.manager
+        .import_state(&before.manager.export_state().unwrap(), w.now);
     w.on(Event::Established);
     w
 }
@@ -53,7 +54,8 @@ fn the_only_subflow_carries_data_though_its_path_loses() {
     let before = taught(true);
     let mut w = World::new(Config::loss_aware(), &before.models);
     (w.now, w.refuse) = (before.now, true);
-    w.manager.hear(&before.manager.told().unwrap(), w.now);
+    w.manager
+        .import_state(&before.manager.export_state().unwrap(), w.now);
     w.on(Event::Established);
     w.run(0.5);
     assert_eq!((w.normal(), &w.changes[..]), (vec![0], &[][..]));
@@ -74,7 +76,7 @@ fn it_comes_back_once_its_probes_are_answered() {
 
 /// The end of this connection may be another one, and give no answers: it is not held to those of the one before.
 #[test]
-fn where_nobody_answers_it_is_tried_after_one_more_parking_time() {
+fn where_nobody_answers_it_is_tried_after_one_more_backup_time() {
     let mut w = next(&taught(true), 2 * SECOND);
     (w.answers, w.models[0].loss) = (false, 0.0);
     w.run(9.5);
@@ -86,7 +88,7 @@ fn where_nobody_answers_it_is_tried_after_one_more_parking_time() {
 /// Nobody could use the path in between, nor find out anything.
 #[test]
 fn no_time_passes_between_connections_until_all_is_forgotten() {
-    let before = taught(false); // parked for less than 5 of 10 s
+    let before = taught(false); // in backup for less than 5 of 10 s
     for (minutes, kept) in [(1, true), (9, true), (11, false)] {
         let mut w = next(&before, minutes * 60 * SECOND);
         w.models[0].loss = 0.0;
@@ -135,7 +137,8 @@ fn a_path_that_is_learnt_late_is_no_other_one() {
     before.run(5.0);
     let mut w = World::new(Config::loss_aware(), &before.models);
     w.now = before.now;
-    w.manager.hear(&before.manager.told().unwrap(), w.now);
+    w.manager
+        .import_state(&before.manager.export_state().unwrap(), w.now);
     w.paths[1].up = false;
     w.on(Event::Established);
     w.paths[1].up = true;
@@ -165,7 +168,8 @@ fn a_weak_signal_is_handed_down() {
     before.run(1.0);
     let mut w = World::new(Config::signal_aware(), &before.models);
     (w.now, w.paths) = (before.now, before.paths.clone());
-    w.manager.hear(&before.manager.told().unwrap(), w.now);
+    w.manager
+        .import_state(&before.manager.export_state().unwrap(), w.now);
     w.on(Event::Established);
     assert_eq!(w.opened, [(w.now, 1, true)]);
     w.paths[1].signal_dbm = Some(-60);
@@ -180,14 +184,14 @@ fn of_several_the_latest_counts() {
     late.models[0].loss = 0.0;
     late.run(5.0);
     assert_eq!(late.normal(), [0, 1]);
-    let told = |w: &World| w.manager.told().unwrap();
+    let told = |w: &World| w.manager.export_state().unwrap();
     for both in [[told(&old), told(&late)], [told(&late), told(&old)]] {
         let [mut known, others] = both;
         let each = known.iter_mut().zip(others);
         each.for_each(|(known, other)| known.join(other));
         let mut w = World::new(Config::loss_aware(), &late.models);
         w.now = late.now;
-        w.manager.hear(&known, w.now);
+        w.manager.import_state(&known, w.now);
         w.on(Event::Established);
         assert_eq!(w.changes, []);
     }

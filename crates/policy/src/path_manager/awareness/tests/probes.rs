@@ -1,4 +1,4 @@
-//! The return of a path that was parked for its loss, where probes are answered.
+//! The return of a path that was set to backup for its loss, where probes are answered.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn light_loss_is_not_waited_out() {
 }
 
 #[test]
-fn a_path_that_goes_on_losing_is_not_taken_back_however_long_it_is_parked() {
+fn a_path_that_goes_on_losing_is_not_restored_however_long_it_is_in_backup() {
     let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.run(600.0);
     assert_eq!(w.normal(), [1]);
@@ -59,7 +59,7 @@ fn a_path_that_becomes_better_step_by_step_is_believed_each_time() {
 }
 
 #[test]
-fn an_outage_of_a_parked_path_is_no_reason_to_take_it_back() {
+fn an_outage_of_a_path_in_backup_is_no_reason_to_restore_it() {
     let mut w = answering(Config::loss_aware(), &[lossy(0.05), CLEAN]);
     w.run(5.0);
     w.models[0].loss = 1.0;

@@ -20,7 +20,7 @@ pub const KEYS: &[&str] = &[
 
 /// Which path connections start on is learnt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Starts {
+pub struct Bandit {
     /// The folder of what was learnt.
     pub memory: PathBuf,
     /// Whose processes' connections; `None`: all of this host's.
@@ -41,13 +41,13 @@ pub struct Server {
     pub paths: BTreeMap<String, String>,
 }
 
-impl Starts {
-    pub(super) fn read(section: &Section<'_>) -> Result<Starts, Error> {
+impl Bandit {
+    pub(super) fn read(section: &Section<'_>) -> Result<Bandit, Error> {
         let path = |key: &str| -> Result<Option<PathBuf>, Error> {
             let text = section.get(key).map(|f| f.string()).transpose()?;
             Ok(text.map(PathBuf::from))
         };
-        let mut starts = Starts {
+        let mut bandit = Bandit {
             memory: path("memory")?.unwrap_or_else(|| "/var/lib/multipilot".into()),
             cgroup: path("cgroup")?,
             server: None,
@@ -58,7 +58,7 @@ impl Starts {
                     return Err(field.error("has no meaning without a server", "bandit.server"));
                 }
             }
-            return Ok(starts);
+            return Ok(bandit);
         };
         let address: Origin = field.string()?.parse().map_err(|e: String| {
             field.error(
@@ -79,7 +79,7 @@ impl Starts {
             }
         }
         let location = section.get("location").map(|f| f.name()).transpose()?;
-        starts.server = Some(Server {
+        bandit.server = Some(Server {
             address,
             ca: path("ca")?,
             token_file: PathBuf::from(
@@ -90,6 +90,6 @@ impl Starts {
             location: location.unwrap_or("here").to_owned(),
             paths,
         });
-        Ok(starts)
+        Ok(bandit)
     }
 }

@@ -1,67 +1,65 @@
-//! A radio that is run when something first asks what came of it: reading a scenario costs nothing of that.
+//! The radio of a scenario, and the traces that paths have from it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use mp_wireless::{Radio, Timeline};
+use mp_wireless::Radio;
 
 use super::PATH_RADIO_KEYS;
+use crate::air::Air;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::model::{Direction, QueueLimit, RadioLink, Rate, Scenario, Step, Trace, TraceKind};
+use crate::sources::Traces;
 use crate::{links, trace};
 
 /// Looks at one pair of device and access point; more take minutes.
 const MOST_LOOKS: f64 = 2e7;
 
-/// The air of all scenarios that state the same radio for the same time.
-#[derive(Debug)]
-pub struct Air {
-    radio: Radio,
-    duration: f64,
-    timeline: OnceLock<Timeline>,
+/// Refuses a radio that would take minutes.
+fn check(radio: &Radio, duration: f64, field: &Field<'_>) -> Result<(), Error> {
+    let looks = duration / radio.interval * (radio.devices.len() * radio.aps.len()) as f64;
+    match looks > MOST_LOOKS {
+        true => Err(field.error("takes too many steps", "a longer interval or fewer devices")),
+        false => Ok(()),
+    }
 }
 
-impl PartialEq for Air {
-    fn eq(&self, other: &Air) -> bool {
-        self.is(&other.radio, other.duration)
+impl Traces<'_> {
+    /// Takes up the radio of the next scenario. Cells often differ elsewhere and then share it.
+    pub fn tune(&self, field: Option<Field<'_>>, duration: Duration) -> Result<(), Error> {
+        let Some(field) = field else {
+            self.airs.borrow_mut().1 = None;
+            return Ok(());
+        };
+        let (radio, seconds) = (super::read(&field, self)?, duration.as_secs_f64());
+        let (airs, current) = &mut *self.airs.borrow_mut();
+        let known = airs.iter().position(|air| air.is(&radio, seconds));
+        if known.is_none() {
+            check(&radio, seconds, &field)?;
+            airs.push(Arc::new(Air::new(radio, seconds)));
+        }
+        *current = known.or(airs.len().checked_sub(1));
+        Ok(())
+    }
+
+    pub fn radio(&self, field: &Field<'_>) -> Result<Arc<Trace>, Error> {
+        match self.tuned() {
+            Some(air) => air.link(field).map(Arc::new),
+            None => Err(field.error("there is no [radio]", "a scenario with that section")),
+        }
     }
 }
 
 impl Air {
-    pub(crate) fn new(radio: Radio, duration: f64, field: &Field<'_>) -> Result<Self, Error> {
-        let looks = duration / radio.interval * (radio.devices.len() * radio.aps.len()) as f64;
-        if looks > MOST_LOOKS {
-            return Err(field.error("takes too many steps", "a longer interval or fewer devices"));
-        }
-        Ok(Air {
-            radio,
-            duration,
-            timeline: OnceLock::new(),
-        })
-    }
-
-    pub fn radio(&self) -> &Radio {
-        &self.radio
-    }
-
-    /// What came of it. The first call takes up to half a minute.
-    pub fn timeline(&self) -> &Timeline {
-        self.timeline.get_or_init(|| self.radio.run(self.duration))
-    }
-
-    pub(crate) fn is(&self, radio: &Radio, duration: f64) -> bool {
-        self.duration == duration && self.radio == *radio
-    }
-
     /// A path's `radio = { device = …, link = … }`.
-    pub(crate) fn link(&self, field: &Field<'_>) -> Result<Trace, Error> {
+    fn link(&self, field: &Field<'_>) -> Result<Trace, Error> {
         let section = Section::open(field, PATH_RADIO_KEYS)?;
         let device = section.require("device", "the name of a device")?;
         let name = device.string()?;
-        let devices = || self.radio.devices.iter().map(|d| d.name.as_str());
+        let devices = || self.radio().devices.iter().map(|d| d.name.as_str());
         let Some(index) = devices().position(|known| known == name) else {
             let hint = did_you_mean(name, devices());
             return Err(device.error(
@@ -69,7 +67,7 @@ impl Air {
                 "one of [radio.devices]",
             ));
         };
-        let links = self.radio.links_per_device() as u64;
+        let links = self.radio().links_per_device() as u64;
         let link = section
             .get("link")
             .map_or(Ok(0), |f| f.integer(0, links.saturating_sub(1)))?;

@@ -50,7 +50,7 @@ impl Host for Ours {
 }
 
 /// The bandit of this host, while it lives.
-pub struct Starts {
+pub struct InitialPath {
     board: Ours,
     /// Its arms, with the networks that are exempt.
     arms: Vec<Interface>,
@@ -59,9 +59,9 @@ pub struct Starts {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Starts {
+impl InitialPath {
     /// `None` while no interface leads anywhere.
-    pub fn begin(config: &Config, settings: &config::Starts) -> Result<Option<Starts>, Error> {
+    pub fn begin(config: &Config, settings: &config::Bandit) -> Result<Option<InitialPath>, Error> {
         let all = interfaces::all()?;
         let arms = arms(config, &all);
         if arms.is_empty() {
@@ -107,10 +107,10 @@ impl Starts {
         exempt_near(&choices, &all)?;
         learner.offer(&choices)?;
         let thread = std::thread::Builder::new()
-            .name("starts".into())
+            .name("initial-path".into())
             .spawn(move || learner.run(&choices, &events))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
-        Ok(Some(Starts {
+        Ok(Some(InitialPath {
             board,
             arms,
             primary: Some(primary),
@@ -139,7 +139,7 @@ impl Starts {
     }
 }
 
-impl Drop for Starts {
+impl Drop for InitialPath {
     fn drop(&mut self) {
         drop(self.primary.take());
         if let Some(thread) = self.thread.take() {
