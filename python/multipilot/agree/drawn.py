@@ -54,7 +54,7 @@ class Trace:
     def toml(self, link: Link) -> str:
         """In place of the drawn rate. The files' hash is in the text, so that another recording is another cell."""
         found = hashlib.sha256(self.down.read_bytes() + self.up.read_bytes()).hexdigest()[:8]
-        files = f"down.trace = {json.dumps(str(self.down))}, up.trace = {json.dumps(str(self.up))}"
+        files = f"downlink.trace = {json.dumps(str(self.down))}, uplink.trace = {json.dumps(str(self.up))}"
         return f"{link.toml(files)} # {found}"
 
 
