@@ -56,7 +56,7 @@ def test_every_drawn_cell_is_a_scenario(cell: DrawnCell) -> None:
     assert text.count("[paths.") == len(cell.links)
     assert f'controller = "{cell.controller}"' in text
     assert ("arrivals" in text) == (cell.kind is Kind.SHORT)
-    assert text.count("down = ") == 2 * (cell.kind is Kind.FAILURE)
+    assert text.count("outage = ") == 2 * (cell.kind is Kind.FAILURE)
 
 
 def test_short_flows_end_and_leave_most_of_the_paths_free() -> None:
