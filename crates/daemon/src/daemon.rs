@@ -32,6 +32,7 @@ use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
 use crate::relay::{self, Relay};
+use crate::sessions;
 use crate::starts::Starts;
 use crate::status::{self, Status};
 use crate::Error;
@@ -122,6 +123,7 @@ pub fn undo() -> Result<Option<Vec<IpAddr>>, Error> {
         return Ok(None);
     }
     check::privilege()?;
+    sessions::clear();
     let endpoints = Endpoints::open()?;
     let subflows = Diag::new()?.subflows()?;
     Ok(Some(endpoints.restore(&subflows)?))
@@ -181,6 +183,7 @@ impl Daemon {
         let mut relay = Relay::new(&config);
         let relayed = relay::Settings::of(&config, &config.relay)?;
         let mut endpoints = Endpoints::open()?;
+        sessions::clear();
         let (sender, calls) = mpsc::channel(16);
         let Settled {
             control,
@@ -443,6 +446,7 @@ impl Daemon {
             controller_why: self.refused.clone(),
             mptcpify: self.mptcpify.is_on(),
             mptcpify_why: self.mptcpify.why().to_owned(),
+            mptcpify_sessions: self.mptcpify.sessions(),
             connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),

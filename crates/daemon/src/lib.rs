@@ -15,6 +15,7 @@ pub mod log;
 mod metrics;
 mod mptcpify;
 pub mod relay;
+mod sessions;
 mod starts;
 
 pub use check::{check, privilege};

@@ -32,6 +32,9 @@ pub struct Status {
     /// Why they do not; empty where they do.
     #[serde(default)]
     pub mptcpify_why: String,
+    /// Whether programs of user sessions do that begin from now on; `None` where that is no question: all do, or none is to.
+    #[serde(default)]
+    pub mptcpify_sessions: Option<bool>,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
     /// Where the next connection starts; `None` without a bandit.

@@ -68,11 +68,16 @@ pub fn read(answer: Value) -> Outcome<Report> {
 
 /// Whether programs use MPTCP by themselves.
 pub fn programs(report: &Report) -> String {
-    match report.mptcpify {
-        true => "programs that ask for TCP get MPTCP".into(),
-        false => format!(
-            "programs that ask for TCP get TCP ({}); multipilot run -- COMMAND gives one MPTCP",
-            report.mptcpify_why
+    let why = &report.mptcpify_why;
+    let run = "multipilot run -- COMMAND gives one MPTCP";
+    match report.mptcpify_sessions {
+        _ if report.mptcpify => "programs that ask for TCP get MPTCP".into(),
+        None => format!("programs that ask for TCP get TCP ({why}); {run}"),
+        Some(true) => format!(
+            "programs of user sessions that begin from now on get MPTCP, others TCP ({why}); {run}"
+        ),
+        Some(false) => format!(
+            "programs that ask for TCP get TCP ({why}); {run}, mptcpify.sessions = true those of new user sessions"
         ),
     }
 }
