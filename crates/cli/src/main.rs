@@ -23,6 +23,7 @@ mod relay;
 mod run;
 mod runner;
 mod serve;
+mod sheet;
 mod signals;
 mod table;
 mod trial;

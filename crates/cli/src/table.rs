@@ -4,6 +4,8 @@ use indexmap::IndexMap;
 use mp_record::metrics::{differ, Interval};
 use mp_record::Row;
 
+use crate::sheet::{self, Column};
+
 /// All runs of one variant.
 struct Entry<'a> {
     name: &'a str,
@@ -179,20 +181,19 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
             .unwrap_or(std::cmp::Ordering::Equal)
     });
 
-    let mut lines = vec![[
-        "variant",
-        "goodput Mbit/s",
-        "completion s",
-        "Jain",
-        "Ben",
-        "rivals Mbit/s",
-        "runs",
-        "",
-    ]
-    .map(String::from)
-    .to_vec()];
+    let columns = [
+        Column("variant", 0, false),
+        Column("goodput Mbit/s", 0, true),
+        Column("completion s", 0, true),
+        Column("Jain", 0, true),
+        Column("Ben", 0, true),
+        Column("rivals Mbit/s", 0, true),
+        Column("runs", 0, true),
+        Column("", 0, false),
+    ];
+    let mut rows = Vec::new();
     for e in &entries {
-        lines.push(vec![
+        rows.push(vec![
             short_name(e.name, label),
             show(e.interval(|r| Some(r.goodput_mbps)), 2),
             show(e.interval(|r| r.completion_s), 2),
@@ -203,7 +204,7 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
             e.flags(),
         ]);
     }
-    align(drop_empty_columns(lines))
+    filled(&columns, rows)
         + &verdict(
             entries.iter().filter(contest).collect(),
             entries.iter().filter(|e| !e.is_yardstick()).count(),
@@ -224,45 +225,13 @@ fn show(interval: Option<Interval>, decimals: usize) -> String {
     }
 }
 
-fn drop_empty_columns(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let filled = |c: usize| lines[1..].iter().any(|l| !l[c].is_empty());
-    let keep: Vec<usize> = (0..lines[0].len()).filter(|c| filled(*c)).collect();
-    lines
-        .iter()
-        .map(|l| keep.iter().map(|c| l[*c].clone()).collect())
-        .collect()
-}
-
-/// The first column to the left, numbers to the right, remarks to the left again.
-fn align(lines: Vec<Vec<String>>) -> String {
-    let width = |c: usize| {
-        lines
-            .iter()
-            .map(|l| l[c].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let remarks = lines[0]
-        .iter()
-        .position(String::is_empty)
-        .unwrap_or(usize::MAX);
-    let cell = |(c, text): (usize, &String)| match c {
-        0 => format!("{text:<w$}", w = widths[c]),
-        c if c == remarks => text.clone(),
-        c => format!("{text:>w$}", w = widths[c]),
-    };
-    let line = |l: &Vec<String>| {
-        l.iter()
-            .enumerate()
-            .map(cell)
-            .collect::<Vec<_>>()
-            .join("  ")
-            .trim_end()
-            .to_owned()
-            + "\n"
-    };
-    lines.iter().map(line).collect()
+/// Less the columns without a value.
+fn filled(columns: &[Column], rows: Vec<Vec<String>>) -> String {
+    let filled = |c: &usize| rows.iter().any(|cells| !cells[*c].is_empty());
+    let keep: Vec<usize> = (0..columns.len()).filter(filled).collect();
+    let columns: Vec<Column> = keep.iter().map(|c| columns[*c].clone()).collect();
+    let kept = |cells: &Vec<String>| keep.iter().map(|c| cells[*c].clone()).collect();
+    sheet::table(&columns, rows.iter().map(kept).collect())
 }
 
 /// Who won, by how much, and whether that is more than chance.

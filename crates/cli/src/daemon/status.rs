@@ -6,10 +6,10 @@ use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
 use serde_json::{json, Value};
 
-use super::sheet::{Column, Sheet};
 use super::{ask, relay, Socket};
 use crate::fallback;
 use crate::outcome::{self, Failure, Outcome};
+use crate::sheet::{Column, Sheet};
 
 #[derive(clap::Args)]
 pub struct Status {
@@ -151,7 +151,7 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
             p.switches.to_string(),
             p.why.clone(),
         ];
-        (style, cells)
+        (style, cells.into())
     };
-    sheet.table(columns, report.paths.iter().map(row).collect());
+    sheet.table(&columns, report.paths.iter().map(row).collect());
 }

@@ -12,7 +12,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::{DefaultTerminal, Frame, TerminalOptions, Viewport};
 
-use crate::daemon::sheet::Sheet;
+use crate::sheet::Sheet;
 use crate::outcome::{Failure, Outcome};
 use crate::signals;
 
