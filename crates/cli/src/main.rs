@@ -53,42 +53,42 @@ Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machin
 
 #[derive(Subcommand)]
 enum Command {
-    /// What there is to choose from
+    /// List controllers, path managers, schedulers, scenarios and the rest that has a name
     List(list::List),
-    /// A scenario's variants side by side: who does better, and how sure that is
+    /// Run a scenario's variants and compare them: which is faster, and whether that is significant
     Compare(compare::Compare),
     /// Validate a scenario and show what compare would run: cells, variants, runs, time
     Check(check::Check),
-    /// Any program of this host, over MPTCP
+    /// Run a program over MPTCP, or over a relay
     Run(run::Run),
     Agent(agent::Args),
     Load(load::Load),
     Unload(load::Unload),
-    /// One file over emulated Wi-Fi and LTE with every controller: a first look in under three minutes
+    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, in under three minutes
     Demo(demo::Demo),
-    /// A download, a call and pages while one walks out of the Wi-Fi: without us, over MPTCP, over the relay; one minute
+    /// Compare plain TCP, MPTCP and the relay while the Wi-Fi dies: a download, a call and pages, in one minute
     Try(trial::Try),
-    /// Spare this host's bad paths, for every connection: in the foreground, as a service manager wants it
+    /// Run the daemon in the foreground: monitors links and sets unhealthy paths to backup
     Daemon(daemon::Daemon),
     /// Start the daemon in the background
     Up(daemon::Up),
     /// End the daemon and put endpoints, limits and controller back as they were, also after a crash
     Down(daemon::Down),
-    /// Have the daemon read its configuration again; a wrong one changes nothing
+    /// Have the daemon read its configuration again; if it is wrong, the old one stays
     Reload(daemon::Reload),
-    /// The daemon's paths: what they carry, and why one is spared
+    /// Show the daemon's paths: what they carry, and why one is in backup
     Status(daemon::Status),
-    /// The same, live and with every subflow
+    /// Show the same live, with every subflow
     Top(daemon::Top),
-    /// Tell many devices where their connections should start, and learn from what came of them
+    /// Run the edge server: recommends the initial path to devices and learns from the outcomes
     Serve(serve::Serve),
     /// Run a relay: devices send their TCP streams to it over all links at once, and it connects to any server
     Relay(relay::Relay),
     /// Measure this host's links against a relay of yours, and write the scenario of your network
     Probe(probe::Probe),
-    /// What a scenario's [radio] makes of its places: rates, handoffs, beams, energy, and a moving picture
+    /// Show what a scenario's [radio] yields: rates, handoffs, beams, energy, and a moving picture
     Radio(radio::Radio),
-    /// Completions for a shell, to be sourced
+    /// Print completions for a shell
     Completions {
         shell: clap_complete::Shell,
     },

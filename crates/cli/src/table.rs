@@ -31,7 +31,7 @@ impl Entry<'_> {
         self.rows.iter().filter(|r| r.fallback).count()
     }
 
-    fn is_yardstick(&self) -> bool {
+    fn is_baseline(&self) -> bool {
         self.name.contains(" [tcp on ")
     }
 
@@ -160,10 +160,10 @@ fn notes(entries: &[Entry<'_>], label: &str) -> String {
 }
 
 fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
-    let contest = |e: &&Entry<'_>| !e.is_yardstick() && e.fell_back() == 0;
+    let contest = |e: &&Entry<'_>| !e.is_baseline() && e.fell_back() == 0;
     let sized = entries
         .iter()
-        .filter(|e| !e.is_yardstick())
+        .filter(|e| !e.is_baseline())
         .any(|e| !e.values(|r| r.completion_s).is_empty());
     let goal = if sized {
         Goal::Completion
@@ -176,8 +176,8 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
         (Goal::Goodput, Some(i)) => -i.mean,
     };
     entries.sort_by(|a, b| {
-        (a.is_yardstick(), rank(a))
-            .partial_cmp(&(b.is_yardstick(), rank(b)))
+        (a.is_baseline(), rank(a))
+            .partial_cmp(&(b.is_baseline(), rank(b)))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
 
@@ -187,7 +187,7 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
         Column("completion s", 0, true),
         Column("Jain", 0, true),
         Column("Ben", 0, true),
-        Column("rivals Mbit/s", 0, true),
+        Column("competing Mbit/s", 0, true),
         Column("runs", 0, true),
         Column("", 0, false),
     ];
@@ -207,7 +207,7 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
     filled(&columns, rows)
         + &verdict(
             entries.iter().filter(contest).collect(),
-            entries.iter().filter(|e| !e.is_yardstick()).count(),
+            entries.iter().filter(|e| !e.is_baseline()).count(),
             goal,
             label,
         )
@@ -234,7 +234,7 @@ fn filled(columns: &[Column], rows: Vec<Vec<String>>) -> String {
     sheet::table(&columns, rows.iter().map(kept).collect())
 }
 
-/// Who won, by how much, and whether that is more than chance.
+/// Who won, by how much, and whether that is significant.
 fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> String {
     let mean = |e: &Entry<'_>| e.interval(|r| goal.get(r)).map(|i| i.mean);
     let ranked: Vec<(&Entry<'_>, f64)> = contest
@@ -261,7 +261,7 @@ fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> Str
         return format!("Winner: {name} with {best_mean:.2} {unit}, level with {runner_up} within {LEVEL_PERCENT} %.\n");
     }
     let values = |e: &Entry<'_>| e.values(|r| goal.get(r));
-    let sure = chance(&values(best), &values(second));
+    let sure = significance(&values(best), &values(second));
     format!(
         "Winner: {name} with {best_mean:.2} {unit}, {lead:.1} % ahead of {runner_up} ({sure}).\n"
     )
@@ -270,16 +270,16 @@ fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> Str
 /// A lead below this is nobody's reason to choose anything.
 const LEVEL_PERCENT: f64 = 1.0;
 
-fn chance(best: &[f64], second: &[f64]) -> &'static str {
+fn significance(best: &[f64], second: &[f64]) -> &'static str {
     let constant = |values: &[f64]| values.iter().all(|v| *v == values[0]);
     match differ(best, second) {
         // No interval can tell how such a result depends on what the scenario holds fixed.
         Some(_) if constant(best) && constant(second) => {
             "every seed gives the same: nothing in this scenario is random"
         }
-        Some(true) => "beyond chance at 95 %",
-        Some(false) => "within chance at 95 %: more --seeds would tell",
-        None => "one run each: more --seeds would tell whether it is chance",
+        Some(true) => "significant at 95 %",
+        Some(false) => "not significant at 95 %: more --seeds would tell",
+        None => "one run each: more --seeds would tell whether it is significant",
     }
 }
 

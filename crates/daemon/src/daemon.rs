@@ -450,8 +450,8 @@ impl Daemon {
             connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),
-            looks: self.polls,
-            look_ms: self.adapter.pace().cost_us() as f64 / 1e3,
+            polls: self.polls,
+            poll_ms: self.adapter.pace().cost_us() as f64 / 1e3,
             paths: status::paths(&self.adapter, self.now_us()),
             path_manager: if self.config.userspace {
                 "userspace"

@@ -132,7 +132,7 @@ fn render(status: &Status) -> String {
         "MPTCP connections",
         status.connections as f64,
     );
-    page.counter("polls", "Polls of the kernel's counters", status.looks);
+    page.counter("polls", "Polls of the kernel's counters", status.polls);
     page.gauge(
         "uptime_seconds",
         "Since the daemon's start",
@@ -293,7 +293,7 @@ mod tests {
         });
         let mut status = serde_json::json!({
             "schema": 1, "version": "", "pid": 1, "uptime_s": 1.5, "policy": "", "controller": null,
-            "path_manager": "kernel", "connections": 1, "looks": 1, "look_ms": 0.0, "subflows": [],
+            "path_manager": "kernel", "connections": 1, "polls": 1, "poll_ms": 0.0, "subflows": [],
             "since_start": { "mptcp": 3, "no_answer": 2, "syn_lost": 0, "options_lost": 1 },
             "paths": [{
                 "interface": "wi\"fi", "addresses": [], "up": true, "rule": "none", "priority": "normal", "why": "",

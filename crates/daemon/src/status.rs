@@ -48,9 +48,9 @@ pub struct Status {
     /// Connections since the daemon's start.
     #[serde(default)]
     pub since_start: Counts,
-    /// Looks at the connections so far, and how long one took of late.
-    pub looks: u64,
-    pub look_ms: f64,
+    /// Polls of the kernel's counters so far, and how long the latest took.
+    pub polls: u64,
+    pub poll_ms: f64,
     /// `None` where there is none, nor is one to be.
     #[serde(default)]
     pub relay: Option<relay::Status>,
@@ -105,7 +105,7 @@ pub struct SubflowStatus {
     pub local: String,
     pub remote: String,
     pub backup: bool,
-    /// Why its connection spares it; empty where the path's reason is all there is.
+    /// Why its connection has it in backup; empty where the path's reason is all there is.
     pub why: String,
     pub rate_mbps: f64,
     pub rtt_ms: f64,
@@ -204,7 +204,7 @@ pub fn connections(adapter: &Adapter, fallbacks: &[Fallback]) -> usize {
 pub fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::Loss => "it loses packets, and the others do better without it",
-        Reason::Contribution => "it held up the stream and gave less than it cost",
+        Reason::Contribution => "head-of-line blocking: it delayed more data than it carried",
         Reason::Signal => "its radio signal is weak",
         Reason::Stalled => "nothing gets through",
         Reason::Metered => "metered, as its rule says, and another path works",

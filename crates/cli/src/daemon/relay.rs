@@ -146,7 +146,7 @@ pub fn table(r: &Report) -> String {
             format!("{:.1}", mb(l.sent_bytes)),
             format!("{:.1}", mb(l.received_bytes)),
             month,
-            l.why.clone(),
+            l.why.to_string(),
         ]
     });
     out += &sheet::table(&columns, links.collect());

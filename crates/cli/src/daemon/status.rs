@@ -121,14 +121,14 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         ));
     }
     let columns = [
-        Column("path", 15, false),
+        Column("path", 12, false),
         Column("is", 7, false),
         Column("subflows", 8, true),
         Column("Mbit/s", 7, true),
         Column("RTT ms", 8, true),
         Column("loss", 7, true),
         Column("signal", 7, true),
-        Column("turns", 6, true),
+        Column("switches", 0, true),
         Column("why", 0, false),
     ];
     let row = |p: &PathStatus| {

@@ -68,7 +68,7 @@ mod tests {
     fn report(uptime: f64, rate: f64, priority: &str, why: &str) -> Report {
         let status = serde_json::json!({
             "schema": 1, "version": "", "pid": 1, "uptime_s": uptime, "policy": "", "controller": null, "path_manager": "kernel",
-            "connections": 1, "looks": 1, "look_ms": 0.0, "subflows": [],
+            "connections": 1, "polls": 1, "poll_ms": 0.0, "subflows": [],
             "paths": [{
                 "interface": "wifi", "addresses": [], "up": true, "rule": "none", "priority": priority,
                 "why": why, "subflows": 1, "rate_mbps": rate, "srtt_ms": 1.0, "min_rtt_ms": 1.0, "loss": 0.0,
