@@ -48,7 +48,7 @@ pub struct Status {
     /// Connections since the daemon's start.
     #[serde(default)]
     pub since_start: Counts,
-    /// Polls of the kernel's counters so far, and how long the latest took.
+    /// Polls of the kernel's counters so far, and the smoothed duration of one.
     pub polls: u64,
     pub poll_ms: f64,
     /// `None` where there is none, nor is one to be.
