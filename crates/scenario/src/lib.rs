@@ -81,7 +81,7 @@ impl Experiment {
             ([cell], tree::Value::Table(table)) if cell.values.is_empty() => {
                 // Paths name the links of the radio: it stays as it was written.
                 let radio = table.get("radio");
-                let radio = radio.map(|node| ("radio".to_owned(), (&node.value).into()));
+                let radio = radio.map(|node| ("radio".to_owned(), toml::Value::from(&node.value)));
                 print(&cell.scenario) + &print::show(&toml::Table::from_iter(radio))
             }
             (_, tree::Value::Table(table)) => {

@@ -62,7 +62,9 @@ impl From<&Value> for toml::Value {
             Value::Integer(number) => (*number).into(),
             Value::Float(number) => (*number).into(),
             Value::Bool(yes) => (*yes).into(),
-            Value::Array(items) => items.iter().map(|i| toml::Value::from(&i.value)).collect(),
+            Value::Array(items) => {
+                toml::Value::Array(items.iter().map(|i| (&i.value).into()).collect())
+            }
             Value::Table(table) => document(table).into(),
         }
     }

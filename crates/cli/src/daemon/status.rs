@@ -151,7 +151,7 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
             p.switches.to_string(),
             p.why.clone(),
         ];
-        (style, cells.into())
+        (style, Vec::from(cells))
     };
     sheet.table(&columns, report.paths.iter().map(row).collect());
 }

@@ -104,7 +104,7 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
             is.into(),
             s.why.clone(),
         ];
-        (style, cells.into())
+        (style, Vec::from(cells))
     };
     let columns = [
         Column("connection", 10, false),
@@ -126,7 +126,7 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
             f.remote.to_string(),
             f.why.describe().to_owned(),
         ];
-        (Style::new(), cells.into())
+        (Style::new(), Vec::from(cells))
     };
     let columns = [
         Column("from", 21, false),
