@@ -27,7 +27,9 @@ pub fn table(columns: &[Column], rows: Vec<Vec<String>>) -> String {
 impl Column {
     fn width<'a>(&self, cells: impl Iterator<Item = &'a String>) -> usize {
         let least = usize::from(self.1).max(self.0.chars().count());
-        cells.map(|cell| cell.chars().count()).fold(least, usize::max)
+        cells
+            .map(|cell| cell.chars().count())
+            .fold(least, usize::max)
     }
 }
 
