@@ -26,10 +26,6 @@ pub(crate) fn duration<S: Serializer>(value: &Duration, to: S) -> Written<S> {
     show_duration(*value).serialize(to)
 }
 
-pub(crate) fn rate<S: Serializer>(value: &u64, to: S) -> Written<S> {
-    show_rate(*value).serialize(to)
-}
-
 pub(crate) fn size<S: Serializer>(value: &u64, to: S) -> Written<S> {
     show_size(*value).serialize(to)
 }

@@ -39,7 +39,7 @@ def colours(paths: Sequence[str]) -> dict[str, str]:
 def bars(
     found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
 ) -> list[str]:
-    """A bar per variant, a picture each for the figure that decides and for what else the record holds: they stack on a phone."""
+    """A bar per variant, a picture each for the figure that decides and for the others: they stack on a phone."""
     described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in found)
     drawn = []
     for panel in _panels(found, best, values, paths):
