@@ -1,4 +1,4 @@
-"""A scenario's grid as lines: the figure that decides over the longest axis, a panel for each combination of the others."""
+"""A scenario's grid as lines: the figure that decides over the longest axis, a panel for each combination of others."""
 
 from __future__ import annotations
 

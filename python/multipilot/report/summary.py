@@ -146,7 +146,7 @@ def verdict(found: list[Variant]) -> Verdict:
 
 
 def _verdict(found: list[Variant]) -> tuple[Verdict, bool]:
-    """Of one cell, and whether the best is clearly so. As in the command's table, neither fallbacks nor stalls can win."""
+    """Of one cell, and whether the best is clearly so. As in the command's table, no fallback can win."""
     by = goal(found)
     counted = [v for v in found if by.of(v).n and by.of(v).n == len(v.rows) and not v.fallbacks]
     ranked = sorted(counted, key=lambda v: by.of(v).mean * (1 if by.shorter else -1))
