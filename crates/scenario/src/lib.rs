@@ -80,15 +80,15 @@ impl Experiment {
         match (&self.cells[..], &self.tree.value) {
             ([cell], tree::Value::Table(table)) if cell.values.is_empty() => {
                 // Paths name the links of the radio: it stays as it was written.
-                let radio = table.get("radio");
-                let radio = radio.map(|node| ("radio".to_owned(), toml::Value::from(&node.value)));
-                print(&cell.scenario) + &print::show(&toml::Table::from_iter(radio))
+                let radio = table
+                    .get_key_value("radio")
+                    .map(|(k, n)| (k.clone(), n.clone()));
+                print(&cell.scenario) + &tree::print(&radio.into_iter().collect())
             }
             (_, tree::Value::Table(table)) => {
-                let name = ("name".to_owned(), self.name.clone().into());
-                let mut document = toml::Table::from_iter([name]);
-                document.extend(tree::document(table));
-                print::show(&document)
+                let name = (!table.contains_key("name"))
+                    .then(|| format!("name = {}\n", tree::quote(&self.name)));
+                name.unwrap_or_default() + &tree::print(table)
             }
             _ => String::new(),
         }

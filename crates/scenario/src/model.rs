@@ -7,27 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use serde::Serialize;
 
 pub use mp_policy::path_manager::Rule;
 
-use crate::print;
 pub use crate::radio::Air;
 
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// File stem, e.g. `wifi-lte`; used in rows and folder names.
     pub name: String,
     pub title: String,
     pub description: String,
     /// Upper bound of one run; transfers without `bytes` end here.
-    #[serde(serialize_with = "print::duration")]
     pub duration: Duration,
     /// First seed; run `k` of a variant uses `seed + k`.
     pub seed: u64,
     /// Interval between telemetry samples.
-    #[serde(serialize_with = "print::duration")]
     pub sample_interval: Duration,
     /// Segments per simulated event (1: packet by packet). The kernel world ignores it.
     pub segment_train: u32,
@@ -35,28 +31,23 @@ pub struct Scenario {
     pub mss: u32,
     pub buffers: Buffers,
     /// Shared bottlenecks that several paths run through, after their own cells.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub links: IndexMap<String, Path>,
     pub paths: IndexMap<String, Path>,
     pub connections: Vec<Connection>,
     /// Sorted by time.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Never empty.
     pub variants: Vec<Variant>,
     /// What makes the rates of paths over a radio; [`Scenario::tuned`] fills them in.
-    #[serde(skip)]
     pub radio: Option<Arc<Air>>,
 }
 
 /// Socket buffers of both ends.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Buffers {
     /// Bytes; upper bound when `autotune`, else fixed.
-    #[serde(serialize_with = "print::size")]
     pub send: u64,
     /// Bytes; upper bound when `autotune`, else fixed.
-    #[serde(serialize_with = "print::size")]
     pub receive: u64,
     pub autotune: bool,
 }
@@ -70,12 +61,11 @@ pub const RULES: &[(&str, Rule)] = &[
 ];
 
 /// A path (one pair of addresses), or a shared bottleneck.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Name of the shared bottleneck in [`Scenario::links`] that this path continues through. `None` for a link.
     pub link: Option<String>,
     /// What the client says of its interface. `None` for a link.
-    #[serde(serialize_with = "print::rule")]
     pub rule: Rule,
     /// Server to client.
     pub down: Direction,
@@ -200,7 +190,7 @@ pub enum Discipline {
 }
 
 /// `count` like connections between one client host and the server.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Connection {
     pub name: String,
     pub protocol: Protocol,
@@ -213,15 +203,11 @@ pub struct Connection {
     /// A program that makes the traffic in place of the built-in download or upload; run by `sh -c` on the client host.
     pub command: Option<String>,
     /// Bytes of each transfer; `None`: until `lasting` or the end of the run.
-    #[serde(serialize_with = "print::maybe_size")]
     pub bytes: Option<u64>,
-    #[serde(serialize_with = "print::duration")]
     pub start: Duration,
     /// How long an open-ended transfer lasts, uniform between the two.
-    #[serde(serialize_with = "print::maybe_range")]
     pub lasting: Option<(Duration, Duration)>,
     /// New transfers arrive as a Poisson process from `start` on, per second; `count` then caps how many live at once.
-    #[serde(serialize_with = "print::per_second")]
     pub arrivals: Option<f64>,
     /// Overrides the variant's: a competing flow keeps its own.
     pub controller: Option<String>,
@@ -230,27 +216,23 @@ pub struct Connection {
     pub scheduler: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Mptcp,
     Tcp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferDirection {
     Download,
     Upload,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    #[serde(serialize_with = "print::duration")]
     pub at: Duration,
     /// A path or a shared link.
     pub path: String,
-    #[serde(flatten)]
     pub change: Change,
 }
 
@@ -286,17 +268,15 @@ pub const READINGS: &[&str] = &[
 ];
 
 /// One column of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// Shown in tables; unique within the scenario.
     pub name: String,
     pub controller: String,
     /// Parameters of the controller by name, in its units.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub parameters: IndexMap<String, u64>,
     pub path_manager: String,
     /// Settings of the path manager by the names of its registry entry, in its units.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub path_manager_parameters: IndexMap<String, u64>,
     /// How the path is chosen that a connection is opened over.
     pub initial_path: String,

@@ -43,7 +43,29 @@ impl Value {
 
     /// As TOML on one line.
     pub fn show(&self) -> String {
-        toml::Value::from(self).to_string()
+        match self {
+            Value::String(text) => quote(text),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => show_float(*number),
+            Value::Bool(yes) => yes.to_string(),
+            Value::Array(items) => {
+                format!(
+                    "[{}]",
+                    items
+                        .iter()
+                        .map(|i| i.value.show())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
+            }
+            Value::Table(table) if table.is_empty() => "{}".into(),
+            Value::Table(table) => {
+                let pairs = table
+                    .iter()
+                    .map(|(k, n)| format!("{} = {}", show_key(k), n.value.show()));
+                format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 
     /// As a user would read it in a label: strings without their quotes.
@@ -55,25 +77,25 @@ impl Value {
     }
 }
 
-impl From<&Value> for toml::Value {
-    fn from(value: &Value) -> toml::Value {
-        match value {
-            Value::String(text) => text.clone().into(),
-            Value::Integer(number) => (*number).into(),
-            Value::Float(number) => (*number).into(),
-            Value::Bool(yes) => (*yes).into(),
-            Value::Array(items) => {
-                toml::Value::Array(items.iter().map(|i| (&i.value).into()).collect())
-            }
-            Value::Table(table) => document(table).into(),
-        }
+pub(crate) fn quote(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+pub(crate) fn show_key(key: &str) -> String {
+    let bare = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if bare {
+        key.to_owned()
+    } else {
+        quote(key)
     }
 }
 
-/// Without the places.
-pub(crate) fn document(table: &Table) -> toml::Table {
-    let entry = |(key, node): (&String, &Node)| (key.clone(), (&node.value).into());
-    table.iter().map(entry).collect()
+/// A float that TOML reads back as a float.
+pub(crate) fn show_float(number: f64) -> String {
+    toml::Value::Float(number).to_string()
 }
 
 impl Node {
@@ -306,6 +328,40 @@ pub(crate) fn merge(under: &mut Node, over: &Node) {
             }
         }
         _ => *under = over.clone(),
+    }
+}
+
+/// Prints a document, tables of tables as `[a.b]` sections.
+pub(crate) fn print(root: &Table) -> String {
+    let mut out = String::new();
+    section(&mut out, "", root);
+    out
+}
+
+fn section(out: &mut String, path: &str, table: &Table) {
+    let is_list = |v: &Value| matches!(v, Value::Array(items) if !items.is_empty() && items.iter().all(|i| matches!(i.value, Value::Table(_))));
+    let (sections, plain): (Vec<_>, Vec<_>) = table.iter().partition(|(_, n)| {
+        path.is_empty() && (matches!(n.value, Value::Table(_)) || is_list(&n.value))
+    });
+    for (key, node) in plain {
+        *out += &format!("{} = {}\n", show_key(key), node.value.show());
+    }
+    for (key, node) in sections {
+        match &node.value {
+            Value::Table(inner) => {
+                *out += &format!("\n[{}]\n", show_key(key));
+                section(out, key, inner);
+            }
+            Value::Array(items) => {
+                for item in items {
+                    if let Value::Table(inner) = &item.value {
+                        *out += &format!("\n[[{}]]\n", show_key(key));
+                        section(out, key, inner);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -139,11 +139,9 @@ fn tune(way: &mut Direction, air: &Air, known: &mut HashMap<(usize, usize), Arc<
 /// Stands before a trace's file name where there is no file.
 pub(crate) const RADIO: &str = "radio:";
 
-/// The link that such a name stands for, as a scenario has it.
-pub(crate) fn show(file: &str) -> Option<toml::Value> {
+/// How a trace's source is printed: key and value.
+pub(crate) fn show(file: &str) -> Option<(&'static str, String)> {
     let (device, link) = file.strip_prefix(RADIO)?.rsplit_once('/')?;
-    let link: i64 = link.parse().ok()?;
-    let entries = [("device", device.into()), ("link", link.into())];
-    let table = entries.map(|(key, value): (&str, toml::Value)| (key.to_owned(), value));
-    Some(toml::Table::from_iter(table).into())
+    let device = crate::tree::quote(device);
+    Some(("radio", format!("{{ device = {device}, link = {link} }}")))
 }
