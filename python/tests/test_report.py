@@ -111,6 +111,23 @@ def test_verdict_claims_no_more_than_the_runs_show() -> None:
     assert "in one run each" in summary.verdict(single).sentence
 
 
+def test_files_are_won_by_the_shorter_completion_as_in_the_commands_table() -> None:
+    """``stuck`` did not end once, ``tcp`` fell back: neither can win. ``slow`` has the higher goodput."""
+    took = {"quick": 2.0, "slow": 3.0, "stuck": 1.0, "tcp": 1.0}
+    shares = {name: 0.5 if name == "quick" else 0.9 for name in took}
+    record = records.make(shares, seeds=4, seconds=2, competing=False)
+    for row in record.row_dicts:
+        ended = row["variant"] != "stuck" or row["seed"] > 1
+        row["completion_s"] = took[row["variant"]] + row["seed"] / 50 if ended else None
+        row["fallback"] = row["variant"] == "tcp"
+    verdict = summary.verdict(summary.variants(record))
+    assert verdict.best == {"quick"}
+    assert verdict.sentence == "quick: 2.05 s, 49 % faster than slow (95 % interval 47 to 51 %)."
+    page = render(record)
+    check(page)
+    assert page.index("Completion, s of each variant") < page.index("Goodput, Mbit/s of each variant")
+
+
 def test_competing_connections_are_told_apart() -> None:
     record = records.make({"lia": 0.6}, seeds=1, seconds=2)
     assert summary.competing_connections(record) == {"rival"}

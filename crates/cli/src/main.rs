@@ -23,6 +23,7 @@ mod relay;
 mod run;
 mod runner;
 mod serve;
+mod sheet;
 mod signals;
 mod table;
 mod trial;
@@ -58,12 +59,12 @@ enum Command {
     Compare(compare::Compare),
     /// Validate a scenario and show what compare would run: cells, variants, runs, time
     Check(check::Check),
-    /// Run any program of this host over MPTCP
+    /// Run a program over MPTCP, or over a relay
     Run(run::Run),
     Agent(agent::Args),
     Load(load::Load),
     Unload(load::Unload),
-    /// Send a file over emulated Wi-Fi and LTE with every controller: a first result in under three minutes
+    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, in under three minutes
     Demo(demo::Demo),
     /// Compare plain TCP, MPTCP and the relay while the Wi-Fi fades: a download, a call and page loads, in one minute
     Try(trial::Try),

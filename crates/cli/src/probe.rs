@@ -18,6 +18,7 @@ use serde_json::{json, Value};
 
 use crate::outcome::{print, say, usage, Failure, Outcome};
 use crate::run::{line_of, state_folder};
+use crate::sheet::{self, Column};
 use crate::{relay, signals};
 
 const AFTER: &str = "\
@@ -225,32 +226,34 @@ fn record(measured: &[Link]) -> Value {
 }
 
 fn table(measured: &[Link]) -> String {
-    let mut out = format!(
-        "{:<12}{:>22}{:>16}{:>18}{:>22}\n{:<12}{:>22}{:>16}{:>18}{:>22}\n",
-        "link",
-        "round trip",
-        "loss",
-        "goodput",
-        "round trip beside",
+    let columns = [
+        Column("link", 0, false),
+        Column("round trip", 0, true),
+        Column("loss", 0, true),
+        Column("goodput", 0, true),
+        Column("round trip beside", 0, true),
+    ];
+    let units = [
         "",
         "min median p95, ms",
         "down up, %",
         "down up, Mbit/s",
         "download upload, ms",
-    );
+    ];
     let ms = |value: Option<f64>| value.map_or("-".into(), |ms| format!("{ms:.0}"));
-    for link in measured {
-        let f = Figures::of(link);
-        out += &format!(
-            "{:<12}{:>22}{:>16}{:>18}{:>22}\n",
-            link.link,
+    let row = |link: &Link| {
+        let (f, down, up) = (Figures::of(link), &link.down, &link.up);
+        vec![
+            link.link.clone(),
             format!("{:.1} {:.1} {:.1}", f.rtt_ms, f.median_ms, f.p95_ms),
-            format!("{:.1} {:.1}", link.down.loss * 100.0, link.up.loss * 100.0),
-            format!("{:.1} {:.1}", link.down.goodput_mbps, link.up.goodput_mbps),
-            format!("{} {}", ms(loaded_ms(&link.down)), ms(loaded_ms(&link.up))),
-        );
-    }
-    out
+            format!("{:.1} {:.1}", down.loss * 100.0, up.loss * 100.0),
+            format!("{:.1} {:.1}", down.goodput_mbps, up.goodput_mbps),
+            format!("{} {}", ms(loaded_ms(down)), ms(loaded_ms(up))),
+        ]
+    };
+    let units = units.map(String::from).to_vec();
+    let rows = std::iter::once(units).chain(measured.iter().map(row));
+    sheet::table(&columns, rows.collect())
 }
 
 /// Beside the scenario.

@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 
 use crate::bundled;
 use crate::outcome::{print, usage, Failure, Outcome};
+use crate::sheet::{self, Column};
 
 const PAGE: &str = include_str!("radio.html");
 
@@ -104,24 +105,34 @@ fn table(cell: &Cell, air: &Air, timeline: &Timeline) -> String {
         "" => String::new(),
         label => format!("{label}\n"),
     };
-    out += "link              mean Gbit/s  without rate\n";
-    for (device, link, name) in links(air) {
-        let (mean, dead) = (
-            timeline.mean_rate(device, link),
-            dead(timeline, device, link),
-        );
-        out += &format!("  {name:<16}{:>11.2}{:>13.1} %\n", mean / 1e3, dead * 100.0);
-    }
-    out += "access point      mean Gbit/s  Mbit/J  training, ms of each 102.4\n";
-    for (ap, totals) in air.aps.iter().zip(&timeline.aps) {
+    let columns = [
+        Column("link", 0, false),
+        Column("mean Gbit/s", 0, true),
+        Column("without rate", 0, true),
+    ];
+    let rows = links(air).map(|(device, link, name)| {
+        let mean = timeline.mean_rate(device, link) / 1e3;
+        let dead = dead(timeline, device, link) * 100.0;
+        vec![name, format!("{mean:.2}"), format!("{dead:.1} %")]
+    });
+    out += &sheet::table(&columns, rows.collect());
+    let columns = [
+        Column("access point", 0, false),
+        Column("mean Gbit/s", 0, true),
+        Column("Mbit/J", 0, true),
+        Column("training, ms of each 102.4", 0, true),
+    ];
+    let rows = air.aps.iter().zip(&timeline.aps).map(|(ap, totals)| {
         let per_joule = totals.bits / 1e6 / totals.joules.max(f64::MIN_POSITIVE);
-        out += &format!(
-            "  {:<16}{:>11.2}{per_joule:>8.0}{:>10.2}\n",
-            ap.name,
-            totals.bits / 1e9 / cell.scenario.duration.as_secs_f64(),
-            totals.training_ms
-        );
-    }
+        let mean = totals.bits / 1e9 / cell.scenario.duration.as_secs_f64();
+        vec![
+            ap.name.clone(),
+            format!("{mean:.2}"),
+            format!("{per_joule:.0}"),
+            format!("{:.2}", totals.training_ms),
+        ]
+    });
+    out += &sheet::table(&columns, rows.collect());
     let handoffs: usize = timeline.handoffs.iter().sum();
     out + &format!("handoffs: {handoffs}\n")
 }

@@ -4,6 +4,8 @@ use indexmap::IndexMap;
 use mp_record::metrics::{differ, Interval};
 use mp_record::Row;
 
+use crate::sheet::{self, Column};
+
 /// All runs of one variant.
 struct Entry<'a> {
     name: &'a str,
@@ -29,7 +31,7 @@ impl Entry<'_> {
         self.rows.iter().filter(|r| r.fallback).count()
     }
 
-    fn is_yardstick(&self) -> bool {
+    fn is_baseline(&self) -> bool {
         self.name.contains(" [tcp on ")
     }
 
@@ -158,10 +160,10 @@ fn notes(entries: &[Entry<'_>], label: &str) -> String {
 }
 
 fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
-    let contest = |e: &&Entry<'_>| !e.is_yardstick() && e.fell_back() == 0;
+    let contest = |e: &&Entry<'_>| !e.is_baseline() && e.fell_back() == 0;
     let sized = entries
         .iter()
-        .filter(|e| !e.is_yardstick())
+        .filter(|e| !e.is_baseline())
         .any(|e| !e.values(|r| r.completion_s).is_empty());
     let goal = if sized {
         Goal::Completion
@@ -174,25 +176,24 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
         (Goal::Goodput, Some(i)) => -i.mean,
     };
     entries.sort_by(|a, b| {
-        (a.is_yardstick(), rank(a))
-            .partial_cmp(&(b.is_yardstick(), rank(b)))
+        (a.is_baseline(), rank(a))
+            .partial_cmp(&(b.is_baseline(), rank(b)))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
 
-    let mut lines = vec![[
-        "variant",
-        "goodput Mbit/s",
-        "completion s",
-        "Jain",
-        "Ben",
-        "rivals Mbit/s",
-        "runs",
-        "",
-    ]
-    .map(String::from)
-    .to_vec()];
+    let columns = [
+        Column("variant", 0, false),
+        Column("goodput Mbit/s", 0, true),
+        Column("completion s", 0, true),
+        Column("Jain", 0, true),
+        Column("Ben", 0, true),
+        Column("competing Mbit/s", 0, true),
+        Column("runs", 0, true),
+        Column("", 0, false),
+    ];
+    let mut rows = Vec::new();
     for e in &entries {
-        lines.push(vec![
+        rows.push(vec![
             short_name(e.name, label),
             show(e.interval(|r| Some(r.goodput_mbps)), 2),
             show(e.interval(|r| r.completion_s), 2),
@@ -203,10 +204,10 @@ fn one(mut entries: Vec<Entry<'_>>, label: &str) -> String {
             e.flags(),
         ]);
     }
-    align(drop_empty_columns(lines))
+    filled(&columns, rows)
         + &verdict(
             entries.iter().filter(contest).collect(),
-            entries.iter().filter(|e| !e.is_yardstick()).count(),
+            entries.iter().filter(|e| !e.is_baseline()).count(),
             goal,
             label,
         )
@@ -224,48 +225,16 @@ fn show(interval: Option<Interval>, decimals: usize) -> String {
     }
 }
 
-fn drop_empty_columns(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let filled = |c: usize| lines[1..].iter().any(|l| !l[c].is_empty());
-    let keep: Vec<usize> = (0..lines[0].len()).filter(|c| filled(*c)).collect();
-    lines
-        .iter()
-        .map(|l| keep.iter().map(|c| l[*c].clone()).collect())
-        .collect()
+/// Less the columns without a value.
+fn filled(columns: &[Column], rows: Vec<Vec<String>>) -> String {
+    let filled = |c: &usize| rows.iter().any(|cells| !cells[*c].is_empty());
+    let keep: Vec<usize> = (0..columns.len()).filter(filled).collect();
+    let columns: Vec<Column> = keep.iter().map(|c| columns[*c].clone()).collect();
+    let kept = |cells: &Vec<String>| keep.iter().map(|c| cells[*c].clone()).collect();
+    sheet::table(&columns, rows.iter().map(kept).collect())
 }
 
-/// The first column to the left, numbers to the right, remarks to the left again.
-fn align(lines: Vec<Vec<String>>) -> String {
-    let width = |c: usize| {
-        lines
-            .iter()
-            .map(|l| l[c].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let remarks = lines[0]
-        .iter()
-        .position(String::is_empty)
-        .unwrap_or(usize::MAX);
-    let cell = |(c, text): (usize, &String)| match c {
-        0 => format!("{text:<w$}", w = widths[c]),
-        c if c == remarks => text.clone(),
-        c => format!("{text:>w$}", w = widths[c]),
-    };
-    let line = |l: &Vec<String>| {
-        l.iter()
-            .enumerate()
-            .map(cell)
-            .collect::<Vec<_>>()
-            .join("  ")
-            .trim_end()
-            .to_owned()
-            + "\n"
-    };
-    lines.iter().map(line).collect()
-}
-
-/// Who won, by how much, and whether that is more than chance.
+/// Who won, by how much, and whether that is significant.
 fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> String {
     let mean = |e: &Entry<'_>| e.interval(|r| goal.get(r)).map(|i| i.mean);
     let ranked: Vec<(&Entry<'_>, f64)> = contest
@@ -292,7 +261,7 @@ fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> Str
         return format!("Winner: {name} with {best_mean:.2} {unit}, level with {runner_up} within {LEVEL_PERCENT} %.\n");
     }
     let values = |e: &Entry<'_>| e.values(|r| goal.get(r));
-    let sure = chance(&values(best), &values(second));
+    let sure = significance(&values(best), &values(second));
     format!(
         "Winner: {name} with {best_mean:.2} {unit}, {lead:.1} % ahead of {runner_up} ({sure}).\n"
     )
@@ -301,16 +270,16 @@ fn verdict(contest: Vec<&Entry<'_>>, all: usize, goal: Goal, label: &str) -> Str
 /// A lead below this is nobody's reason to choose anything.
 const LEVEL_PERCENT: f64 = 1.0;
 
-fn chance(best: &[f64], second: &[f64]) -> &'static str {
+fn significance(best: &[f64], second: &[f64]) -> &'static str {
     let constant = |values: &[f64]| values.iter().all(|v| *v == values[0]);
     match differ(best, second) {
         // No interval can tell how such a result depends on what the scenario holds fixed.
         Some(_) if constant(best) && constant(second) => {
             "every seed gives the same: nothing in this scenario is random"
         }
-        Some(true) => "beyond chance at 95 %",
-        Some(false) => "within chance at 95 %: more --seeds would tell",
-        None => "one run each: more --seeds would tell whether it is chance",
+        Some(true) => "significant at 95 %",
+        Some(false) => "not significant at 95 %: more --seeds would tell",
+        None => "one run each: more --seeds would tell whether it is significant",
     }
 }
 

@@ -347,11 +347,15 @@ mod tests {
         assert!(read("").enabled && !read("mptcpify.enabled = false").enabled);
         let group = read("mptcpify.cgroup = \"/sys/fs/cgroup/user.slice\"").cgroup;
         assert_eq!(group, Some("/sys/fs/cgroup/user.slice".into()));
-        let line = error("[mptcpify]\nenabled = false\ncgroup = \"/x\"");
-        assert!(
-            line.contains("daemon.toml:3:10: mptcpify.cgroup: has no meaning"),
-            "{line}"
-        );
+        assert!(read("mptcpify.sessions = true").sessions && !read("").sessions);
+        for key in ["cgroup = \"/x\"", "sessions = true"] {
+            let line = error(&format!("[mptcpify]\nenabled = false\n{key}"));
+            let place = format!("daemon.toml:3:{}: mptcpify.", key.find('=').unwrap() + 3);
+            assert!(
+                line.contains(&place) && line.contains("has no meaning"),
+                "{line}"
+            );
+        }
     }
 
     #[test]

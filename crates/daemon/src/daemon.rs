@@ -22,7 +22,7 @@ use mp_kernel::fallback::Counts;
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 use crate::check;
 use crate::config::{Config, Override};
@@ -33,12 +33,15 @@ use crate::log::{self, Priority};
 use crate::metrics::Metrics;
 use crate::mptcpify::Mptcpify;
 use crate::relay::{self, Relay};
+use crate::sessions;
 use crate::status::{self, Status};
 use crate::Error;
 use settle::{load, settle, Settled};
 
 /// Interfaces change in bursts.
 const BURST: Duration = Duration::from_millis(20);
+/// For those that asked something last to take their answer.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Between two comparisons of the kernel's endpoints with what they should be: others may change them.
 const REVIEW: Duration = Duration::from_secs(5);
 
@@ -70,12 +73,14 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
         config,
         connections,
         mut diag,
+        mut calls,
+        sender,
         _control: control,
         _metrics: metrics,
         ..
     } = daemon;
     // Whoever asked for the end may start another as soon as it is told.
-    drop((control, metrics));
+    drop((control, metrics, sender));
     match end {
         End::Leave => {
             log::line(
@@ -108,8 +113,9 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                 Err(e) => json!({"error": e.to_string()}),
             };
             let _ = answer.send(answered);
-            // The answer is on its way when the runtime ends.
-            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+            // Whoever asked hangs up once it has the answer.
+            let hung_up = async { while calls.recv().await.is_some() {} };
+            let _ = runtime.block_on(async { timeout(FAREWELL, hung_up).await });
             restored.map(drop)
         }
     }
@@ -122,6 +128,7 @@ pub fn undo() -> Result<Option<Vec<IpAddr>>, Error> {
         return Ok(None);
     }
     check::privilege()?;
+    sessions::clear();
     let endpoints = Endpoints::open()?;
     let subflows = Diag::new()?.subflows()?;
     Ok(Some(endpoints.restore(&subflows)?))
@@ -181,6 +188,7 @@ impl Daemon {
         let mut relay = Relay::new(&config);
         let relayed = relay::Settings::of(&config, &config.relay)?;
         let mut endpoints = Endpoints::open()?;
+        sessions::clear();
         let (sender, calls) = mpsc::channel(16);
         let Settled {
             control,
@@ -443,6 +451,7 @@ impl Daemon {
             controller_why: self.refused.clone(),
             mptcpify: self.mptcpify.is_on(),
             mptcpify_why: self.mptcpify.why().to_owned(),
+            mptcpify_sessions: self.mptcpify.sessions(),
             connections: status::connections(&self.adapter, &fallbacks),
             fallbacks,
             since_start: counted.since(self.counted),

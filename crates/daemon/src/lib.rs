@@ -16,6 +16,7 @@ pub mod log;
 mod metrics;
 mod mptcpify;
 pub mod relay;
+mod sessions;
 
 pub use check::{check, privilege};
 pub use config::Config;

@@ -4,10 +4,14 @@ use mp_kernel::mptcpify as kernel;
 
 use crate::config;
 use crate::log::{self, Priority};
+use crate::sessions::Sessions;
 
 /// Ends with the daemon, however that ends.
 pub struct Mptcpify {
     hook: Option<kernel::Mptcpify>,
+    sessions: Option<Sessions>,
+    /// Whether `sessions` is where more could be had.
+    refused: bool,
     why: String,
 }
 
@@ -16,6 +20,8 @@ impl Mptcpify {
     pub fn off(why: &str) -> Mptcpify {
         Mptcpify {
             hook: None,
+            sessions: None,
+            refused: false,
             why: why.into(),
         }
     }
@@ -24,21 +30,43 @@ impl Mptcpify {
         if !settings.enabled {
             return Mptcpify::off("the configuration says so");
         }
-        match kernel::Mptcpify::attach(settings.cgroup.as_deref()) {
-            Ok(hook) => Mptcpify {
-                hook: Some(hook),
-                why: String::new(),
-            },
-            Err(e) => {
-                let why = e.to_string();
-                log::line(
-                    Priority::Warning,
-                    "programs that ask for TCP get TCP; multipilot run gives one MPTCP",
-                    &[("why", &why)],
-                );
-                Mptcpify { hook: None, why }
+        let refused = match kernel::Mptcpify::attach(settings.cgroup.as_deref()) {
+            Ok(hook) => {
+                return Mptcpify {
+                    hook: Some(hook),
+                    ..Mptcpify::off("")
+                }
             }
+            Err(e) => e.to_string(),
+        };
+        log::line(
+            Priority::Warning,
+            "programs that ask for TCP get TCP; multipilot run gives one MPTCP",
+            &[("why", &refused)],
+        );
+        let sessions = settings.sessions.then(Sessions::begin);
+        let sessions = sessions.and_then(|begun| match begun {
+            Ok(sessions) => {
+                let what = "programs of user sessions that begin from now on get MPTCP";
+                log::line(Priority::Info, what, &[]);
+                Some(sessions)
+            }
+            Err(e) => {
+                let what = "programs of user sessions get TCP too";
+                log::line(Priority::Warning, what, &[("why", &e)]);
+                None
+            }
+        });
+        Mptcpify {
+            sessions,
+            refused: true,
+            ..Mptcpify::off(&refused)
         }
+    }
+
+    /// Whether programs of user sessions get it; `None` where that is not asked: all get it, or none is to.
+    pub fn sessions(&self) -> Option<bool> {
+        self.refused.then_some(self.sessions.is_some())
     }
 
     pub fn is_on(&self) -> bool {

@@ -32,6 +32,9 @@ pub struct Status {
     /// Why they do not; empty where they do.
     #[serde(default)]
     pub mptcpify_why: String,
+    /// Whether programs of user sessions do that begin from now on; `None` where that is no question: all do, or none is to.
+    #[serde(default)]
+    pub mptcpify_sessions: Option<bool>,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
     /// Where the next connection starts; `None` without a bandit.
@@ -45,7 +48,7 @@ pub struct Status {
     /// Connections since the daemon's start.
     #[serde(default)]
     pub since_start: Counts,
-    /// Looks at the connections so far, and how long one took of late.
+    /// Polls of the kernel's counters so far, and the smoothed duration of one.
     pub polls: u64,
     pub poll_ms: f64,
     /// `None` where there is none, nor is one to be.

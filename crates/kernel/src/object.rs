@@ -259,13 +259,14 @@ pub(crate) fn shared(pin: &Path) -> Result<Vec<Shared>, Error> {
         if token == 0 {
             continue;
         }
+        let word = |at: usize| u64::read_from_bytes(&value[at..][..8]).unwrap_or_default();
         let connection = offset_of!(Entry, connection);
         let subflows = connection + offset_of!(Connection, subflows);
-        let owner = |slot: &usize| u64_at(&value, subflows + slot * size_of::<Subflow>()) != 0;
+        let owner = |slot: &usize| word(subflows + slot * size_of::<Subflow>()) != 0;
         let parameters = connection + offset_of!(Connection, parameters);
         all.push(Shared {
             subflows: (0..MAX_SUBFLOWS).filter(owner).count(),
-            parameters: std::array::from_fn(|i| u64_at(&value, parameters + 8 * i)),
+            parameters: std::array::from_fn(|i| word(parameters + 8 * i)),
         });
     }
     Ok(all)

@@ -3,6 +3,7 @@
  * LD_PRELOAD: a program that asks for a TCP socket gets an MPTCP one, and plain TCP where MPTCP is refused. Where
  * MULTIPILOT_FROM names addresses, its connections start from them: what primary.bpf.c does, as well as it can be done
  * without BPF. Where MULTIPILOT_RELAY names a port of this host, its TCP connections lead through the relay there.
+ * MULTIPILOT_WHILE, of a user session, names a file that is there while the daemon is at work.
  *
  * A statically linked program never asks libc's socket(), and a set-user-ID one ignores LD_PRELOAD: neither can be
  * helped this way. Go programs have MPTCP of their own (GODEBUG=multipathtcp=1).
@@ -73,8 +74,15 @@ static void tell_of_tcp(int why)
 		program_invocation_short_name);
 }
 
+/* As mptcpify.bpf.c has it: what multipilot itself opens, it opens as it wants it. */
+static int is_off(const char *sign)
+{
+	return sign && *sign && (access(sign, F_OK) || !strcmp(program_invocation_short_name, "multipilot"));
+}
+
 int socket(int domain, int type, int protocol)
 {
+	const char *sign = getenv("MULTIPILOT_WHILE");
 	int fd = -1, error = errno, why = 0;
 
 	if (!next)
@@ -82,14 +90,15 @@ int socket(int domain, int type, int protocol)
 	if ((domain != AF_INET && domain != AF_INET6) || (type & TYPE_MASK) != SOCK_STREAM ||
 	    (protocol && protocol != IPPROTO_TCP))
 		return next(domain, type, protocol);
-	if (!getenv("MULTIPILOT_TCP")) {
+	if (!getenv("MULTIPILOT_TCP") && !is_off(sign)) {
 		fd = next(domain, type, IPPROTO_MPTCP);
 		why = fd < 0 ? errno : 0;
 	}
 	if (fd < 0)
 		fd = next(domain, type, protocol);
 	if (fd >= 0) {
-		if (why)
+		/* A whole session is not to hear of it. */
+		if (why && !(sign && *sign))
 			tell_of_tcp(why);
 		choose_controller(fd, domain);
 		errno = error;

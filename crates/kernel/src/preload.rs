@@ -4,11 +4,13 @@
 //! linker ignores the variable for them).
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs;
+use std::io;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
@@ -16,16 +18,21 @@ use sha2::{Digest, Sha256};
 use crate::error::{Context, Error};
 use crate::state;
 
+/// Names a file: the shim leaves sockets as they are where that does not exist.
+pub const WHILE: &str = "MULTIPILOT_WHILE";
+
 const SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 /// Makes `command` and all it starts use MPTCP, and the controller where one is named.
 pub fn apply(command: &mut Command, controller: Option<&str>) -> Result<(), Error> {
-    let mut list = OsString::from(shim()?);
+    let mut list = OsString::from(install()?);
     if let Some(earlier) = env::var_os("LD_PRELOAD").filter(|earlier| !earlier.is_empty()) {
         list.push(":");
         list.push(earlier);
     }
     command.env("LD_PRELOAD", list);
+    // A session's: this command gets it whether a daemon is at work or not.
+    command.env_remove(WHILE);
     match controller {
         Some(name) => command.env("MULTIPILOT_CONTROLLER", name),
         None => command.env_remove("MULTIPILOT_CONTROLLER"),
@@ -49,7 +56,7 @@ pub fn relay(command: &mut Command, port: u16, token: &[u8; 16]) {
 }
 
 /// Whether the shim reaches this program: `false` for a statically linked ELF file.
-pub fn reaches(program: &std::path::Path) -> bool {
+pub fn reaches(program: &Path) -> bool {
     const PT_INTERP: u32 = 3;
     let Ok(bytes) = fs::read(program) else {
         return true;
@@ -72,25 +79,56 @@ pub fn reaches(program: &std::path::Path) -> bool {
     (0..count).any(|index| word(table.saturating_add(index * size), 4) as u32 == PT_INTERP)
 }
 
-/// The library as a file. It stays for the processes that outlive us; /run is emptied by a reboot.
-fn shim() -> Result<PathBuf, Error> {
+/// The library as a file, for any program to preload. It stays for the processes that outlive us.
+///
+/// # Errors
+/// If none of the folders for it can be written to, or programs may be run from none of them.
+pub fn install() -> Result<PathBuf, Error> {
     // SAFETY: no preconditions.
     let user = unsafe { libc::geteuid() };
-    let folder = match (user, env::var_os("XDG_RUNTIME_DIR")) {
-        (0, _) => PathBuf::from(state::DIR),
-        (_, Some(folder)) => PathBuf::from(folder).join("multipilot"),
-        (_, None) => env::temp_dir().join(format!("multipilot-{user}")),
+    let set = |name| env::var_os(name).map(PathBuf::from);
+    let folders = match user {
+        // Debian mounts /run without permission to execute.
+        0 => vec![
+            PathBuf::from(state::DIR),
+            PathBuf::from("/var/lib/multipilot"),
+        ],
+        _ => [
+            set("XDG_RUNTIME_DIR").map(|folder| folder.join("multipilot")),
+            Some(env::temp_dir().join(format!("multipilot-{user}"))),
+            set("HOME").map(|folder| folder.join(".cache/multipilot")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
     };
+    let mut refused = None;
+    for folder in folders {
+        match put(&folder, user) {
+            Ok(path) => return Ok(path),
+            Err(e) => refused = refused.or(Some(e)),
+        }
+    }
+    Err(refused.expect("everybody has a folder"))
+}
+
+fn put(folder: &Path, user: u32) -> Result<PathBuf, Error> {
     // Root's is for every user that root's children turn into.
     let mode = if user == 0 { 0o755 } else { 0o700 };
     fs::DirBuilder::new()
         .recursive(true)
         .mode(mode)
-        .create(&folder)
+        .create(folder)
         .context(folder.display())?;
-    if fs::metadata(&folder).context(folder.display())?.uid() != user {
+    if fs::metadata(folder).context(folder.display())?.uid() != user {
         return Err(Error::Failed(format!(
             "{} belongs to somebody else: remove it",
+            folder.display()
+        )));
+    }
+    if may_not_execute(folder).context(folder.display())? {
+        return Err(Error::Failed(format!(
+            "{}: no program may be run from there (mounted with noexec)",
             folder.display()
         )));
     }
@@ -104,4 +142,16 @@ fn shim() -> Result<PathBuf, Error> {
     }
     mp_files::replace(&path, SHIM).context(path.display())?;
     Ok(path)
+}
+
+/// The dynamic linker could not map a library from there.
+fn may_not_execute(folder: &Path) -> io::Result<bool> {
+    let name = CString::new(folder.as_os_str().as_bytes())?;
+    // SAFETY: plain numbers.
+    let mut system: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: both outlive the call.
+    match unsafe { libc::statvfs(name.as_ptr(), &mut system) } {
+        0 => Ok(system.f_flag & libc::ST_NOEXEC != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

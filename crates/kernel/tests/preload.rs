@@ -98,6 +98,49 @@ fn where_mptcp_is_refused_it_gets_tcp() {
     assert!(line.starts_with(&format!("{:?}", Protocol::TCP)), "{line}");
 }
 
+/// As in Debian, where /run is mounted so.
+#[test]
+fn a_folder_from_which_nothing_may_be_run_is_passed_over() {
+    if !kernel_ready() {
+        return;
+    }
+    let inside = std::thread::spawn(|| {
+        // SAFETY: no preconditions.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
+        common::lab::sh(
+            "mount --make-rprivate /
+             mount -t tmpfs -o noexec tmpfs /run
+             mount -t tmpfs tmpfs /var/lib",
+        );
+        program(None, |_| ())
+    });
+    let (line, complaints) = inside.join().unwrap();
+    assert!(
+        line.starts_with(&format!("{:?}", Protocol::MPTCP)),
+        "{line}"
+    );
+    assert_eq!(complaints, "");
+}
+
+#[test]
+fn in_a_session_it_works_while_the_daemon_does() {
+    if !kernel_ready() {
+        return;
+    }
+    let sign = tempfile::NamedTempFile::new().unwrap();
+    let path = sign.path().to_owned();
+    let protocol = || {
+        let (line, complaints) = program(None, |command| {
+            command.env(preload::WHILE, &path);
+        });
+        assert_eq!(complaints, "");
+        line.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(protocol(), format!("{:?}", Protocol::MPTCP));
+    drop(sign);
+    assert_eq!(protocol(), format!("{:?}", Protocol::TCP));
+}
+
 #[test]
 fn a_static_program_is_told_apart() {
     assert!(preload::reaches(&std::env::current_exe().unwrap()));

@@ -68,7 +68,9 @@ def _comparison(folder: Path, out: Path | None, parquet: Path | None) -> Drawn:
     if parquet:
         for file in record.to_parquet(parquet):
             say(str(file))
-    described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in summary.variants(record))
+    found = summary.variants(record)
+    by = summary.goal(found)
+    described = ", ".join(f"{v.name} {by.of(v).mean:.3g} {by.unit}" for v in found)
     return drawn, lambda: notebook.overview(record), f"{page.title(record)}: {described}"
 
 

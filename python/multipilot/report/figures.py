@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from multipilot.report import series, svg
 from multipilot.report.series import Array, Subflow
-from multipilot.report.summary import Variant
+from multipilot.report.summary import GOODPUT, Variant, goal
 from multipilot.stats import Mean
 
 # Beyond this many subflows of one run, single curves are a haze: the sum of each path says more.
@@ -39,7 +39,7 @@ def colours(paths: Sequence[str]) -> dict[str, str]:
 def bars(
     found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
 ) -> list[str]:
-    """A bar per variant, a picture each for its goodput and for what else the record holds: they stack on a phone."""
+    """A bar per variant, a picture each for the figure that decides and for the others: they stack on a phone."""
     described = ", ".join(f"{v.name} {v.goodput.mean:.3g} Mbit/s" for v in found)
     drawn = []
     for panel in _panels(found, best, values, paths):
@@ -64,11 +64,10 @@ def _panels(
     found: Sequence[Variant], best: frozenset[str], values: dict[str, list[float]], paths: Sequence[str]
 ) -> list[Drawn]:
     """Title, width and contents."""
-    panels: list[Drawn] = [
-        ("Goodput, Mbit/s", 2.2, lambda axes: _means(axes, found, [v.goodput for v in found], best, values))
-    ]
-    if any(not math.isnan(v.completion.mean) for v in found):
-        panels.append(("Completion, s", 1.3, lambda axes: _means(axes, found, [v.completion for v in found], best)))
+    by = goal(found)
+    panels: list[Drawn] = [(by.label, 2.2, lambda axes: _means(axes, found, [by.of(v) for v in found], best, values))]
+    if by.shorter:
+        panels.append((GOODPUT.label, 1.3, lambda axes: _means(axes, found, [v.goodput for v in found], best)))
     if any(not math.isnan(v.competing.mean) for v in found):
         panels.append(
             ("Competing flows, Mbit/s", 1.3, lambda axes: _means(axes, found, [v.competing for v in found], best))

@@ -1,4 +1,4 @@
-"""A scenario's grid as lines: goodput over its longest axis, a panel for each combination of the others."""
+"""A scenario's grid as lines: the figure that decides over the longest axis, a panel for each combination of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from multipilot.report import svg
 from multipilot.report.figures import short, valued
-from multipilot.report.summary import Variant
+from multipilot.report.summary import Goal, Variant, goal
 from multipilot.stats import Mean
 
 # More panels than this are a wall; the table below the picture has every cell.
@@ -34,10 +34,12 @@ class Grid:
     ticks: list[str]
     panels: dict[str, dict[str, list[Mean | None]]]
     choices: list[str]
+    #: What is drawn.
+    goal: Goal
 
     @property
     def top(self) -> float:
-        """Upper end of the goodput axis, common to all panels."""
+        """Upper end of the vertical axis, common to all panels."""
         means = [m for lines in self.panels.values() for line in lines.values() for m in line if m]
         ends = [m.mean if math.isnan(m.half) else m.high for m in means if not math.isnan(m.mean)]
         return 1.05 * max(ends, default=1.0) or 1.0
@@ -69,12 +71,13 @@ def of(found: Sequence[Variant]) -> Grid | None:
     key = max(lengths, key=lambda name: lengths[name])
     ticks = sorted(values[key], key=lambda text: number(text) or 0.0)
     choices = list(dict.fromkeys(variant.choice for variant in placed))
+    by = goal(placed)
     panels: dict[str, dict[str, list[Mean | None]]] = {}
     for variant in placed:
         others = ", ".join(f"{k.split('.')[-1]} {v}" for k, v in variant.place.items() if k != key)
         lines = panels.setdefault(others, {choice: [None] * len(ticks) for choice in choices})
-        lines[variant.choice][ticks.index(variant.place[key])] = variant.goodput
-    return Grid(key, ticks, panels, choices)
+        lines[variant.choice][ticks.index(variant.place[key])] = by.of(variant)
+    return Grid(key, ticks, panels, choices, by)
 
 
 def colours(choices: Sequence[str]) -> dict[str, str]:
@@ -94,7 +97,7 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
         for empty in axes[len(panels) :]:
             empty.set_visible(False)
         for place, (axis, (title, lines)) in enumerate(zip(axes, panels, strict=False)):
-            axis.set_title(title or "Goodput, Mbit/s")
+            axis.set_title(title or grid.goal.label)
             for index, (choice, means) in enumerate(lines.items()):
                 middle = np.array([math.nan if m is None else m.mean for m in means])
                 half = np.array([math.nan if m is None else m.half for m in means])
@@ -105,7 +108,7 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
                     if mean is not None and not math.isnan(mean.mean):
                         # Larger than the mark, and unseen: for the pointer.
                         (spot,) = axis.plot([where], [mean.mean], "o", ms=11, mew=0, alpha=0, color=colour[choice])
-                        svg.tip(spot, f"{choice}, {grid.key} {tick}: {valued(mean)}, Mbit/s")
+                        svg.tip(spot, f"{choice}, {grid.key} {tick}: {valued(mean)}, {grid.goal.unit}")
             if at[0] > 0 and at[-1] / at[0] > LOGARITHMIC:
                 axis.set_xscale("log")
             elif at[0] == 0 and at[-1] / at[1] > LOGARITHMIC:
@@ -122,20 +125,20 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
                 axis.tick_params(labelbottom=True)
                 axis.set_xlabel(grid.key)
         if any(grid.panels):
-            drawn.supylabel("Goodput, Mbit/s", fontsize=8.5, color=svg.MUTED)
+            drawn.supylabel(grid.goal.label, fontsize=8.5, color=svg.MUTED)
         return drawn
 
 
 def picture(grid: Grid) -> str:
     """One panel a row on a phone, two beside each other on a desk: the page's style sheet chooses."""
-    said = f"Goodput of {', '.join(grid.choices)} over {grid.key}"
+    said = f"{grid.goal.title} of {', '.join(grid.choices)} over {grid.key}"
     keys = "".join(
         f'<li><i style="background:var(--path-{index % len(svg.PATHS)})"></i>{name}</li>'
         for index, name in enumerate(map(escape, grid.choices))
     )
     singles = []
     for name, lines in list(grid.panels.items())[:MOST_PANELS]:
-        one = Grid(grid.key, grid.ticks, {name: lines}, grid.choices)
+        one = Grid(grid.key, grid.ticks, {name: lines}, grid.choices, grid.goal)
         singles.append(f'<figure class="card">{svg.inline(figure(one, top=grid.top), f"{said}. {name}")}</figure>')
     more = len(grid.panels) - MOST_PANELS
     note = f'<p class="note">{more} more panels are left out; the table has every cell.</p>' if more > 0 else ""

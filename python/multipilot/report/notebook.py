@@ -37,8 +37,8 @@ def overview(record: Record) -> Figure:
             drawn.axes[0].legend()
         return drawn
     best = summaries.verdict(found).best
-    goodputs, paths = summaries.goodputs(record, found), summaries.paths(record, found)
-    drawn = figures.bars_figure(found, best, goodputs, paths)
+    singles, paths = summaries.singles(record, found), summaries.paths(record, found)
+    drawn = figures.bars_figure(found, best, singles, paths)
     if any(v.path_share for v in found):
         _legend(drawn, paths, "outside lower right")
     return drawn

@@ -40,7 +40,7 @@ def render(record: Record) -> str:
     verdict = summaries.verdict(found)
     seed = summaries.representative_seed(record, found)
     paths = summaries.paths(record, found)
-    goodputs = summaries.goodputs(record, found)
+    singles = summaries.singles(record, found)
     heading = title(record)
     seeds = len({row.get("seed") for row in record.row_dicts})
     body = [
@@ -53,8 +53,8 @@ def render(record: Record) -> str:
         "</header>",
         _warnings(summaries.warnings(record, found)),
         "<h2>Which does better</h2>",
-        f'<p class="note">{_explain(seeds, grid.of(found) is not None)}</p>',
-        _pictures(found, verdict.best, goodputs, paths),
+        f'<p class="note">{_explain(seeds, grid.of(found) is not None, summaries.goal(found))}</p>',
+        _pictures(found, verdict.best, singles, paths),
         _cells(found),
         "<h2>In figures</h2>",
         f'<div class="card scroll">{_table(found, verdict.best)}</div>',
@@ -80,12 +80,12 @@ def document(title: str, body: Sequence[str]) -> str:
     )
 
 
-def _pictures(found: list[Variant], best: frozenset[str], goodputs: dict[str, list[float]], paths: list[str]) -> str:
+def _pictures(found: list[Variant], best: frozenset[str], singles: dict[str, list[float]], paths: list[str]) -> str:
     """Lines over a grid's axis, else bars."""
     lines = grid.of(found)
     if lines:
         return grid.picture(lines)
-    drawn = figures.bars(found, best, goodputs, paths) if found else []
+    drawn = figures.bars(found, best, singles, paths) if found else []
     return f'<div class="card panels">{"".join(drawn)}</div>' if drawn else ""
 
 
@@ -102,7 +102,7 @@ def _cells(found: list[Variant]) -> str:
         for name in sorted(choices, key=len, reverse=True):
             sentence = sentence.replace(name, choices[name])
         rows.append(f"<tr><td>{escape(cell)}</td><td>{escape(best)}</td><td>{escape(sentence)}</td></tr>")
-    head = "<th>Cell</th><th>Clearly best</th><th>Goodput</th>"
+    head = "<th>Cell</th><th>Clearly best</th><th>{summaries.goal(found).title}</th>"
     table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     unfolded = " open" if len(each) <= MOST_LINES else ""
     return f'<details{unfolded}><summary>Cell by cell</summary><div class="card scroll">{table}</div></details>'
@@ -130,8 +130,10 @@ def _size(found: list[Variant]) -> str:
     return f"{_plural(cells, 'cell')} · {variants}" if cells > 1 else variants
 
 
-def _explain(seeds: int, lines: bool) -> str:
+def _explain(seeds: int, lines: bool, goal: summaries.Goal) -> str:
     goodput = "Goodput is payload delivered in order, summed over the connections under test."
+    if goal.shorter:
+        goodput = f"The transfers have a size: the shortest completion time is the best. {goodput}"
     if seeds == 1:
         return f"One run of each variant, so no interval. {goodput}"
     marks = (

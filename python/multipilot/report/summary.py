@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,38 @@ class Variant:
             labels = [f" {'.'.join(parts[first:])}={value}" for first in range(len(parts))]
             rest = rest.removesuffix(next((label for label in [*labels, f" {value}"] if rest.endswith(label)), ""))
         return rest
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The figure that decides."""
+
+    title: str
+    unit: str
+    #: Of a record's rows.
+    column: str
+    shorter: bool
+
+    @property
+    def label(self) -> str:
+        return f"{self.title}, {self.unit}"
+
+    def of(self, variant: Variant) -> Mean:
+        return variant.completion if self.shorter else variant.goodput
+
+    def gap(self, better: Variant, other: Variant) -> tuple[Mean, float]:
+        """By how much one is ahead, and the mean that this is a share of."""
+        most, least = (other, better) if self.shorter else (better, other)
+        return difference(self.of(most), self.of(least)), self.of(least).mean
+
+
+COMPLETION = Goal("Completion", "s", "completion_s", True)
+GOODPUT = Goal("Goodput", "Mbit/s", "goodput_mbps", False)
+
+
+def goal(found: Sequence[Variant]) -> Goal:
+    """As in the table of ``multipilot compare``: completion where transfers have a size, else goodput."""
+    return COMPLETION if any(v.completion.n for v in found) else GOODPUT
 
 
 @dataclass(frozen=True)
@@ -113,28 +146,31 @@ def verdict(found: list[Variant]) -> Verdict:
 
 
 def _verdict(found: list[Variant]) -> tuple[Verdict, bool]:
-    """Of one cell, and whether the best is clearly so."""
-    ranked = sorted((v for v in found if not math.isnan(v.goodput.mean)), key=lambda v: -v.goodput.mean)
+    """Of one cell, and whether the best is clearly so. As in the command's table, no fallback can win."""
+    by = goal(found)
+    counted = [v for v in found if by.of(v).n and by.of(v).n == len(v.rows) and not v.fallbacks]
+    ranked = sorted(counted, key=lambda v: by.of(v).mean * (1 if by.shorter else -1))
     if not ranked:
-        return Verdict("No run came to an end.", frozenset()), False
+        return Verdict("No variant has a result that counts.", frozenset()), False
     best = ranked[0]
     names = frozenset({best.name})
-    figure = f"{best.name}: {best.goodput.mean:.3g} Mbit/s"
+    figure = f"{best.name}: {by.of(best).mean:.3g} {by.unit}"
     if len(ranked) == 1:
         return Verdict(f"{figure}.", names), True
     second = ranked[1]
-    gap = difference(best.goodput, second.goodput)
-    ratio = f"{(best.goodput.mean / second.goodput.mean - 1) * 100:.0f} %" if second.goodput.mean else "infinitely"
+    gap, base = by.gap(best, second)
+    more = "faster" if by.shorter else "more"
+    ratio = f"{gap.mean / base * 100:.0f} % {more}" if base else f"infinitely {more}"
     if math.isnan(gap.half):
-        more = f"{figure}, {ratio} more than {second.name}, in one run each: more seeds would tell luck from merit."
-        return Verdict(more, names), False
+        single = f"{figure}, {ratio} than {second.name}, in one run each: more seeds would tell luck from merit."
+        return Verdict(single, names), False
     if gap.low <= 0:
-        equals = [v.name for v in ranked[1:] if not difference(best.goodput, v.goodput).low > 0]
+        equals = [v.name for v in ranked[1:] if not by.gap(best, v)[0].low > 0]
         return Verdict(f"{figure}; these runs do not tell it apart from {_listed(equals)}.", names), False
-    if not second.goodput.mean:
+    if not base:
         return Verdict(f"{figure}, the others nothing.", names), True
-    low, high = (100 * bound / second.goodput.mean for bound in (gap.low, gap.high))
-    return Verdict(f"{figure}, {ratio} more than {second.name} (95 % interval {low:.0f} to {high:.0f} %).", names), True
+    low, high = (100 * bound / base for bound in (gap.low, gap.high))
+    return Verdict(f"{figure}, {ratio} than {second.name} (95 % interval {low:.0f} to {high:.0f} %).", names), True
 
 
 def representative_seed(record: Record, found: list[Variant]) -> int | None:
@@ -179,9 +215,10 @@ def paths(record: Record, found: list[Variant]) -> list[str]:
     return [*(p for p in named if p in {*seen, *carried}), *sorted({*seen, *carried} - set(named))]
 
 
-def goodputs(record: Record, found: list[Variant]) -> dict[str, list[float]]:
-    """Of each run of each variant, Mbit/s."""
-    of = {v.name: [_number(record.row_dicts[index].get("goodput_mbps")) for index in v.rows] for v in found}
+def singles(record: Record, found: list[Variant]) -> dict[str, list[float]]:
+    """Of each run of each variant the figure that decides."""
+    column = goal(found).column
+    of = {v.name: [_number(record.row_dicts[index].get(column)) for index in v.rows] for v in found}
     return {name: [value for value in values if not math.isnan(value)] for name, values in of.items()}
 
 

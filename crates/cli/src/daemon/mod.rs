@@ -2,7 +2,6 @@
 
 mod log;
 mod relay;
-mod sheet;
 mod status;
 mod top;
 

@@ -14,6 +14,7 @@ use super::{ask, listens_already, start, status, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
 use crate::run::{self, Dns};
+use crate::sheet::{self, Column};
 
 /// Whose control socket.
 #[derive(clap::Args)]
@@ -122,29 +123,33 @@ pub fn table(r: &Report) -> String {
         listed(&r.not_captured),
         r.leak
     );
-    let _ = writeln!(
-        out,
-        "{:<15} {:<9} {:>6} {:>10} {:>12} {:>18}  why",
-        "link", "is", "ready", "sent MB", "received MB", "MB this month"
-    );
+    let columns = [
+        Column("link", 0, false),
+        Column("is", 0, false),
+        Column("ready", 0, true),
+        Column("sent MB", 0, true),
+        Column("received MB", 0, true),
+        Column("MB this month", 0, true),
+        Column("why", 0, false),
+    ];
     let mb = |bytes: u64| bytes as f64 / 1e6;
-    for l in &r.links {
+    let links = r.links.iter().map(|l| {
         let month = match (l.month_bytes, l.limit_bytes) {
             (Some(bytes), Some(limit)) => format!("{:.1} of {:.0}", mb(bytes), mb(limit)),
             (Some(bytes), None) => format!("{:.1}", mb(bytes)),
             _ => "-".into(),
         };
-        let line = format!(
-            "{:<15} {:<9} {:>6} {:>10.1} {:>12.1} {month:>18}  {}",
-            l.link,
-            l.state,
-            l.ready,
-            mb(l.sent_bytes),
-            mb(l.received_bytes),
-            l.why
-        );
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
+        vec![
+            l.link.clone(),
+            l.state.to_string(),
+            l.ready.to_string(),
+            format!("{:.1}", mb(l.sent_bytes)),
+            format!("{:.1}", mb(l.received_bytes)),
+            month,
+            l.why.to_string(),
+        ]
+    });
+    out += &sheet::table(&columns, links.collect());
     if !r.resolvers.is_empty() {
         let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
         let _ = writeln!(
@@ -165,19 +170,25 @@ pub fn table(r: &Report) -> String {
             let _ = writeln!(out, "no path for UDP and ICMP: {why}");
         }
         paths => {
-            let _ = writeln!(
-                out,
-                "{:<15} {:>7} {:>10} {:>8} {:>8}",
-                "UDP path", "RTT ms", "packets", "lost", "largest"
-            );
-            for p in paths {
-                let state = if p.stale { "  no answer" } else { "" };
-                let _ = writeln!(
-                    out,
-                    "{:<15} {:>7.1} {:>10} {:>8} {:>8}{state}",
-                    p.link, p.rtt_ms, p.sent, p.lost, p.largest
-                );
-            }
+            let columns = [
+                Column("UDP path", 0, false),
+                Column("RTT ms", 0, true),
+                Column("packets", 0, true),
+                Column("lost", 0, true),
+                Column("largest", 0, true),
+                Column("", 0, false),
+            ];
+            let rows = paths.iter().map(|p| {
+                vec![
+                    p.link.to_string(),
+                    format!("{:.1}", p.rtt_ms),
+                    p.sent.to_string(),
+                    p.lost.to_string(),
+                    p.largest.to_string(),
+                    if p.stale { "no answer" } else { "" }.into(),
+                ]
+            });
+            out += &sheet::table(&columns, rows.collect());
         }
     }
     if let Some(failure) = r

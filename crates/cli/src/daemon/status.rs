@@ -6,10 +6,10 @@ use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
 use serde_json::{json, Value};
 
-use super::sheet::{Column, Sheet};
 use super::{ask, relay, Socket};
 use crate::fallback;
 use crate::outcome::{self, Failure, Outcome};
+use crate::sheet::{Column, Sheet};
 
 #[derive(clap::Args)]
 pub struct Status {
@@ -68,11 +68,16 @@ pub fn read(answer: Value) -> Outcome<Report> {
 
 /// Whether programs use MPTCP by themselves.
 pub fn programs(report: &Report) -> String {
-    match report.mptcpify {
-        true => "programs that ask for TCP get MPTCP".into(),
-        false => format!(
-            "programs that ask for TCP get TCP ({}); multipilot run -- COMMAND gives one MPTCP",
-            report.mptcpify_why
+    let why = &report.mptcpify_why;
+    let run = "multipilot run -- COMMAND gives one MPTCP";
+    match report.mptcpify_sessions {
+        _ if report.mptcpify => "programs that ask for TCP get MPTCP".into(),
+        None => format!("programs that ask for TCP get TCP ({why}); {run}"),
+        Some(true) => format!(
+            "programs of user sessions that begin from now on get MPTCP, others TCP ({why}); {run}"
+        ),
+        Some(false) => format!(
+            "programs that ask for TCP get TCP ({why}); {run}, mptcpify.sessions = true those of new user sessions"
         ),
     }
 }
@@ -116,14 +121,14 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         ));
     }
     let columns = [
-        Column("path", 15, false),
+        Column("path", 12, false),
         Column("is", 7, false),
         Column("subflows", 8, true),
         Column("Mbit/s", 7, true),
         Column("RTT ms", 8, true),
         Column("loss", 7, true),
         Column("signal", 7, true),
-        Column("turns", 6, true),
+        Column("switches", 0, true),
         Column("why", 0, false),
     ];
     let row = |p: &PathStatus| {
@@ -146,7 +151,7 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
             p.switches.to_string(),
             p.why.clone(),
         ];
-        (style, cells)
+        (style, Vec::from(cells))
     };
-    sheet.table(columns, report.paths.iter().map(row).collect());
+    sheet.table(&columns, report.paths.iter().map(row).collect());
 }

@@ -11,9 +11,9 @@ use mp_kernel::fallback::Fallback;
 use ratatui::style::{Color, Style};
 
 use super::relay;
-use super::sheet::{Column, Sheet};
 use super::status::{self, Status};
 use crate::outcome::{self, Outcome};
+use crate::sheet::{Column, Sheet};
 use crate::signals;
 use history::History;
 use screen::Screen;
@@ -104,7 +104,7 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
             is.into(),
             s.why.clone(),
         ];
-        (style, cells)
+        (style, Vec::from(cells))
     };
     let columns = [
         Column("connection", 10, false),
@@ -116,7 +116,7 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
         Column("is", 7, false),
         Column("why", 0, false),
     ];
-    sheet.table(columns, subflows.iter().map(row).collect());
+    sheet.table(&columns, subflows.iter().map(row).collect());
     if report.fallbacks.is_empty() {
         return;
     }
@@ -126,12 +126,12 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
             f.remote.to_string(),
             f.why.describe().to_owned(),
         ];
-        (Style::new(), cells)
+        (Style::new(), Vec::from(cells))
     };
     let columns = [
         Column("from", 21, false),
         Column("to", 21, false),
         Column("fell back to TCP", 0, false),
     ];
-    sheet.table(columns, report.fallbacks.iter().map(row).collect());
+    sheet.table(&columns, report.fallbacks.iter().map(row).collect());
 }

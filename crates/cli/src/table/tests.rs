@@ -25,7 +25,7 @@ fn the_best_stands_first_and_wins() {
     assert_eq!(lines[2], "lia        10.10 ± 1.27     2");
     assert_eq!(
         lines[3],
-        "Winner: olia with 20.10 Mbit/s, 99.0 % ahead of lia (beyond chance at 95 %)."
+        "Winner: olia with 20.10 Mbit/s, 99.0 % ahead of lia (significant at 95 %)."
     );
 }
 

@@ -170,6 +170,24 @@ impl Hosts {
         self.start(command);
     }
 
+    /// A command with a /run of its own, which lies in the test's folder: `run`.
+    pub fn enter_apart(&self, program: &str) -> Command {
+        fs::create_dir_all(self.path("run")).unwrap();
+        let mut command = self.enter("unshare");
+        let script = "mount --bind run /run; exec \"$0\" \"$@\"";
+        command.args(["--mount", "sh", "-ec", script, program]);
+        command
+    }
+
+    /// Starts one there.
+    #[track_caller]
+    pub fn up_apart(&mut self, config: &str) {
+        let daemon = self.daemon_command(config);
+        let mut command = self.enter_apart(BINARY);
+        command.args(daemon.get_args().skip_while(|&word| word != "daemon"));
+        self.start(command);
+    }
+
     #[track_caller]
     fn start(&mut self, mut command: Command) {
         let log = File::options()

@@ -12,6 +12,7 @@ mod hosts;
 mod mptcpify;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod sessions;
 mod starts;
 mod taken;
 mod transfers;

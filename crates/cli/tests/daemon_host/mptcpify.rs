@@ -52,7 +52,7 @@ fn up_gives_programs_of_this_host_mptcp_or_says_what_else_does() {
         let why = status["mptcpify_why"].as_str().unwrap();
         assert!(why.contains("update_socket_protocol"), "{why}");
         let line = format!(
-            "programs that ask for TCP get TCP ({why}); multipilot run -- COMMAND gives one MPTCP\n"
+            "programs that ask for TCP get TCP ({why}); multipilot run -- COMMAND gives one MPTCP, mptcpify.sessions = true those of new user sessions\n"
         );
         assert!(
             said.ends_with(&line) && shown.contains(&line),

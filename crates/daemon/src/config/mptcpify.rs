@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mp_scenario::document::Section;
 use mp_scenario::Error;
 
-pub(super) const KEYS: &[&str] = &["enabled", "cgroup"];
+pub(super) const KEYS: &[&str] = &["enabled", "cgroup", "sessions"];
 
 /// Whether programs that ask for TCP get MPTCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Mptcpify {
     pub enabled: bool,
     /// Only programs in this cgroup (v2), or below it; `None`: all of the network namespace.
     pub cgroup: Option<PathBuf>,
+    /// Where the kernel refuses that: programs of user sessions that begin while the daemon is at work.
+    pub sessions: bool,
 }
 
 impl Default for Mptcpify {
@@ -20,6 +22,7 @@ impl Default for Mptcpify {
         Mptcpify {
             enabled: true,
             cgroup: None,
+            sessions: false,
         }
     }
 }
@@ -27,14 +30,17 @@ impl Default for Mptcpify {
 impl Mptcpify {
     pub(super) fn read(section: &Section<'_>) -> Result<Mptcpify, Error> {
         let enabled = section.boolean_or("enabled", true)?;
-        let field = section.get("cgroup");
-        if let Some(field) = field.as_ref().filter(|_| !enabled) {
-            return Err(field.error("has no meaning", "mptcpify.enabled = true beside it"));
+        let (cgroup, sessions) = (section.get("cgroup"), section.get("sessions"));
+        for field in [&cgroup, &sessions].into_iter().flatten() {
+            if !enabled {
+                return Err(field.error("has no meaning", "mptcpify.enabled = true beside it"));
+            }
         }
-        let cgroup = field.map(|f| f.string()).transpose()?;
+        let cgroup = cgroup.map(|f| f.string()).transpose()?;
         Ok(Mptcpify {
             enabled,
             cgroup: cgroup.map(PathBuf::from),
+            sessions: section.boolean_or("sessions", false)?,
         })
     }
 }

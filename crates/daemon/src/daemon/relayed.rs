@@ -61,6 +61,8 @@ impl Daemon {
 
     /// What the relay takes is plain TCP: MPTCP would end on this host.
     pub(super) fn keep_mptcpify(&mut self) {
+        // What it holds, the next one takes.
+        self.mptcpify = Mptcpify::off("");
         self.mptcpify = match self.relay.is_on() {
             true => Mptcpify::off("the relay takes their connections"),
             false => Mptcpify::start(&self.config.mptcpify),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mp_daemon::status::Status as Report;
 
-use crate::daemon::sheet::Sheet;
+use crate::sheet::Sheet;
 
 /// One a second.
 const RATES: usize = 60;

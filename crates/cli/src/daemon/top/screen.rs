@@ -12,8 +12,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::{DefaultTerminal, Frame, TerminalOptions, Viewport};
 
-use crate::daemon::sheet::Sheet;
 use crate::outcome::{Failure, Outcome};
+use crate::sheet::Sheet;
 use crate::signals;
 
 /// Where the terminal does not tell its size.

@@ -1,5 +1,5 @@
 //! A page of lines, tables and bars, as wide as asked for and as tall as it has to be: `status` prints it as text, `top`
-//! shows a part of it.
+//! shows a part of it. All tables of the command are laid out here.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Constraint, Position, Rect};
@@ -7,62 +7,87 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Row, Sparkline, Table, Widget};
 
-/// Between two columns.
-const GAP: u16 = 1;
-
 /// Title, least width, and whether it is of numbers.
+#[derive(Clone)]
 pub struct Column(pub &'static str, pub u16, pub bool);
 
-pub struct Sheet(Buffer);
+/// A table alone, as wide as it has to be.
+pub fn table(columns: &[Column], rows: Vec<Vec<String>>) -> String {
+    const GAP: u16 = 2;
+    let width = |(i, column): (usize, &Column)| column.width(rows.iter().map(|cells| &cells[i]));
+    let width = columns.iter().enumerate().map(width).sum::<usize>();
+    let gaps = usize::from(GAP) * columns.len().saturating_sub(1);
+    let mut sheet = Sheet::new(u16::try_from(width + gaps).unwrap_or(u16::MAX));
+    sheet.gap = GAP;
+    let plain = rows.into_iter().map(|cells| (Style::new(), cells));
+    sheet.table(columns, plain.collect());
+    sheet.text().trim_start_matches('\n').to_owned()
+}
+
+impl Column {
+    fn width<'a>(&self, cells: impl Iterator<Item = &'a String>) -> usize {
+        let least = usize::from(self.1).max(self.0.chars().count());
+        cells
+            .map(|cell| cell.chars().count())
+            .fold(least, usize::max)
+    }
+}
+
+pub struct Sheet {
+    page: Buffer,
+    /// Between two columns.
+    gap: u16,
+}
 
 impl Sheet {
     pub fn new(width: u16) -> Sheet {
-        Sheet(Buffer::empty(Rect::new(0, 0, width, 0)))
+        Sheet {
+            page: Buffer::empty(Rect::new(0, 0, width, 0)),
+            gap: 1,
+        }
     }
 
     pub fn height(&self) -> u16 {
-        self.0.area.height
+        self.page.area.height
     }
 
     /// So many rows more.
     fn grow(&mut self, rows: usize) -> Rect {
-        let Rect { width, height, .. } = self.0.area;
+        let Rect { width, height, .. } = self.page.area;
         let rows = u16::try_from(rows)
             .unwrap_or(u16::MAX)
             .min(u16::MAX - height);
-        self.0.resize(Rect::new(0, 0, width, height + rows));
+        self.page.resize(Rect::new(0, 0, width, height + rows));
         Rect::new(0, height, width, rows)
     }
 
     pub fn line(&mut self, line: &str) {
         let area = self.grow(1);
-        Line::raw(line).render(area, &mut self.0);
+        Line::raw(line).render(area, &mut self.page);
     }
 
     pub fn title(&mut self, line: &str) {
         let area = self.grow(2);
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        Line::styled(line, bold).render(area.rows().next_back().unwrap_or(area), &mut self.0);
+        Line::styled(line, bold).render(area.rows().next_back().unwrap_or(area), &mut self.page);
     }
 
     /// Below an empty line. Columns are as wide as what is in them; the last ones give way where there is no room.
-    pub fn table<const N: usize>(&mut self, columns: [Column; N], rows: Vec<(Style, [String; N])>) {
-        let mut left = self.0.area.width;
+    pub fn table(&mut self, columns: &[Column], rows: Vec<(Style, Vec<String>)>) {
+        let mut left = self.page.area.width;
         let mut widths = Vec::new();
         for (i, column) in columns.iter().enumerate() {
-            let widest = rows.iter().map(|(_, cells)| cells[i].chars().count());
-            let least = usize::from(column.1).max(column.0.len());
-            let wanted = widest.fold(least, usize::max);
+            let wanted = column.width(rows.iter().map(|(_, cells)| &cells[i]));
             // A part of a number says something else.
             if left == 0 || (column.2 && wanted > left.into()) {
                 break;
             }
             let width = wanted.min(left.into()) as u16;
             widths.push(Constraint::Length(width));
-            left = left.saturating_sub(width + GAP);
+            left = left.saturating_sub(width + self.gap);
         }
-        let cells = |texts: [String; N]| {
-            let shown = texts.into_iter().zip(&columns).take(widths.len());
+        let cells = |texts: Vec<String>| {
+            let shown = texts.into_iter().zip(columns).take(widths.len());
             let texts = shown.map(|(text, column)| {
                 let side = match column.2 {
                     true => Alignment::Right,
@@ -72,7 +97,7 @@ impl Sheet {
             });
             Row::new(texts.collect::<Vec<_>>())
         };
-        let header = cells(std::array::from_fn(|i| columns[i].0.to_owned()));
+        let header = cells(columns.iter().map(|column| column.0.to_owned()).collect());
         let area = self.grow(rows.len() + 2);
         let body: Vec<Row> = rows
             .into_iter()
@@ -81,28 +106,28 @@ impl Sheet {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let table = Table::new(body, widths)
             .header(header.style(bold).top_margin(1))
-            .column_spacing(GAP);
-        Widget::render(table, area, &mut self.0);
+            .column_spacing(self.gap);
+        Widget::render(table, area, &mut self.page);
     }
 
     /// A row of bars, each up to `most`.
     pub fn bars(&mut self, name: &str, values: impl Iterator<Item = u64>, most: u64) {
         const NAME: u16 = 16;
         let area = self.grow(1);
-        Line::raw(name).render(area, &mut self.0);
+        Line::raw(name).render(area, &mut self.page);
         let bars = Rect::new(NAME, area.y, area.width.saturating_sub(NAME), area.height);
         let values: Vec<u64> = values.collect();
         Sparkline::default()
             .data(values)
             .max(most)
-            .render(bars, &mut self.0);
+            .render(bars, &mut self.page);
     }
 
     /// The rows from `first` on, as many as there is room for.
     pub fn show(&self, first: u16, area: Rect, screen: &mut Buffer) {
         for at in area.positions() {
             let from = Position::new(at.x - area.x, at.y - area.y + first);
-            if let (Some(cell), Some(shown)) = (self.0.cell(from), screen.cell_mut(at)) {
+            if let (Some(cell), Some(shown)) = (self.page.cell(from), screen.cell_mut(at)) {
                 *shown = cell.clone();
             }
         }
@@ -110,8 +135,8 @@ impl Sheet {
 
     pub fn text(&self) -> String {
         let mut out = String::new();
-        for row in self.0.area.rows() {
-            let cells = row.positions().filter_map(|at| self.0.cell(at));
+        for row in self.page.area.rows() {
+            let cells = row.positions().filter_map(|at| self.page.cell(at));
             let line: String = cells.map(|c| c.symbol()).collect();
             out += line.trim_end();
             out.push('\n');
@@ -130,11 +155,11 @@ mod tests {
         let row = |path: &str, rate: &str, why: &str| {
             (
                 Style::new(),
-                [path.to_owned(), rate.to_owned(), why.to_owned()],
+                vec![path.to_owned(), rate.to_owned(), why.to_owned()],
             )
         };
         sheet.table(
-            [
+            &[
                 Column("path", 6, false),
                 Column("Mbit/s", 0, true),
                 Column("why", 0, false),
