@@ -2,8 +2,9 @@
 """The relay on real sockets: what a flow gets of the links, and what a whole host pays for it.
 
 Prints one JSON document. Shares are those of one download or upload of a scenario, over the relay and over the
-kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links
-without rate or delay, first directly, then with ``run --relay - --all``. Needs root.
+kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links,
+with ``run --relay - --all``: what a host pays, without rate or delay, beside the same without relay; and what others
+have beside a UDP flow that is faster than the links. Needs root.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -126,13 +127,31 @@ def download(seconds):
     while time.monotonic() < until:
         size += len(end.recv(1 << 20))
     return 8 * size / 1e9
-def stream(seconds, mbps):
+def spread(kind, seconds):
+    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+    end.connect(("{SERVER}", 7 if kind == "tcp" else 9))
+    if kind == "tcp":
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    end.settimeout(1 if kind == "udp" else None)
+    took, lost, until = [], 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        try:
+            end.send(b"!2345")
+            end.recv(64)
+            took.append(1e3 * (time.perf_counter() - began))
+        except TimeoutError:
+            lost += 1
+        time.sleep(0.02)
+    took.sort()
+    return dict(p50=round(took[len(took) // 2], 1), p99=round(took[len(took) * 99 // 100], 1), lost=lost)
+def stream(seconds, mbps, size=1300):
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     end.connect(("{SERVER}", 9))
     end.settimeout(5)
-    data, began, sent = bytes(1300), time.monotonic(), 0
+    data, began, sent = bytes(size), time.monotonic(), 0
     while (now := time.monotonic() - began) < seconds:
-        while sent * 1300 * 8 < now * mbps * 1e6:
+        while sent * size * 8 < now * mbps * 1e6:
             end.send(data)
             sent += 1
         time.sleep(0.0005)
@@ -187,53 +206,83 @@ def cpu(process: subprocess.Popen[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(process: subprocess.Popen[str]) -> float:
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
-    assert found is not None
-    return round(int(found[1]) / 1024, 1)
+def memory(process: subprocess.Popen[str]) -> dict[str, float]:
+    """MB; what is not anonymous are pages of the executable."""
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    return {name: round(int(size) / 1024, 1) for name, size in re.findall(r"(VmRSS|RssAnon):\s+(\d+)", text)}
+
+
+class Host:
+    """A device whose packets go to a relay, and what is behind that."""
+
+    def __init__(self, binary: Path, stack: ExitStack, rate: str | None = None) -> None:
+        self.binary = binary
+        self.stack = stack
+        self.state = stack.enter_context(tempfile.TemporaryDirectory())
+        self.device, self.server = stack.enter_context(namespaces())
+        for who in (self.device, self.server):
+            for link in ("l1", "l2") if rate else ():
+                sh(f"tc -n {who} qdisc add dev {link} root tbf rate {rate} burst 8kb latency 100ms")
+        served = stack.enter_context(running(self.server, sys.executable, "-c", SERVE))
+        assert served.stdout is not None
+        served.stdout.readline()
+        listen = ("--listen", "10.99.0.1:443", "--state", f"{self.state}/relay", "--allow=198.51.100.0/24")
+        self.relay = stack.enter_context(running(self.server, str(binary), "relay", *listen))
+        assert self.relay.stdout is not None
+        self.line = next(text for text in iter(self.relay.stdout.readline, "") if text.strip())
+
+    def begin(self, call: str) -> subprocess.Popen[str]:
+        """Of the client."""
+        command = ["ip", "netns", "exec", self.device, sys.executable, "-c", CLIENT, call]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def client(self, call: str) -> Any:
+        return result(self.begin(call))
+
+    def capture(self) -> subprocess.Popen[str]:
+        """From now on the relay carries the device's packets."""
+        environment = {**os.environ, "XDG_STATE_HOME": self.state, "HOME": self.state}
+        call = (
+            self.device,
+            str(self.binary),
+            "run",
+            "--relay",
+            "-",
+            "--all",
+            "--relay-socket",
+            f"{self.state}/relay.sock",
+        )
+        captured = self.stack.enter_context(running(*call, stdin=subprocess.PIPE, env=environment))
+        assert captured.stdin is not None
+        captured.stdin.write(self.line)
+        captured.stdin.close()
+        route = ["ip", "-n", self.device, "route", "get", SERVER]
+        while "tun" not in subprocess.run(route, stdout=subprocess.PIPE, text=True, check=True).stdout:
+            if captured.poll() is not None:
+                sys.exit(f"run --relay ended with exit code {captured.returncode}")
+            time.sleep(0.1)
+        self.client("udp()")  # The datagram lane is up, and every link has its ready connections.
+        time.sleep(1)
+        return captured
+
+
+def result(client: subprocess.Popen[str]) -> Any:
+    printed, _ = client.communicate()
+    if client.returncode:
+        sys.exit(f"a client ended with exit code {client.returncode}")
+    return json.loads(printed)
 
 
 def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
     """Round trips and connect() directly and captured, ms; CPU of both ends, s per Gbit; memory, MB."""
     with ExitStack() as stack:
-        state = stack.enter_context(tempfile.TemporaryDirectory())
-        device, server = stack.enter_context(namespaces())
-        served = stack.enter_context(running(server, sys.executable, "-c", SERVE))
-        assert served.stdout is not None
-        served.stdout.readline()
-        relay = stack.enter_context(
-            running(
-                *(server, str(binary), "relay", "--listen", "10.99.0.1:443", "--state", f"{state}/relay"),
-                "--allow=198.51.100.0/24",
-            )
-        )
-        assert relay.stdout is not None
-        line = next(text for text in iter(relay.stdout.readline, "") if text.strip())
-
-        def client(call: str) -> Any:
-            done = subprocess.run(
-                ["ip", "netns", "exec", device, sys.executable, "-c", CLIENT, call], stdout=subprocess.PIPE, check=True
-            )
-            return json.loads(done.stdout)
-
+        it = Host(binary, stack)
+        client, relay = it.client, it.relay
         ways = {"tcp": "tcp()", "connect": "connect()", "udp": "udp()"}
         figures: dict[str, Any] = {
             "direct_ms": {name: [client(call) for _ in range(runs)] for name, call in ways.items()}
         }
-        environment = {**os.environ, "XDG_STATE_HOME": state, "HOME": state}
-        captured = stack.enter_context(
-            running(*(device, str(binary), "run", "--relay", "-", "--all"), stdin=subprocess.PIPE, env=environment)
-        )
-        assert captured.stdin is not None
-        captured.stdin.write(line)
-        captured.stdin.close()
-        route = ["ip", "-n", device, "route", "get", SERVER]
-        while "tun" not in subprocess.run(route, stdout=subprocess.PIPE, text=True, check=True).stdout:
-            if captured.poll() is not None:
-                sys.exit(f"run --relay ended with exit code {captured.returncode}")
-            time.sleep(0.1)
-        client("udp()")  # The datagram lane is up, and every link has its ready connections.
-        time.sleep(1)
+        captured = it.capture()
         figures["memory_idle_mb"] = {"device": memory(captured), "relay": memory(relay)}
         figures["captured_ms"] = {name: [client(call) for _ in range(runs)] for name, call in ways.items()}
 
@@ -257,16 +306,38 @@ def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
         return figures
 
 
+def beside(binary: Path, runs: int, seconds: int) -> list[dict[str, Any]]:
+    """Round trips of a small UDP flow and of a TCP connection beside UDP of 60 Mbit/s, over 20 + 20 Mbit/s, ms."""
+    found = []
+    for _ in range(runs):
+        with ExitStack() as stack:
+            it = Host(binary, stack, "20mbit")
+            it.capture()
+            figures: dict[str, Any] = {"alone": {name: it.client(f"spread({name!r}, 2)") for name in ("udp", "tcp")}}
+            bulk = it.begin(f"stream({seconds + 4}, 60, 1100)")
+            time.sleep(2)
+            pings = {name: it.begin(f"spread({name!r}, {seconds})") for name in ("udp", "tcp")}
+            figures["beside"] = {name: result(ping) for name, ping in pings.items()}
+            _, arrived = result(bulk)
+            figures["bulk_mbps"] = round(arrived * 1100 * 8 / (seconds + 4) / 1e6, 1)
+            found.append(figures)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two runs, shorter: the order of magnitude")
-    parser.add_argument("--only", default="host,shares", help="some of them, by comma")
+    parser.add_argument("--only", default="host,shares,beside", help="some of them, by comma")
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     runs, seconds = (2, 4) if arguments.quick else (arguments.runs, 8)
-    benches = {"host": lambda: host(binary, runs, 5), "shares": lambda: shares(binary, runs, seconds)}
+    benches: dict[str, Callable[[], Any]] = {
+        "host": lambda: host(binary, runs, 5),
+        "shares": lambda: shares(binary, runs, seconds),
+        "beside": lambda: beside(binary, runs, seconds),
+    }
     print(json.dumps({name: benches[name]() for name in arguments.only.split(",")}, indent=2))
 
 
