@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -49,10 +50,16 @@ def fail(message: str, code: int = WRONG_CALL) -> NoReturn:
 _WrongCall: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def run(app: typer.Typer, name: str) -> NoReturn:
     """Run ``multipilot NAME`` and end the process; a wrong call is one line, as the Rust command has it."""
     whole = f"multipilot {name}"
     called = whole if Path(sys.argv[0]).name == f"multipilot-{name}" else None
+    # As Ctrl-C: what it started has sessions of its own, and would run on.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(prog_name=called, standalone_mode=False)
     except _WrongCall as error:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,30 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_any_work(tmp_path: P
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "choose a folder that can be written with --out" in done.stderr
+
+
+LONG = """
+import typer
+from multipilot.children import Children
+from multipilot.console import run
+app = typer.Typer()
+@app.command()
+def long() -> None:
+    Children().run(["sh", "-c", "echo $$ >&2; exec sleep 600"], heard=lambda line: print(line, flush=True))
+run(app, "long")
+"""
+
+
+def test_a_python_command_that_is_told_to_end_ends_what_it_started() -> None:
+    # A shell starts background jobs with SIGINT ignored, and what they start inherits it.
+    with subprocess.Popen(
+        [sys.executable, "-c", LONG],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as running:
+        assert running.stdout is not None
+        started = int(running.stdout.readline())
+        running.terminate()
+        assert running.wait() == console.INTERRUPTED
+    assert not Path(f"/proc/{started}").exists()
