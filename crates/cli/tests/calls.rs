@@ -224,7 +224,7 @@ fn a_misspelt_path_of_an_override_is_named() {
     assert_eq!(reply.code, 0);
     assert_eq!(
         reply.err,
-        "multipilot: note: --set paths.wfi.rate=5Mbit: [paths.wfi] is new: the scenario has none\n"
+        "multipilot: note: --set paths.wfi.rate=5Mbit: [paths.wfi] is new: the scenario has none (did you mean \"wifi\"?)\n"
     );
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+use crate::error::did_you_mean;
 use crate::model::Scenario;
 use crate::tree::{Node, Value};
 use crate::units::show_duration;
@@ -39,9 +40,12 @@ impl Notes {
             let Some(Value::Table(entries)) = top.get(section).map(|n| &n.value) else {
                 continue;
             };
+            let of_file = entries.iter().filter(|(_, node)| !node.is_laid());
+            let known: Vec<&str> = of_file.map(|(name, _)| name.as_str()).collect();
             for (name, node) in entries.iter().filter(|(_, node)| node.is_laid()) {
                 let what = format!("[{section}.{name}]");
-                let line = format!("{}: {what} is new: the scenario has none", node.at);
+                let meant = did_you_mean(name, known.iter().copied());
+                let line = format!("{}: {what} is new: the scenario has none{meant}", node.at);
                 self.0.entry(what).or_insert(line);
             }
         }
