@@ -261,7 +261,7 @@ fn what_never_happens_is_said() {
     let late = format!("{TWO}[[connections]]\nstart = '4s'\n");
     let (reply, _) = checked(&late, &[]);
     reply.refused(2, "every connection starts after the end of the run at 4 s");
-    let late = format!("{TWO}[[connections]]\n[[connections]]\nname = 'cross'\nstart = '9s'\n[[events]]\nat = '5s'\npath = 'lte'\ndown = true\n");
+    let late = format!("{TWO}[[connections]]\n[[connections]]\nname = 'cross'\nstart = '9s'\n[[events]]\nat = '5s'\npath = 'lte'\noutage = true\n");
     let (reply, _) = checked(&late, &[]);
     assert_eq!(reply.code, 0);
     assert_eq!(
