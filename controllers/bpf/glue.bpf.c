@@ -8,8 +8,8 @@
  * copies its decisions back. It decides nothing.
  *
  * Plain TCP, a subflow beyond MP_MAX_SUBFLOWS, and a subflow whose token is not known yet (0 in .init of a join) have a
- * connection of their own, keyed by their owner number and token 0, so that one path through this file serves all. Plain
- * TCP sockets that user space has put into one group are subflows of one connection from then on.
+ * connection of their own, keyed by their owner number and token 0, so that one path through this file serves all.
+ * Plain TCP sockets that user space has put into one group are subflows of one connection from then on.
  */
 #include "kernel.h"
 

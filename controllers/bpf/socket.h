@@ -10,8 +10,8 @@ struct mp_socket {
 	__u64 owner;       /* our number for this socket; the socket cookie cannot be had from struct_ops */
 	struct mp_key key; /* where its state is */
 	__u32 slot;
-	__u32 placed; /* it has a slot */
-	__u32 awaits; /* enum mp_awaits */
+	__u32 placed;      /* it has a slot */
+	__u32 awaits;      /* enum mp_awaits */
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
 	__u32 backup_read_us; /* when its backup flag was read last */
