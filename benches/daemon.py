@@ -124,7 +124,9 @@ def outage(binary: Path, seeds: int) -> dict[str, Any]:
 
     def one(*, upload: bool) -> Callable[[Path, int], dict[str, float | None]]:
         def run(folder: Path, seed: int) -> dict[str, float | None]:
-            events = 'events = [{ at = "5s", path = "wifi", outage = true }, { at = "10s", path = "wifi", outage = false }]'
+            events = (
+                'events = [{ at = "5s", path = "wifi", outage = true }, { at = "10s", path = "wifi", outage = false }]'
+            )
             seen = emulate(binary, folder, 16, upload=upload, controller="linux-reno", scenario=events, seed=seed)
             slow = [at - 5 for at, rate in rates(seen, "lte") if 5 < at < 10 and rate < 0.9 * RATE]
             used = [at - 10 for at, rate in rates(seen, "wifi") if at > 10 and rate > 0.1 * RATE]
