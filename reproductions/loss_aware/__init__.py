@@ -21,7 +21,7 @@ from reproductions.loss_aware.values import values
 
 PAPER = Paper(
     name="loss-aware",
-    title="Path awareness: never slower than the better path",
+    title="Path management that watches for loss",
     source="Sensors 19(3), 476, 2019",
     claims=load(Path(__file__).with_name("claims.toml")),
     values=values,

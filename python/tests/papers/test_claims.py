@@ -107,6 +107,11 @@ def test_effects_carry_the_intervals_of_the_package() -> None:
     assert check.effect.half == pytest.approx(HALF)
 
 
+def test_a_bound_of_none_is_plain_zero() -> None:
+    (check,) = checks({"compare": ["two", "<", "four"]}, VALUES)
+    assert check.wanted == "< 0"
+
+
 def test_the_check_that_decides_is_the_farthest_out_or_the_closest_to_its_bound() -> None:
     verdict, check = combined(checks({"order": ["one", "two", "four"]}, VALUES))
     assert verdict is CONTRADICTED

@@ -58,9 +58,11 @@ class Check:
 
     @property
     def wanted(self) -> str:
-        if math.isinf(self.high):
-            return f"> {self.low:.3g}"
-        return f"< {self.high:.3g}" if math.isinf(self.low) else f"{self.low:.3g} to {self.high:.3g}"
+        # A margin of none is negative zero.
+        low, high = self.low + 0.0, self.high + 0.0
+        if math.isinf(high):
+            return f"> {low:.3g}"
+        return f"< {high:.3g}" if math.isinf(low) else f"{low:.3g} to {high:.3g}"
 
 
 _BOUNDS = frozenset({"of", "tolerance", "low", "high", "at_least", "at_most"})

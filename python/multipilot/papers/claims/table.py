@@ -147,7 +147,10 @@ class Forest:
                 Line2D([], [], ls="", marker="o" if world == SIM else "s", color=colour, label=NAMES[world])
                 for world, colour in COLOURS.items()
             ],
+            # Above the axes: within them it would hide bars where there are few.
             loc="lower right",
+            bbox_to_anchor=(1, 1),
+            ncols=2,
         )
 
 
