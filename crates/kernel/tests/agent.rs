@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::lab::Lab;
-use common::turn;
+use common::{eventually, private, turn};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use mp_controllers::learned::{word, FOLLOW};
 use mp_controllers::{Connection, Subflow};
 use mp_kernel::agent::{Agent, Mind, Pilots, Record};
-use mp_kernel::controller::{self, Controller, Options};
+use mp_kernel::controller::{self, Controller};
 
 const BYTES: u64 = 8 << 20;
 
@@ -24,14 +24,6 @@ impl Mind for Fixed {
     fn answer(&mut self, record: &Record) -> f64 {
         record.seen.rate as f64 * self.0
     }
-}
-
-fn private() -> Controller {
-    let options = Options {
-        private: true,
-        ..Options::default()
-    };
-    controller::acquire_with("ddpg-mpcc", &[], options).unwrap()
 }
 
 /// The slots of the connection under way.
@@ -96,7 +88,7 @@ fn watch(
 fn the_shipped_network_steers_and_a_killed_agent_costs_the_transfer_nothing() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
-    let loaded = private();
+    let loaded = private("ddpg-mpcc", false);
     let agent = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let mut tally = None;
     let [before, after] = watch(&lab, &loaded, 5 * BYTES, || {
@@ -129,7 +121,7 @@ fn an_agent_that_answers_nonsense_is_not_listened_to() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     for nonsense in [f64::NAN, 2.0] {
-        let loaded = private();
+        let loaded = private("ddpg-mpcc", false);
         let agent = Agent::start(&loaded, Fixed(nonsense)).unwrap().unwrap();
         let [_, after] = watch(&lab, &loaded, BYTES, || ());
         let tally = agent.tally();
@@ -179,7 +171,10 @@ impl Mind for Towards {
 fn what_an_agent_answers_becomes_the_rate() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
-    let (loaded, done) = (private(), Arc::<[AtomicU64; 3]>::default());
+    let (loaded, done) = (
+        private("ddpg-mpcc", false),
+        Arc::<[AtomicU64; 3]>::default(),
+    );
     let mind = Towards {
         answers: HashMap::new(),
         done: done.clone(),
@@ -207,7 +202,7 @@ fn what_an_agent_answers_becomes_the_rate() {
 fn a_second_agent_takes_over_from_the_first() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
-    let loaded = private();
+    let loaded = private("ddpg-mpcc", false);
     let mut first = Agent::start(&loaded, Pilots::default()).unwrap();
     let second = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let mut before = None;
@@ -223,7 +218,7 @@ fn a_second_agent_takes_over_from_the_first() {
 fn one_that_goes_first_is_made_way_for_and_hands_back() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
-    let loaded = private();
+    let loaded = private("ddpg-mpcc", false);
     let ordinary = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     eventually(|| ordinary.steers());
     let first = Agent::start_first(&loaded, Pilots::default())
@@ -238,16 +233,6 @@ fn one_that_goes_first_is_made_way_for_and_hands_back() {
     });
     assert!(before.unwrap().answered > 10);
     assert!(ordinary.steers() && ordinary.tally().answered > 10);
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("not within five seconds");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
 use common::lab::{self, Lab};
-use common::{eventually, private, turn};
+use common::{assert_all_had_slots, eventually, is_idle, private, turn};
 use mp_controllers::MAX_SUBFLOWS;
 use mp_kernel::choose;
 use mp_kernel::controller::{self, Controller};
@@ -92,19 +92,8 @@ fn sockets_of_a_group_are_subflows_of_one_connection_until_they_close() {
         sockets.pairs.drain(..2);
         eventually(|| taken(&loaded) == [2]);
         drop(sockets);
-        eventually(|| {
-            taken(&loaded).is_empty() && loaded.counters().unwrap().unwrap().sockets == 0
-        });
-        let counters = loaded.counters().unwrap().unwrap();
-        assert_eq!(
-            (
-                counters.slots_full,
-                counters.entries_full,
-                counters.without_slot
-            ),
-            (0, 0, 0),
-            "{name}: {counters:?}"
-        );
+        eventually(|| is_idle(&loaded));
+        assert_all_had_slots(&loaded);
     }
 }
 

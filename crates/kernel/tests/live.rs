@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::lab::{sh, Lab};
-use common::{call_natively, eventually, private, turn};
+use common::{assert_all_had_slots, call_natively, eventually, is_idle, private, turn};
 use mp_controllers::MAX_SUBFLOWS;
 use socket2::Protocol;
 
@@ -27,26 +27,14 @@ fn every_controller_drives_two_subflows_that_share_their_state() {
             "{name}"
         );
         assert_eq!(slots, [2], "{name}: one connection with two slots taken");
-        let counters = loaded.counters().unwrap().unwrap();
-        assert_eq!(
-            (
-                counters.slots_full,
-                counters.entries_full,
-                counters.without_slot
-            ),
-            (0, 0, 0),
-            "{name}: {counters:?}"
-        );
+        assert_all_had_slots(&loaded);
         // How much each carries is the controller's affair, and chance where it experiments.
         assert!(
             upload.path_bytes.iter().all(|&bytes| bytes > 0),
             "{name}: a path carried nothing: {:?}",
             upload.path_bytes
         );
-        eventually(|| {
-            loaded.connections().unwrap().is_empty()
-                && loaded.counters().unwrap().unwrap().sockets == 0
-        });
+        eventually(|| is_idle(&loaded));
         assert_eq!(
             loaded.release().unwrap(),
             0,
@@ -103,9 +91,7 @@ fn a_ninth_subflow_runs_uncoupled() {
         "of nine subflows: {counters:?}"
     );
     assert_eq!((counters.sockets, counters.without_slot), (9, 0));
-    eventually(|| {
-        loaded.counters().unwrap().unwrap().sockets == 0 && loaded.connections().unwrap().is_empty()
-    });
+    eventually(|| is_idle(&loaded));
 }
 
 #[test]

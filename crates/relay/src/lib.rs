@@ -4,7 +4,8 @@
 //!
 //! [`wire`] and [`stream`] have neither I/O nor a clock. [`flow`] drives them with sockets, alike at both ends; [`relay`]
 //! is the server, [`device`] the other end, [`front`] how programs reach it, [`capture`] how all of
-//! a host do. [`control`] couples a flow's path connections; [`probe`] measures the links. `docs/reference/relay.md` is the user's side.
+//! a host do. [`control`] couples a flow's path connections; [`probe`] measures the links. `docs/reference/relay.md` is the
+//! user's side.
 
 pub mod capture;
 pub mod control;

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from multipilot import _core
-from multipilot.agree.grid import Cell
+from multipilot.agree.grid import Cell, folder_of
 from multipilot.draws import NAMES, Link, Ranges, between, whole
 
 RANGES = Ranges(rate_mbps=(2.0, 100.0), rtt_ms=(5.0, 300.0), queue=(0.3, 4.0), loss=(0.0005, 0.05))
@@ -77,8 +77,7 @@ class DrawnCell:
 
     @property
     def folder(self) -> str:
-        """Results of another text must not be taken for this one's."""
-        return f"{self.name}-{hashlib.sha256(self.scenario().encode()).hexdigest()[:8]}"
+        return folder_of(self.name, self.scenario())
 
     @property
     def label(self) -> str:

@@ -65,6 +65,11 @@ QUEUES = (
 )
 
 
+def folder_of(name: str, scenario: str) -> str:
+    """Results of another text must not be taken for this one's."""
+    return f"{name}-{hashlib.sha256(scenario.encode()).hexdigest()[:8]}"
+
+
 @dataclass(frozen=True)
 class Cell:
     """One scenario. ``connections`` equal ones share the paths and are added up."""
@@ -85,8 +90,7 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """Results of another text must not be taken for this one's."""
-        return f"{self.name}-{hashlib.sha256(self.scenario().encode()).hexdigest()[:8]}"
+        return folder_of(self.name, self.scenario())
 
     @property
     def label(self) -> str:

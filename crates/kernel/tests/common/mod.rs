@@ -59,3 +59,24 @@ pub fn private(name: &str, log_calls: bool) -> Controller {
     };
     controller::acquire_with(name, &[], options).unwrap()
 }
+
+/// Every subflow had a slot.
+#[track_caller]
+pub fn assert_all_had_slots(controller: &Controller) {
+    let counters = controller.counters().unwrap().unwrap();
+    assert_eq!(
+        (
+            counters.slots_full,
+            counters.entries_full,
+            counters.without_slot
+        ),
+        (0, 0, 0),
+        "{}: {counters:?}",
+        controller.kernel_name()
+    );
+}
+
+pub fn is_idle(controller: &Controller) -> bool {
+    controller.connections().unwrap().is_empty()
+        && controller.counters().unwrap().unwrap().sockets == 0
+}
