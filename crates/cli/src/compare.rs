@@ -102,6 +102,18 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
     let document = Document::new(&experiment.name, &experiment.title, world.name());
     let mut folder = Folder::open(&path, document, &experiment.to_toml()).map_err(of_opening)?;
     let ended = run_missing(experiment, world, args, &mut folder);
+    let nothing = folder.document().rows.is_empty() && folder.document().failed.is_empty();
+    if nothing && args.out.is_none() {
+        if let Err(failure) = ended {
+            // A new folder, with nothing in it to go on from.
+            let _ = std::fs::remove_dir_all(&path);
+            let nothing = "interrupted in the first run: nothing is kept";
+            return Err(match failure {
+                Failure::Interrupted(_) => Failure::Interrupted(nothing.into()),
+                failure => failure,
+            });
+        }
+    }
     match args.choice.ben {
         true => fill_ben(experiment, &mut folder)?,
         false => folder.flush().map_err(of_writing)?,

@@ -96,7 +96,7 @@ fn available(world: World) -> Vec<String> {
 pub fn report(folder: &std::path::Path) {
     let page = folder.join("report.html");
     let Some(program) = external::find("report") else {
-        print(&format!("report: there is no multipilot-report on the PATH; make python builds it, then multipilot report {}\n", folder.display()));
+        print(&format!("report: there is no multipilot-report on the PATH; the wheel brings it, or make python, then multipilot report {}\n", folder.display()));
         return;
     };
     let done = Command::new(program)

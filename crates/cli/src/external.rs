@@ -60,7 +60,7 @@ pub fn main(words: &[OsString], own: &[String]) -> Outcome {
 
 fn missing(name: &str, own: &[String]) -> String {
     if PYTHON.contains(&name) {
-        return format!("{name} is a command of the Python package, and there is no multipilot-{name} on the PATH; make python builds it");
+        return format!("{name} is a command of the Python package, and there is no multipilot-{name} on the PATH; the wheel brings it, or make python");
     }
     let known = own.iter().map(String::as_str).chain(PYTHON);
     format!("unknown command {name}{}, and there is no multipilot-{name} on the PATH; see multipilot --help", did_you_mean(name, known))

@@ -8,6 +8,7 @@ use serde_json::{json, Map, Value};
 
 use crate::bundled;
 use crate::outcome::{print, Outcome};
+use crate::sheet::{self, Column};
 
 #[derive(Args, Debug)]
 pub struct List {
@@ -156,41 +157,23 @@ pub fn main(args: &List) -> Outcome {
         if kinds.len() > 1 {
             out += &format!("{}{}\n", if i > 0 { "\n" } else { "" }, kind.title());
         }
-        out += &lines(&kind.entries()?);
+        out += &lines(&kind.entries()?, kinds.len() == 1);
+    }
+    if kinds.len() > 1 {
+        out += "\nmultipilot list KIND, such as controllers, shows their parameters too.\n";
     }
     print(&out);
     Ok(())
 }
 
-fn lines(entries: &[Value]) -> String {
+/// A row for each entry, and one below it for each of its parameters if those are asked for.
+fn lines(entries: &[Value], parameters: bool) -> String {
     if entries.is_empty() {
         return "  none\n".into();
     }
     let text = |e: &Value, key: &str| e[key].as_str().unwrap_or("").to_owned();
-    let width = entries
-        .iter()
-        .map(|e| text(e, "name").chars().count())
-        .max()
-        .unwrap_or(0);
-    let setting = |p: &Value| {
-        let (name, unit) = (text(p, "name"), text(p, "unit"));
-        format!(
-            "{name} = {} {unit}, {} to {}",
-            p["default"], p["least"], p["most"]
-        )
-    };
-    let line = |e: &Value| {
-        let settings: Vec<String> = e["parameters"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(setting)
-            .collect();
-        let settings = if settings.is_empty() {
-            String::new()
-        } else {
-            format!(" [{}]", settings.join("; "))
-        };
+    let mut rows = Vec::new();
+    for e in entries {
         let worlds = match e["worlds"].as_array() {
             Some(some) if some.len() < EVERYWHERE.len() => {
                 let names: Vec<&str> = some.iter().filter_map(Value::as_str).collect();
@@ -198,11 +181,24 @@ fn lines(entries: &[Value]) -> String {
             }
             _ => String::new(),
         };
-        format!(
-            "  {:<width$}  {}{settings}{worlds}\n",
-            text(e, "name"),
-            text(e, "summary")
-        )
-    };
-    entries.iter().map(line).collect()
+        rows.push(vec![
+            format!("  {}", text(e, "name")),
+            text(e, "summary") + &worlds,
+        ]);
+        let all = e["parameters"].as_array().filter(|_| parameters);
+        for p in all.into_iter().flatten() {
+            let (name, unit) = (text(p, "name"), text(p, "unit"));
+            let unit = if unit.is_empty() {
+                unit
+            } else {
+                format!(" {unit}")
+            };
+            let range = format!("{}{unit}, {} to {}", p["default"], p["least"], p["most"]);
+            rows.push(vec![
+                String::new(),
+                format!("  {name} = {range}: {}", text(p, "about")),
+            ]);
+        }
+    }
+    sheet::table(&[Column("", 0, false), Column("", 0, false)], rows)
 }

@@ -14,6 +14,7 @@ use mp_relay::Error;
 use tokio::runtime::Runtime;
 
 use crate::outcome::{self, Failure, Outcome};
+use crate::sheet::{self, Column};
 use crate::signals;
 
 const AFTER: &str = "\
@@ -193,15 +194,14 @@ fn default_folder() -> Outcome<PathBuf> {
 
 fn table(store: &Store) -> Outcome<String> {
     let devices = store.list().map_err(failure)?;
-    let row = |name: &str, state: State| match state {
-        State::Enrolled => format!("{name:<24} enrolled\n"),
-        State::Pending(left) => format!(
-            "{name:<24} not yet, its line is valid for {} s\n",
-            left.as_secs()
-        ),
-        State::Expired => format!("{name:<24} never, its line is too old\n"),
+    let state = |state: State| match state {
+        State::Enrolled => "enrolled".to_owned(),
+        State::Pending(left) => format!("not yet, its line is valid for {} s", left.as_secs()),
+        State::Expired => "never, its line is too old".to_owned(),
     };
-    Ok(devices.iter().map(|d| row(&d.name, d.state)).collect())
+    let rows = devices.into_iter().map(|d| vec![d.name, state(d.state)]);
+    let columns = [Column("device", 0, false), Column("enrolled", 0, false)];
+    Ok(sheet::table(&columns, rows.collect()))
 }
 
 /// Of path connections.

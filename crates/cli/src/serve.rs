@@ -73,7 +73,7 @@ pub struct Serve {
 pub fn main(args: &Serve) -> Outcome {
     if let Some(file) = &args.check {
         Config::load(file).map_err(outcome::usage)?;
-        outcome::print(&format!("{}: right\n", file.display()));
+        outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }
     if args.openapi {

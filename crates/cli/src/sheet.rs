@@ -5,11 +5,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Constraint, Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Row, Sparkline, Table, Widget};
+use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap};
 
 /// Title, least width, and whether it is of numbers.
 #[derive(Clone)]
-pub struct Column(pub &'static str, pub u16, pub bool);
+pub struct Column<'a>(pub &'a str, pub u16, pub bool);
 
 /// A table alone, as wide as it has to be.
 pub fn table(columns: &[Column], rows: Vec<Vec<String>>) -> String {
@@ -24,13 +24,29 @@ pub fn table(columns: &[Column], rows: Vec<Vec<String>>) -> String {
     sheet.text().trim_start_matches('\n').to_owned()
 }
 
-impl Column {
+impl Column<'_> {
     fn width<'a>(&self, cells: impl Iterator<Item = &'a String>) -> usize {
         let least = usize::from(self.1).max(self.0.chars().count());
         cells
             .map(|cell| cell.chars().count())
             .fold(least, usize::max)
     }
+}
+
+/// The rows that it takes at that width, one at least.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    if text.chars().count() <= width.into() {
+        return vec![text.to_owned()];
+    }
+    // Where a word does not fit, the row before it and its own are full together.
+    let most = text.chars().count() / usize::from(width / 2).max(1) + 1;
+    let most = u16::try_from(most).unwrap_or(u16::MAX);
+    let mut page = Sheet::new(width);
+    let area = page.grow(most.into());
+    let paragraph = Paragraph::new(text).wrap(Wrap { trim: false });
+    paragraph.render(area, &mut page.page);
+    let rows = page.text();
+    rows.trim_end().lines().map(str::to_owned).collect()
 }
 
 pub struct Sheet {
@@ -61,9 +77,11 @@ impl Sheet {
         Rect::new(0, height, width, rows)
     }
 
+    /// On as many rows as it takes.
     pub fn line(&mut self, line: &str) {
-        let area = self.grow(1);
-        Line::raw(line).render(area, &mut self.page);
+        let text = Text::from_iter(wrapped(line, self.page.area.width));
+        let area = self.grow(text.height());
+        text.render(area, &mut self.page);
     }
 
     pub fn title(&mut self, line: &str) {
@@ -72,41 +90,53 @@ impl Sheet {
         Line::styled(line, bold).render(area.rows().next_back().unwrap_or(area), &mut self.page);
     }
 
-    /// Below an empty line. Columns are as wide as what is in them; the last ones give way where there is no room.
+    /// Below an empty line and a header; neither where no column has a title. Columns are as wide as what is in them. Without
+    /// room the last ones give way: words go on below, as long as there is room for words.
     pub fn table(&mut self, columns: &[Column], rows: Vec<(Style, Vec<String>)>) {
+        const WORDS: usize = 8;
         let mut left = self.page.area.width;
         let mut widths = Vec::new();
         for (i, column) in columns.iter().enumerate() {
             let wanted = column.width(rows.iter().map(|(_, cells)| &cells[i]));
             // A part of a number says something else.
-            if left == 0 || (column.2 && wanted > left.into()) {
+            let least = if column.2 { wanted } else { wanted.min(WORDS) };
+            if left == 0 || least > left.into() {
                 break;
             }
             let width = wanted.min(left.into()) as u16;
-            widths.push(Constraint::Length(width));
+            widths.push(width);
             left = left.saturating_sub(width + self.gap);
         }
         let cells = |texts: Vec<String>| {
-            let shown = texts.into_iter().zip(columns).take(widths.len());
-            let texts = shown.map(|(text, column)| {
+            let shown = texts.into_iter().zip(columns).zip(&widths);
+            let texts = shown.map(|((text, column), width)| {
                 let side = match column.2 {
                     true => Alignment::Right,
                     false => Alignment::Left,
                 };
-                Text::from(text).alignment(side)
+                Text::from_iter(wrapped(&text, *width)).alignment(side)
             });
-            Row::new(texts.collect::<Vec<_>>())
+            let texts: Vec<Text> = texts.collect();
+            let height = texts.iter().map(Text::height).max().unwrap_or(1);
+            (height, Row::new(texts).height(height as u16))
         };
-        let header = cells(columns.iter().map(|column| column.0.to_owned()).collect());
-        let area = self.grow(rows.len() + 2);
-        let body: Vec<Row> = rows
-            .into_iter()
-            .map(|(style, texts)| cells(texts).style(style))
-            .collect();
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        let table = Table::new(body, widths)
-            .header(header.style(bold).top_margin(1))
-            .column_spacing(self.gap);
+        let titles: Vec<String> = columns.iter().map(|c| c.0.to_owned()).collect();
+        let titled = titles.iter().any(|title| !title.is_empty());
+        let (tall, header) = cells(titles);
+        let mut height = if titled { tall + 1 } else { 0 };
+        let mut body = Vec::new();
+        for (style, texts) in rows {
+            let (rows, row) = cells(texts);
+            height += rows;
+            body.push(row.style(style));
+        }
+        let lengths = widths.iter().map(|width| Constraint::Length(*width));
+        let mut table = Table::new(body, lengths).column_spacing(self.gap);
+        if titled {
+            let bold = Style::new().add_modifier(Modifier::BOLD);
+            table = table.header(header.style(bold).top_margin(1));
+        }
+        let area = self.grow(height);
         Widget::render(table, area, &mut self.page);
     }
 
@@ -181,14 +211,46 @@ mod tests {
     }
 
     #[test]
+    fn a_long_line_goes_on_below_and_loses_no_word() {
+        for width in 1..60 {
+            let words = "programs that ask for TCP get MPTCP, and those that do not: not";
+            let mut sheet = Sheet::new(width);
+            sheet.line(words);
+            sheet.line("");
+            sheet.line("  end");
+            let text = sheet.text();
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines.iter().all(|l| l.len() <= width.into()), "{text}");
+            let letters = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(letters(&text), letters(words) + "end", "{width}");
+            if width > 7 {
+                assert_eq!(lines[lines.len() - 2..], ["", "  end"], "{text}");
+                let all = lines[..lines.len() - 2].join(" ");
+                assert_eq!(all, words, "{width}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_titles_there_is_no_header() {
+        let rows = [["a", "1"], ["long", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let columns = [Column("", 0, false), Column("", 0, true)];
+        assert_eq!(table(&columns, rows.to_vec()), "a     1\nlong\n");
+    }
+
+    #[test]
     fn without_room_the_last_columns_give_way() {
-        let text = sheet(24).text();
-        assert!(text.contains("wlan0          8.1 it lo\n"), "{text}");
+        let text = sheet(27).text();
+        assert!(
+            text.contains("\nwlan0          8.1 it loses\n                   packets\na-long"),
+            "{text}"
+        );
         for width in [12, 14, 17] {
             let text = sheet(width).text();
             assert_eq!(text, "head\n\npath\nwlan0\na-long-name\n");
         }
-        assert!(sheet(8).text().ends_with("\na-long-n\n"));
+        assert!(sheet(8).text().ends_with("\na-long-n\name\n"));
+        assert!(sheet(26).text().ends_with("\na-long-name    0.0\n"));
     }
 
     #[test]

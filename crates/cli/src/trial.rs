@@ -14,6 +14,7 @@ use serde_json::{json, Value};
 use crate::compare::fresh_folder;
 use crate::outcome::{print, say, usage, Failure, Outcome};
 use crate::progress::Progress;
+use crate::sheet::{self, Column};
 use crate::signals::STOP;
 use crate::world::of_testbed;
 use crate::{bundled, demo};
@@ -236,33 +237,37 @@ fn marks(scenario: &Scenario) -> Vec<Value> {
 }
 
 fn table(scenario: &Scenario, tried: &[Tried]) -> String {
-    let mut out = String::new();
-    let mut line = |what: &str, cell: &dyn Fn(&Tried) -> String| {
-        let cells: String = tried.iter().map(|t| format!("{:>9}", cell(t))).collect();
-        let _ = writeln!(out, "{what:<30}{cells}");
+    let mut columns = vec![Column("", 0, false), Column("", 0, false)];
+    columns.extend(tried.iter().map(|(way, _)| Column(way, 7, true)));
+    let row = |what: &str, unit: &str, cell: &dyn Fn(&Experience) -> String| {
+        let mut cells = vec![what.to_owned(), unit.to_owned()];
+        cells.extend(tried.iter().map(|(_, experience)| cell(experience)));
+        cells
     };
-    line("", &|(name, _)| name.clone());
-    line("download            MB", &|(_, e)| {
-        format!("{:.1}", e.download.bytes as f64 / 1e6)
-    });
-    line("  longest pause     s", &|(_, e)| {
-        format!("{:.2}", e.download.pause_s)
-    });
-    line("call                % lost", &|(_, e)| {
-        format!("{:.1}", e.call.lost() * 100.0)
-    });
-    line("  longest pause     s", &|(_, e)| {
-        format!("{:.2}", e.call.pause_s())
-    });
-    line("  99 % answered in  ms", &|(_, e)| some(e.call.p99_ms(), 0));
-    line("pages               % failed", &|(_, e)| {
-        let failed = e.pages.iter().filter(|p| p.took_s.is_none()).count();
-        format!("{:.0}", failed as f64 / e.pages.len().max(1) as f64 * 100.0)
-    });
-    line("  median            ms", &|(_, e)| {
-        let took: Vec<f64> = e.pages.iter().filter_map(|p| p.took_s).collect();
-        some(median(&took).map(|s| s * 1e3), 0)
-    });
+    let rows = vec![
+        row("download", "MB", &|e| {
+            format!("{:.1}", e.download.bytes as f64 / 1e6)
+        }),
+        row("  longest pause", "s", &|e| {
+            format!("{:.2}", e.download.pause_s)
+        }),
+        row("call", "% lost", &|e| {
+            format!("{:.1}", e.call.lost() * 100.0)
+        }),
+        row("  longest pause", "s", &|e| {
+            format!("{:.2}", e.call.pause_s())
+        }),
+        row("  99 % answered in", "ms", &|e| some(e.call.p99_ms(), 0)),
+        row("pages", "% failed", &|e| {
+            let failed = e.pages.iter().filter(|p| p.took_s.is_none()).count();
+            format!("{:.0}", failed as f64 / e.pages.len().max(1) as f64 * 100.0)
+        }),
+        row("  median", "ms", &|e| {
+            let took: Vec<f64> = e.pages.iter().filter_map(|p| p.took_s).collect();
+            some(median(&took).map(|s| s * 1e3), 0)
+        }),
+    ];
+    let mut out = sheet::table(&columns, rows);
     let _ = writeln!(
         out,
         "\nOne run of each. A page that takes longer than {} s has failed. The download, Mbit/s by time:",

@@ -363,6 +363,23 @@ fn without_root_the_kernel_world_says_what_is_missing() {
 }
 
 #[test]
+fn without_root_a_command_that_needs_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let ends = |args: &[&str], code: i32, line: &str| {
+        let output = unprivileged(folder.path()).args(args).output().unwrap();
+        Reply::from(output).refused(code, line);
+    };
+    for args in [["list", "loaded"], ["unload", "mp_lia"], ["load", "lia"]] {
+        ends(&args, 3, "this machine lacks root for this user");
+    }
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let closed = fs::Permissions::from_mode(0o500);
+    fs::set_permissions(folder.path().join("data"), closed).unwrap();
+    let serve = ["serve", "--data", "data/edge", "--new-token", "phone"];
+    ends(&serve, 2, "data/edge: this user may not write there");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let reply = call(&[
         "compare",
@@ -416,7 +433,7 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
     assert_eq!(reply.code, 2);
     assert_eq!(
         reply.err,
-        "multipilot: paper is a command of the Python package, and there is no multipilot-paper on the PATH; make python builds it\n"
+        "multipilot: paper is a command of the Python package, and there is no multipilot-paper on the PATH; the wheel brings it, or make python\n"
     );
 }
 

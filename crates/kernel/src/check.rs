@@ -39,7 +39,7 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-const ROOT: Lack = Lack {
+pub(crate) const ROOT: Lack = Lack {
     what: "root for this user",
     mend: "run it with sudo, or grant CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON",
 };

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::check::{Missing, ROOT};
 use crate::error::{Context, Error};
 
 /// Emptied by a reboot, as the kernel's own state is.
@@ -28,11 +29,19 @@ pub(crate) fn lock_mounts() -> Result<Lock, Error> {
 }
 
 fn lock_file(name: &str) -> Result<Lock, Error> {
-    fs::create_dir_all(DIR).context(format!("cannot create {DIR}"))?;
+    made(fs::create_dir_all(DIR), DIR)?;
     let path = format!("{DIR}/{name}");
-    let file = File::create(&path).context(&path)?;
+    let file = made(File::create(&path), &path)?;
     flock(&file, libc::LOCK_EX).context(&path)?;
     Ok(Lock(file))
+}
+
+/// A user who may not write there lacks more than the folder.
+fn made<T>(result: io::Result<T>, what: &str) -> Result<T, Error> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(Missing(vec![ROOT]).into()),
+        result => result.context(what),
+    }
 }
 
 pub(crate) fn controllers() -> PathBuf {

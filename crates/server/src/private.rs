@@ -11,7 +11,13 @@ const OTHERS: u32 = 0o077;
 const OURS: &[&str] = &["experience.db", "tokens"];
 
 fn failed(path: &Path, e: &std::io::Error) -> Error {
-    Error::Failed(format!("{}: {e}", path.display()))
+    match e.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Usage(format!(
+            "{}: this user may not write there: run it as root, or give the server a folder of its own (--data)",
+            path.display()
+        )),
+        _ => Error::Failed(format!("{}: {e}", path.display())),
+    }
 }
 
 /// Makes the folder, or takes it from others where it is this server's or empty.

@@ -90,7 +90,7 @@ pub struct Socket {
 pub fn run(args: &Daemon) -> Outcome {
     if let Some(file) = &args.check {
         mp_daemon::check(file).map_err(of_daemon)?;
-        outcome::print(&format!("{}: right\n", file.display()));
+        outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }
     mp_daemon::log::start(args.log.as_deref()).map_err(of_daemon)?;

@@ -121,13 +121,13 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         ));
     }
     let columns = [
-        Column("path", 12, false),
-        Column("is", 7, false),
-        Column("subflows", 8, true),
-        Column("Mbit/s", 7, true),
-        Column("RTT ms", 8, true),
+        Column("path", 8, false),
+        Column("is", 6, false),
+        Column("subflows", 0, true),
+        Column("Mbit/s", 0, true),
+        Column("RTT ms", 0, true),
         Column("loss", 7, true),
-        Column("signal", 7, true),
+        Column("signal", 0, true),
         Column("switches", 0, true),
         Column("why", 0, false),
     ];

@@ -107,13 +107,13 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
         (style, Vec::from(cells))
     };
     let columns = [
-        Column("connection", 10, false),
-        Column("path", 15, false),
-        Column("from", 21, false),
-        Column("to", 21, false),
-        Column("Mbit/s", 7, true),
-        Column("RTT ms", 8, true),
-        Column("is", 7, false),
+        Column("connection", 0, false),
+        Column("path", 0, false),
+        Column("from", 0, false),
+        Column("to", 0, false),
+        Column("Mbit/s", 0, true),
+        Column("RTT ms", 0, true),
+        Column("is", 6, false),
         Column("why", 0, false),
     ];
     sheet.table(&columns, subflows.iter().map(row).collect());
@@ -129,9 +129,51 @@ fn subflows(report: &Report, sheet: &mut Sheet) {
         (Style::new(), Vec::from(cells))
     };
     let columns = [
-        Column("from", 21, false),
-        Column("to", 21, false),
+        Column("from", 0, false),
+        Column("to", 0, false),
         Column("fell back to TCP", 0, false),
     ];
     sheet.table(&columns, report.fallbacks.iter().map(row).collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_of_eighty_columns_shows_all_of_it() {
+        let why =
+            "it loses 3 % of its packets and the connections fall back by more than they gain";
+        let report = serde_json::json!({
+            "schema": 1, "version": "", "pid": 1, "uptime_s": 12345.0, "policy": "loss-aware", "controller": "pilot",
+            "path_manager": "kernel", "connections": 12, "polls": 1, "poll_ms": 0.0, "mptcpify": false,
+            "mptcpify_why": "Linux 6.1 has no hook for it", "mptcpify_sessions": false,
+            "paths": [{
+                "interface": "wlp0s20f3", "addresses": [], "up": true, "rule": "none", "priority": "backup",
+                "why": why, "subflows": 12, "rate_mbps": 941.2, "srtt_ms": 123.4, "min_rtt_ms": 1.0, "loss": 0.1234,
+                "signal_dbm": -71, "switches": 3, "sent_bytes": 0, "received_bytes": 0,
+            }],
+            "subflows": [{
+                "token": 0xfeed_beefu32, "interface": "wlp0s20f3", "local": "10.0.0.2:54321", "remote": "203.0.113.7:443",
+                "rate_mbps": 941.2, "rtt_ms": 123.4, "backup": true, "why": "",
+            }],
+        });
+        let daemon = serde_json::from_value(report).unwrap();
+        let seen = Seen {
+            daemon: Some(daemon),
+            relay: String::new(),
+        };
+        let text = page(80, &seen, None).text();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for whole in [
+            "0 fell back to TCP",
+            "mptcpify.sessions = true those of new user sessions",
+        ] {
+            assert!(words.contains(whole), "{whole}: {text}");
+        }
+        let subflow = text.lines().find(|l| l.starts_with("feedbeef")).unwrap();
+        assert!(subflow.ends_with("941.2  123.4 backup"), "{text}");
+        let last: Vec<&str> = why.split(' ').filter(|w| !words.contains(w)).collect();
+        assert!(last.is_empty(), "without {last:?}: {text}");
+    }
 }

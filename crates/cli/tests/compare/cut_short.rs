@@ -62,6 +62,28 @@ fn ctrl_c_keeps_what_is_done_and_exits_130() {
 }
 
 #[test]
+fn ctrl_c_in_the_first_run_leaves_no_folder() {
+    let cwd = tempfile::tempdir().unwrap();
+    // No run ends before somebody ends it.
+    let long = "duration = '10000s'\n[paths.a]\nrate = '1Gbit'\n";
+    fs::write(cwd.path().join("long.toml"), long).unwrap();
+    let mut child = multipilot()
+        .args(["compare", "long.toml", "--world", "sim"])
+        .current_dir(cwd.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let results = cwd.path().join("results");
+    let begun = || fs::read_dir(&results).is_ok_and(|mut all| all.next().is_some());
+    wait_until(&mut child, begun);
+    signal(&child, rustix::process::Signal::INT);
+    let reply = Reply::from(child.wait_with_output().unwrap());
+    reply.refused(130, "interrupted in the first run: nothing is kept");
+    assert!(!begun(), "a folder without a run is left");
+}
+
+#[test]
 fn a_kill_loses_only_the_run_under_way() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = start_and_wait_for_rows(&LONG, folder.path());
