@@ -149,8 +149,9 @@ fn run_missing(
         .fold(0.0, f64::max);
     if world.is_real() && !jobs.is_empty() {
         say(&format!(
-            "{} runs in real time, at most {longest} s each",
-            jobs.len()
+            "{} {} in real time, at most {longest} s each",
+            jobs.len(),
+            if jobs.len() == 1 { "run" } else { "runs" }
         ));
     }
     let mut progress = Progress::new(jobs.len(), longest);

@@ -200,7 +200,7 @@ fn table(store: &Store) -> Outcome<String> {
         State::Expired => "never, its line is too old".to_owned(),
     };
     let rows = devices.into_iter().map(|d| vec![d.name, state(d.state)]);
-    let columns = [Column("device", 0, false), Column("enrolled", 0, false)];
+    let columns = [Column("", 0, false), Column("", 0, false)];
     Ok(sheet::table(&columns, rows.collect()))
 }
 

@@ -72,7 +72,8 @@ pub struct Serve {
 
 pub fn main(args: &Serve) -> Outcome {
     if let Some(file) = &args.check {
-        Config::load(file).map_err(outcome::usage)?;
+        let config = Config::load(file).map_err(outcome::usage)?;
+        mp_server::check(&config).map_err(of_server)?;
         outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }

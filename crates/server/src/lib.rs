@@ -34,7 +34,7 @@ mod tls;
 
 pub use config::Config;
 pub use http::bind;
-pub use server::{backup, restore, run, Service};
+pub use server::{backup, check, restore, run, Service};
 
 /// Each one line: what, where, how to mend it.
 #[derive(Debug, thiserror::Error)]

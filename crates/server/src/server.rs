@@ -14,7 +14,7 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::MissedTickBehavior;
 
 use crate::api::{self, Desk};
-use crate::config::{is_private, Config};
+use crate::config::{is_private, Config, TlsFiles};
 use crate::guard::Guard;
 use crate::learner::{self, Call, Learner};
 use crate::metrics::Metrics;
@@ -104,6 +104,15 @@ pub fn backup(config: &Config, to: &Path) -> Result<i64, Error> {
 pub fn restore(config: &Config, from: &Path) -> Result<i64, Error> {
     let _lock = claim(&config.data)?;
     store::restore(from, &config.database_file())
+}
+
+/// Refuses what [`run`] would refuse of a configuration.
+pub fn check(config: &Config) -> Result<(), Error> {
+    config.check_exposure()?;
+    // What systemd hands to a service is there only while that runs.
+    let handed = |files: &TlsFiles| files.cert.starts_with("/run/credentials");
+    let tls = config.tls.clone().filter(|files| !handed(files));
+    tls.map(Tls::load).transpose().map(drop)
 }
 
 /// Serves until SIGINT or SIGTERM. `listening` is told the scheme and the address once requests are answered.

@@ -61,6 +61,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         report.map_or(String::new(), |r| run::capture::goes(&r, &names(&r))),
         daemon.pid
     ));
+    run::capture::say_what_a_router_lacks(&args.capture.lan);
     Ok(())
 }
 

@@ -46,6 +46,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         "multipilot: {} (Ctrl-C ends it)",
         goes(&capture.report(), &links)
     ));
+    say_what_a_router_lacks(&settings.lans);
     let end = runtime.block_on(serve(&capture, requests));
     let stopped = runtime.block_on(capture.stop()).map_err(relay::failure);
     // Whoever asked for the end may start another as soon as it is told.
@@ -58,6 +59,21 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
     }
     // An interface that is gone cannot be removed.
     end.and(stopped)
+}
+
+/// What hosts behind an interface need of this one: its rules are the user's, so that it is only said.
+pub fn say_what_a_router_lacks(lans: &[String]) {
+    let is = |key: &str, value: &str| {
+        let file = format!("/proc/sys/net/ipv4/{key}");
+        std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
+    };
+    let lan = lans.join(", ");
+    if !lans.is_empty() && is("ip_forward", "0") {
+        outcome::say(&format!("multipilot: hosts behind {lan} reach nothing while this host does not forward: sysctl -w net.ipv4.ip_forward=1"));
+    }
+    if !lans.is_empty() && is("conf/all/rp_filter", "1") {
+        outcome::say(&format!("multipilot: hosts behind {lan} get no answers while the kernel filters by reverse paths: sysctl -w net.ipv4.conf.all.rp_filter=2"));
+    }
 }
 
 /// What is taken, in a sentence.

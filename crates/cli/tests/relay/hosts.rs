@@ -381,16 +381,16 @@ impl Hosts {
 
     /// `multipilot up --relay`: from now on all of the device's connections are taken.
     #[track_caller]
-    pub fn up(&mut self, more: &[&str]) {
+    pub fn up(&mut self, more: &[&str]) -> Reply {
         let line = self.line.clone();
         let mut words = vec!["--relay", &line];
         words.extend(more);
-        self.up_with(&words);
+        self.up_with(&words)
     }
 
     /// `multipilot up` with the daemon's file.
     #[track_caller]
-    pub fn up_with(&mut self, more: &[&str]) {
+    pub fn up_with(&mut self, more: &[&str]) -> Reply {
         let (log, config) = (self.path("daemon.log"), self.path("daemon.toml"));
         if !config.exists() {
             self.configure("", "");
@@ -403,6 +403,7 @@ impl Hosts {
         let (_, number) = reply.err.split_once("(process ").unwrap();
         let (number, _) = number.split_once(')').unwrap();
         self.background = Pid::from_raw(number.parse().unwrap());
+        reply
     }
 
     /// kill -9 of what `up` has started.

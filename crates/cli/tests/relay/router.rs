@@ -43,7 +43,12 @@ fn hosts_of_the_lan_reach_the_relay_too() {
     let before = hosts.network();
     let echoes = ["198.51.100.2:4000", "[2001:db8:99::2]:4000"];
     echoes.iter().for_each(|address| echo(&hosts, address));
-    hosts.up(&["--lan", "lan", "--scheduler", "round-robin"]);
+    hosts.on_device("echo 0 > /proc/sys/net/ipv4/ip_forward");
+    let said = hosts
+        .up(&["--lan", "lan", "--scheduler", "round-robin"])
+        .err;
+    assert!(said.contains("sysctl -w net.ipv4.ip_forward=1"), "{said}");
+    hosts.on_device("echo 1 > /proc/sys/net/ipv4/ip_forward");
     both_paths(&hosts);
     for (address, echo) in PUBLIC.into_iter().zip(echoes) {
         let (stream, socket) = inside(client.file().as_fd(), || {

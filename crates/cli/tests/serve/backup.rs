@@ -154,6 +154,14 @@ fn only_a_backup_is_restored_and_never_below_a_server() {
     );
     let backup = data.path().join("backup.db");
     run(data.path(), "--backup", &backup);
+    let nowhere = [
+        "serve",
+        "--data",
+        data.path().to_str().unwrap(),
+        "--backup",
+        "/nowhere/b.db",
+    ];
+    call(&nowhere).refused(1, "/nowhere/b.db: No such file or directory");
     use std::os::unix::fs::PermissionsExt;
     for private in [
         "backup.db",

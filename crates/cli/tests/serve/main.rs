@@ -118,6 +118,25 @@ fn a_wrong_call_is_one_line() {
         );
         assert_eq!(reply.err.lines().count(), 1);
     }
+    for (text, line) in [
+        (
+            "listen = '0.0.0.0:9463'",
+            "0.0.0.0:9463: tokens would cross the network in clear text",
+        ),
+        (
+            "tls = { cert = '/nowhere/c.pem', key = '/nowhere/k.pem' }",
+            "/nowhere/c.pem: ",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        call(&["serve", "--check", shown]).refused(2, line);
+    }
+    let handed = "listen = '0.0.0.0:9463'\ntls = { cert = '/run/credentials/a', key = '/run/credentials/b' }";
+    std::fs::write(&file, handed).unwrap();
+    assert_eq!(
+        call(&["serve", "--check", shown]).out,
+        format!("{shown}: valid\n")
+    );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let reply = call(&["serve", "--data", folder, "--listen", &address]);

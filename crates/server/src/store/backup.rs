@@ -64,19 +64,25 @@ fn copy(from: &Path, to: &Path, last: impl FnOnce() -> Result<(), Error>) -> Res
                 let copy = connect(fresh, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 copy.query_row("SELECT count(*) FROM outcomes", [], |row| row.get(0))
             });
-        outcomes = read.map_err(|e| Filling(failed(to, &e)))?;
-        last().map_err(Filling)
+        outcomes = read.map_err(|e| Filling::Copy(failed(to, &e)))?;
+        last().map_err(Filling::Copy)
     });
-    copied.map_err(|Filling(e)| e)?;
-    Ok(outcomes)
+    match copied {
+        Ok(()) => Ok(outcomes),
+        Err(Filling::Copy(e)) => Err(e),
+        Err(Filling::Write(e)) => Err(failed(to, &e)),
+    }
 }
 
-/// An error of a copy, of the disk or of the database.
-struct Filling(Error);
+/// An error of a copy, of the database or of the disk.
+enum Filling {
+    Copy(Error),
+    Write(std::io::Error),
+}
 
 impl From<std::io::Error> for Filling {
     fn from(e: std::io::Error) -> Filling {
-        Filling(Error::Failed(format!("cannot write the copy: {e}")))
+        Filling::Write(e)
     }
 }
 
