@@ -125,7 +125,7 @@ fn a_wrong_call_is_one_line() {
         ),
         (
             "tls = { cert = '/nowhere/c.pem', key = '/nowhere/k.pem' }",
-            "/nowhere/c.pem: ",
+            "--tls-cert: /nowhere/c.pem: ",
         ),
     ] {
         std::fs::write(&file, text).unwrap();
