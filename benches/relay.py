@@ -4,7 +4,7 @@
 Prints one JSON document. Shares are those of one download or upload of a scenario, over the relay and over the
 kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links,
 with ``run --relay - --all``: what a host pays, without rate or delay, beside the same without relay; and what others
-have beside a UDP flow that is faster than the links. Needs root.
+have beside a UDP flow that is faster than the links; and the memory of connections that nobody uses. Needs root.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def shares(binary: Path, runs: int, seconds: int) -> dict[str, dict[str, list[fl
 
 # What runs in the namespaces: servers behind the relay, and a client.
 SERVE = f"""
-import signal, socket, threading
+import resource, signal, socket, threading
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 def echo(end):
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while data := end.recv(65536):
@@ -97,11 +98,16 @@ def sink():
             count += 1
 for port, serve in ((7, echo), (19, source)):
     threading.Thread(target=accept, args=(port, serve)).start()
+def keep():
+    server, kept = socket.create_server(("{SERVER}", 21), backlog=4096), []
+    while True:
+        kept.append(server.accept()[0])
+threading.Thread(target=keep).start()
 print("ready", flush=True)
 sink()
 """
 CLIENT = f"""
-import json, socket, statistics, sys, time
+import json, resource, socket, statistics, sys, time
 def clock(of, times, pause=0.0):
     took = []
     for _ in range(times):
@@ -158,6 +164,11 @@ def stream(seconds, mbps, size=1300):
     time.sleep(0.5)
     end.send(b"?")
     return [sent, int(end.recv(64))]
+def hold(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
+    ends = [socket.create_connection(("{SERVER}", 21)) for _ in range(count)]
+    print(len(ends), flush=True)
+    sys.stdin.read()
 print(json.dumps(eval(sys.argv[1])))
 """
 
@@ -234,7 +245,7 @@ class Host:
     def begin(self, call: str) -> subprocess.Popen[str]:
         """Of the client."""
         command = ["ip", "netns", "exec", self.device, sys.executable, "-c", CLIENT, call]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def client(self, call: str) -> Any:
         return result(self.begin(call))
@@ -267,7 +278,7 @@ class Host:
 
 
 def result(client: subprocess.Popen[str]) -> Any:
-    printed, _ = client.communicate()
+    printed, _ = client.communicate("")
     if client.returncode:
         sys.exit(f"a client ended with exit code {client.returncode}")
     return json.loads(printed)
@@ -306,6 +317,25 @@ def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
         return figures
 
 
+def flows(binary: Path, runs: int, count: int = 1000) -> list[dict[str, Any]]:
+    """Memory of both ends, idle and with so many connections that nobody uses, MB."""
+    found = []
+    for _ in range(runs):
+        with ExitStack() as stack:
+            it = Host(binary, stack)
+            ends = {"device": it.capture(), "relay": it.relay}
+            figures = {"idle": {name: memory(end) for name, end in ends.items()}}
+            holder = it.begin(f"hold({count})")
+            assert holder.stdout is not None
+            figures["opened"] = int(holder.stdout.readline())
+            time.sleep(3)
+            figures["held"] = {name: memory(end) for name, end in ends.items()}
+            holder.kill()
+            holder.wait()
+            found.append(figures)
+    return found
+
+
 def beside(binary: Path, runs: int, seconds: int) -> list[dict[str, Any]]:
     """Round trips of a small UDP flow and of a TCP connection beside UDP of 60 Mbit/s, over 20 + 20 Mbit/s, ms."""
     found = []
@@ -329,7 +359,7 @@ def main() -> None:
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two runs, shorter: the order of magnitude")
-    parser.add_argument("--only", default="host,shares,beside", help="some of them, by comma")
+    parser.add_argument("--only", default="host,shares,beside,flows", help="some of them, by comma")
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     runs, seconds = (2, 4) if arguments.quick else (arguments.runs, 8)
@@ -337,6 +367,7 @@ def main() -> None:
         "host": lambda: host(binary, runs, 5),
         "shares": lambda: shares(binary, runs, seconds),
         "beside": lambda: beside(binary, runs, seconds),
+        "flows": lambda: flows(binary, runs),
     }
     print(json.dumps({name: benches[name]() for name in arguments.only.split(",")}, indent=2))
 

@@ -5,7 +5,8 @@
  * Not a generated vmlinux.h: that would tie the build to the BTF of the machine it runs on (a container or a build
  * server has none), and its 150,000 lines hide which fields we depend on. Members and their order here are free:
  * preserve_access_index makes every access a CO-RE relocation, which libbpf resolves against the running kernel's BTF,
- * 6.1 and later. Only struct bpf_sock_ops and the enums are ABI (include/uapi/linux/bpf.h) and keep their layout.
+ * 6.1 and later. Only struct bpf_sock_ops, bpf_sk_lookup and the enums are ABI (include/uapi/linux/bpf.h) and keep
+ * their layout.
  */
 #ifndef MP_KERNEL_H
 #define MP_KERNEL_H
@@ -26,6 +27,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_SOCKMAP = 15,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 
@@ -216,6 +218,20 @@ struct bpf_sock_addr {
 	struct bpf_sock *sk;
 };
 
+struct bpf_sk_lookup {
+	__u64 cookie; /* or the socket chosen */
+	__u32 family;
+	__u32 protocol;
+	__u32 remote_ip4;
+	__u32 remote_ip6[4];
+	__u16 remote_port;
+	__u16 unused;
+	__u32 local_ip4;
+	__u32 local_ip6[4];
+	__u32 local_port;
+	__u32 ingress_ifindex;
+};
+
 struct sockaddr;
 
 struct sockaddr_in {
@@ -266,6 +282,8 @@ enum {
 	BPF_SOCK_OPS_RTT_CB_FLAG = 8,
 
 	BPF_TCP_CLOSE = 7,
+
+	SK_PASS = 1,
 };
 
 enum {
@@ -278,6 +296,7 @@ enum {
 	SOCK_STREAM = 1,
 	IPPROTO_TCP = 6,
 	SOL_SOCKET = 1,
+	SO_MARK = 36,
 	SO_BINDTOIFINDEX = 62,
 };
 

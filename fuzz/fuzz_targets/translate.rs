@@ -2,6 +2,7 @@
 //! whole packet is left as it was.
 #![no_main]
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
@@ -9,9 +10,14 @@ use mp_relay::capture::translate::{Action, Ends, Translator};
 use mp_relay::wire::Refusal;
 
 fuzz_target!(|bytes: &[u8]| {
-    let ends = |listener: &str, peer: &str| Ends {
-        listener: listener.parse().unwrap(),
-        peer: peer.parse().unwrap(),
+    let transparent = bytes.first().is_some_and(|b| b & 1 == 1);
+    let ends = |listener: &str, peer: &str| {
+        let listener: SocketAddr = listener.parse().unwrap();
+        Ends {
+            listener,
+            peer: peer.parse().unwrap(),
+            transparent: transparent.then_some(listener.ip()),
+        }
     };
     let mut translator = Translator::new(vec![
         ends("198.18.77.1:1111", "198.18.77.2"),

@@ -1,7 +1,7 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
 //! networks that steer some ([`agent`]), who uses them ([`choose`]), which plain TCP sockets they couple ([`groups`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
 //! which path connections start on ([`primary`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
-//! connections have none ([`fallback`]); TUN devices ([`tun`]).
+//! connections have none ([`fallback`]); TUN devices ([`tun`]), and connections that a listener takes for their target ([`transparent`]).
 
 pub mod agent;
 pub mod cgroup;
@@ -19,6 +19,7 @@ pub mod mptcpify;
 pub mod pm;
 pub mod preload;
 pub mod primary;
+pub mod transparent;
 pub mod tun;
 
 mod error;

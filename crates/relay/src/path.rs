@@ -11,8 +11,9 @@ use socket2::SockRef;
 use crate::carrier::Carrier;
 use crate::control::Group;
 
-/// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and the retransmission timeout, while there
-/// should be some: the path is stale. On a link that fades, round trips have grown with its queue, the timeout less.
+/// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and RFC 6298's timeout (RTT + 4 RTTVAR),
+/// while there should be some: the path is stale. On a link that fades, round trips have grown with its queue, the timeout
+/// less. Linux' own timeout is at least 200 ms longer than a round trip.
 const STALE: Duration = Duration::from_millis(200);
 const STALE_ROUND_TRIPS: u32 = 4;
 /// What may wait in the socket: the data of so long at the pacing rate …
@@ -33,8 +34,23 @@ pub struct Path {
     given: u64,
     not_sent: u64,
     read: Option<Instant>,
-    /// When bytes were acknowledged last, or none were in flight, and how many had been then.
-    progress: (Instant, u64),
+    silence: Silence,
+}
+
+/// When bytes were acknowledged last, or none were in flight, and how many had been then.
+struct Silence(Instant, u64);
+
+impl Silence {
+    /// Takes a reading; whether acknowledgements are overdue.
+    fn is_stale(&mut self, info: &TcpInfo, now: Instant) -> bool {
+        if info.unacked == 0 || info.bytes_acked != self.1 {
+            *self = Silence(now, info.bytes_acked);
+        }
+        let round_trip = Duration::from_micros(info.rtt.into());
+        let timeout = round_trip + 4 * Duration::from_micros(info.rttvar.into());
+        let patience = STALE.max(timeout.min(STALE_ROUND_TRIPS * round_trip));
+        now.duration_since(self.0) > patience
+    }
 }
 
 impl Path {
@@ -47,7 +63,7 @@ impl Path {
             given: 0,
             not_sent: 0,
             read: None,
-            progress: (now, 0),
+            silence: Silence(now, 0),
         }
     }
 
@@ -78,11 +94,6 @@ impl Path {
 
     fn take(&mut self, info: &TcpInfo, now: Instant) {
         let mss = info.snd_mss.max(1);
-        if info.unacked == 0 || info.bytes_acked != self.progress.1 {
-            self.progress = (now, info.bytes_acked);
-        }
-        let round_trips = Duration::from_micros(u64::from(info.rtt)) * STALE_ROUND_TRIPS;
-        let patience = STALE.max(round_trips.min(Duration::from_micros(info.rto.into())));
         let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
         let lowat = self.lowat.max(LOWAT.0);
         // A little may wait in the socket, or it would run dry between two looks.
@@ -90,7 +101,7 @@ impl Path {
         (self.read, self.given, self.not_sent) = (Some(now), 0, u64::from(info.notsent_bytes));
         self.view = SubflowView {
             active: true,
-            stale: now.duration_since(self.progress.0) > patience,
+            stale: self.silence.is_stale(info, now),
             mss,
             srtt_us: info.rtt,
             rttvar_us: info.rttvar,
@@ -136,5 +147,52 @@ impl Path {
     pub fn rate(&self) -> u64 {
         let v = &self.view;
         u64::from(v.cwnd) * u64::from(v.mss) * 1_000_000 / u64::from(v.srtt_us.max(1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path that acknowledges until 0 ms and then no more; the first look that finds it stale, ms.
+    fn found_stale_after(rtt_ms: u32, rttvar_ms: u32) -> u64 {
+        let start = Instant::now();
+        let mut info = TcpInfo {
+            unacked: 3,
+            bytes_acked: 1000,
+            rtt: rtt_ms * 1000,
+            rttvar: rttvar_ms * 1000,
+            // As Linux has it: with 200 ms for the variance at least.
+            rto: (rtt_ms + 4 * rttvar_ms.max(50)) * 1000,
+            ..TcpInfo::default()
+        };
+        let mut silence = Silence(start, 0);
+        for _ in 0..100 {
+            assert!(!silence.is_stale(&info, start), "something is acknowledged");
+            info.bytes_acked += 1000;
+        }
+        let at = |ms| start + Duration::from_millis(ms);
+        (0..).find(|ms| silence.is_stale(&info, at(*ms))).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_stale_when_acknowledgements_are_overdue() {
+        assert_eq!(found_stale_after(20, 5), 201, "the least");
+        // A queue of 100 ms on a link that fades: not 301, with Linux' timeout.
+        assert_eq!(found_stale_after(120, 10), 201);
+        assert_eq!(found_stale_after(150, 30), 271);
+        assert_eq!(found_stale_after(150, 200), 601, "four round trips at most");
+    }
+
+    #[test]
+    fn a_path_with_nothing_in_flight_is_not_stale() {
+        let start = Instant::now();
+        let mut silence = Silence(start, 0);
+        let idle = TcpInfo::default();
+        assert!(!silence.is_stale(&idle, start + Duration::from_secs(60)));
+        let busy = TcpInfo { unacked: 1, ..idle };
+        let sent = start + Duration::from_secs(60);
+        assert!(!silence.is_stale(&busy, sent + STALE));
+        assert!(silence.is_stale(&busy, sent + STALE * 2));
     }
 }

@@ -21,6 +21,7 @@ fn ends() -> Vec<Ends> {
     let ends = |listener: &str, peer: &str| Ends {
         listener: listener.parse().unwrap(),
         peer: peer.parse().unwrap(),
+        transparent: None,
     };
     vec![
         ends("198.18.77.1:1111", "198.18.77.2"),
@@ -310,9 +311,10 @@ proptest! {
                 Step::Accept(which) => {
                     let Some(k) = known.get(&which) else { continue };
                     if let Some(inside) = k.inside {
-                        let id = translator.accept(inside);
+                        let listener = end_of(inside).listener;
+                        let id = translator.accept(inside, listener);
                         prop_assert!(id.is_none_or(|id| id == k.id));
-                        prop_assert_eq!(translator.accept(inside), None, "once");
+                        prop_assert_eq!(translator.accept(inside, listener), None, "once");
                     }
                 }
                 Step::Finish(which) => {
@@ -335,6 +337,79 @@ proptest! {
         }
         translator.expire(now + Duration::from_secs(301));
         prop_assert!(translator.is_empty(), "{} are left", translator.len());
+    }
+
+    #[test]
+    fn packets_for_a_transparent_listener_stay_as_they_are_and_a_syn_waits(
+        steps in prop::collection::vec(step(), 0..120), partial: bool,
+    ) {
+        let transparent = |ends: Ends| Ends { transparent: Some(ends.listener.ip()), ..ends };
+        let mut translator = Translator::new(ends().into_iter().map(transparent).collect());
+        let now = Duration::ZERO;
+        let mut known: HashMap<usize, (Id, u32)> = HashMap::new();
+        let mut waits: HashMap<usize, Vec<u8>> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Begin(which, sequence) => {
+                    let (from, to) = pair(which);
+                    let mut bytes = packet(from, to, sequence, syn(), &[], partial);
+                    let original = bytes.clone();
+                    let again = known.get(&which).is_some_and(|(_, first)| *first == sequence);
+                    match translator.packet(&mut bytes, partial, now) {
+                        Action::Open(id, target) => {
+                            prop_assert!(!again && target == to);
+                            known.insert(which, (id, sequence));
+                            waits.insert(which, original.clone());
+                        }
+                        Action::Drop => prop_assert!(again && waits.contains_key(&which)),
+                        action => prop_assert!(again && action == Action::Write),
+                    }
+                    prop_assert_eq!(bytes, original);
+                }
+                Step::Send(which, payload, fin, rst) => {
+                    let (from, to) = pair(which);
+                    let mut bytes = packet(from, to, 5, Flags { fin, rst, ..plain() }, &payload, partial);
+                    let original = bytes.clone();
+                    let action = translator.packet(&mut bytes, partial, now);
+                    let expected = if waits.contains_key(&which) { Action::Drop } else { Action::Write };
+                    prop_assert_eq!((action, bytes), (expected, original));
+                }
+                Step::Admit(which) => {
+                    let Some((id, _)) = known.get(&which) else { continue };
+                    let original = waits.remove(&which);
+                    let mut bytes = original.clone().unwrap_or_default();
+                    prop_assert_eq!(translator.admit(*id, &mut bytes, partial, now), original.is_some());
+                    prop_assert_eq!(bytes, original.unwrap_or_default());
+                }
+                Step::Refuse(which, reason) => {
+                    let Some((id, _)) = known.get(&which) else { continue };
+                    let mut bytes = waits.remove(&which);
+                    let mut syn = bytes.take().unwrap_or_default();
+                    let held = !syn.is_empty();
+                    prop_assert_eq!(translator.refuse(*id, &mut syn, REFUSALS[reason]).is_some(), held);
+                    if held {
+                        known.remove(&which);
+                    }
+                }
+                Step::Accept(which) => {
+                    let Some((id, _)) = known.get(&which) else { continue };
+                    let (from, to) = pair(which);
+                    let accepted = translator.accept(from, to);
+                    prop_assert!(accepted.is_none_or(|a| a == *id && !waits.contains_key(&which)));
+                    prop_assert_eq!(translator.accept(from, to), None, "once");
+                }
+                Step::Finish(which) => {
+                    let Some((id, _)) = known.remove(&which) else { continue };
+                    waits.remove(&which);
+                    translator.finish(id, now);
+                }
+                Step::Reply(..) | Step::Wait(_) => {}
+            }
+            prop_assert!(translator.is_consistent());
+            prop_assert_eq!(translator.len(), known.len());
+        }
+        // The kernel tells the others.
+        prop_assert_eq!(translator.end().len(), waits.len());
     }
 
     #[test]
@@ -388,6 +463,24 @@ fn refusals_tell_what_is_wrong() {
         }
         assert!(translator.is_empty());
     }
+}
+
+#[test]
+fn a_transparent_listener_is_for_one_address() {
+    let mut own = ends();
+    own[0].transparent = Some("198.18.77.1".parse().unwrap());
+    let mut translator = Translator::new(own);
+    let (from, to) = ("192.168.7.9:1000", "203.0.113.9:80");
+    let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+    let mut bytes = packet(from, to, 7, syn(), &[], false);
+    let Action::Open(id, _) = translator.packet(&mut bytes, false, Duration::ZERO) else {
+        panic!("a SYN opens");
+    };
+    assert!(translator.admit(id, &mut bytes, false, Duration::ZERO));
+    let seen = read(&bytes, false);
+    assert_eq!(seen.to, end_of(from).listener);
+    assert_eq!(translator.accept(from, to), None, "not as itself");
+    assert_eq!(translator.accept(seen.from, seen.to), Some(id));
 }
 
 #[test]

@@ -47,6 +47,11 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         goes(&capture.report(), &links)
     ));
     say_what_a_router_lacks(&settings.lans);
+    if let Some(why) = capture.translates() {
+        outcome::say(&format!(
+            "multipilot: TCP goes through the TUN, at more CPU: {why}"
+        ));
+    }
     let end = runtime.block_on(serve(&capture, requests));
     let stopped = runtime.block_on(capture.stop()).map_err(relay::failure);
     // Whoever asked for the end may start another as soon as it is told.

@@ -6,7 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// For what this machine, however busy, is to get done.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Reply {
     pub code: i32,
@@ -72,6 +75,15 @@ pub fn refused(args: &[&str], line: &str) {
         (format!("multipilot: {line}\n").as_str(), "")
     );
     assert_eq!(reply.code, 2);
+}
+
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits for something that a running command is about to do; a command that ends before has failed the test.

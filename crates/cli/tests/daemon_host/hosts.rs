@@ -6,31 +6,19 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
 
 use mp_kernel::choose::{inside, own_cookie};
 use mp_testing::Turns;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use crate::common::{until, PATIENCE};
 use crate::namespace::{sh, Namespace};
 use crate::transfers::{mptcp_connect, mptcp_listener, Download, Service};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_multipilot");
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 pub const LINKS: [&str; 2] = ["wifi", "lte"];
-/// For what this machine, however busy, is to get done.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-
-#[track_caller]
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 pub struct Hosts {
     device: Namespace,
     server: Namespace,

@@ -4,6 +4,8 @@
 mod bad_days;
 #[path = "../common/ca.rs"]
 mod ca;
+#[path = "../common/mod.rs"]
+mod common;
 mod controller;
 mod fallback;
 #[path = "../common/foreign.rs"]

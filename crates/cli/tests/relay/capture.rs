@@ -73,11 +73,16 @@ fn many_connections_at_once_are_independent() {
     let mut stuck = connect(&hosts, PUBLIC[0]).unwrap();
     stuck.write_all(b"get 50000000\n").unwrap();
     std::thread::scope(|scope| {
-        let flows: Vec<_> = (0..20)
+        let flows: Vec<_> = (0..64)
             .map(|i| {
                 let hosts = &hosts;
-                scope
-                    .spawn(move || get(connect(hosts, PUBLIC[i % 2]).unwrap(), MB / 4, &mut |_| ()))
+                scope.spawn(move || {
+                    let stream = connect(hosts, PUBLIC[i % 2]).unwrap();
+                    match i / 32 {
+                        0 => get(stream, MB / 4, &mut |_| ()),
+                        _ => put(stream, MB / 4),
+                    }
+                })
             })
             .collect();
         for flow in flows {
@@ -117,6 +122,59 @@ fn a_reset_reaches_the_program() {
         .unwrap();
     let kind = stream.read(&mut [0]).map_err(|e| e.kind());
     assert_eq!(kind, Err(ErrorKind::ConnectionReset));
+}
+
+/// Packets that the TUN has carried, both ways.
+fn through_the_tun(hosts: &Hosts) -> u64 {
+    hosts.counted("tun-multipilot", "packets")
+}
+
+#[test]
+fn an_established_connection_needs_no_tun() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    hosts.up(&[]);
+    for address in PUBLIC {
+        for (mark, fewest, most) in [(0, 0, 20), (7, 50, u64::MAX)] {
+            let there: SocketAddr = address.parse().unwrap();
+            let stream = hosts.in_device(|| {
+                let socket = Socket::new(Domain::for_address(there), Type::STREAM, None).unwrap();
+                // A program that has marked its socket keeps its mark, and the TUN.
+                socket.set_mark(mark).unwrap();
+                socket.connect(&there.into()).unwrap();
+                TcpStream::from(socket)
+            });
+            assert_eq!(stream.peer_addr().unwrap(), there);
+            let before = through_the_tun(&hosts);
+            assert_eq!(get(stream, 4 * MB, &mut |_| ()), "whole");
+            let packets = through_the_tun(&hosts) - before;
+            assert!(
+                (fewest..most).contains(&packets),
+                "{address} {mark}: {packets}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_bpf_the_tun_carries_all() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let before = hosts.network();
+    let (mut running, said) = hosts.run_all_without_bpf("plain");
+    assert!(said.contains("TCP goes through the TUN"), "{said}");
+    for address in PUBLIC {
+        let before = through_the_tun(&hosts);
+        let stream = connect(&hosts, address).unwrap();
+        assert!(is_taken(&stream));
+        assert_eq!(put(stream, MB), "whole");
+        assert!(through_the_tun(&hosts) - before > 50, "{address}");
+    }
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+    assert_eq!(hosts.network(), before);
 }
 
 #[test]
@@ -235,8 +293,14 @@ fn a_killed_process_leaves_the_network_as_was_asked_for() {
         ("block", Err(ErrorKind::HostUnreachable)),
     ] {
         hosts.up(&["--leak", leak]);
-        assert!(is_taken(&connect(&hosts, PUBLIC[0]).unwrap()));
+        let mut cut = connect(&hosts, PUBLIC[0]).unwrap();
+        assert!(is_taken(&cut));
+        cut.write_all(b"get 50000000\n").unwrap();
+        cut.read_exact(&mut [0; 1000]).unwrap();
         hosts.kill_background();
+        // Half a body is not to look like a whole one.
+        let end = cut.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
+        assert_eq!(end, Err(ErrorKind::ConnectionReset));
         let result = connect(&hosts, PUBLIC[0]).map(|stream| source(&stream).to_string());
         assert_eq!(result, afterwards, "{leak}");
         let down = hosts.multipilot(&["down"]);

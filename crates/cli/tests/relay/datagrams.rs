@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::common::PATIENCE;
 use crate::hosts::{until, Hosts, LINKS, RELAY};
 
 /// Behind the relay, of either family.
 const ECHO: [&str; 2] = ["198.51.100.2:53", "[2001:db8:99::2]:53"];
 /// Between two packets of a call.
 const GAP: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Answers every packet with what it says, backwards.
 pub fn echo(hosts: &Hosts, address: &str) {

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
 
 use mp_kernel::choose::inside;
 use mp_testing::Turns;
 use rustix::process::{kill_process, Pid, Signal};
 use tempfile::TempDir;
 
-use crate::common::Reply;
+pub use crate::common::until;
+use crate::common::{Reply, PATIENCE};
 use crate::multipilot;
 use crate::namespace::{sh, Namespace};
 use crate::program;
@@ -31,17 +31,6 @@ pub const ALLOWED: [&str; 3] = [
     "--allow=198.51.100.0/24",
     "--allow=2001:db8:99::/48",
 ];
-/// For what this machine, however busy, is to get done.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-#[track_caller]
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// One at a time: they would take each other's CPU.
 #[track_caller]
@@ -139,6 +128,15 @@ impl Hosts {
         }
     }
 
+    /// What the relay's host sends arrives on the device, but not the other way round.
+    pub fn silence_uploads(&self, number: u8) {
+        sh(&format!(
+            "ip -n {} neigh replace 10.77.{number}.2 dev {} lladdr 02:00:00:00:00:99 nud permanent",
+            self.device.0,
+            LINKS[usize::from(number) - 1]
+        ));
+    }
+
     /// It gets through again.
     pub fn unsilence(&self, number: u8) {
         for (namespace, other) in [(&self.device, 2), (&self.relay, 1)] {
@@ -158,13 +156,17 @@ impl Hosts {
 
     /// Bytes that the device has received and sent on a link.
     pub fn carried(&self, number: u8) -> u64 {
-        let link = LINKS[usize::from(number) - 1];
+        self.counted(LINKS[usize::from(number) - 1], "bytes")
+    }
+
+    /// The same of any interface, or packets.
+    pub fn counted(&self, link: &str, what: &str) -> u64 {
         let text = sh(&format!(
             "ip -n {} -s -j link show dev {link}",
             self.device.0
         ));
         let all: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let count = |way: &str| all[0]["stats64"][way]["bytes"].as_u64().unwrap();
+        let count = |way: &str| all[0]["stats64"][way][what].as_u64().unwrap();
         count("rx") + count("tx")
     }
 
@@ -234,11 +236,16 @@ impl Hosts {
 
     /// `multipilot relay`, to its end.
     pub fn relay_command(&self, arguments: &[&str]) -> Reply {
+        self.relay_command_in("relay", arguments)
+    }
+
+    /// For the relay with this folder.
+    pub fn relay_command_in(&self, state: &str, arguments: &[&str]) -> Reply {
         let mut command = self.command(&self.relay, "relay-home");
         command
             .arg("relay")
             .args(["--state"])
-            .arg(self.path("relay"))
+            .arg(self.path(state))
             .args(arguments);
         Reply::from(command.output().unwrap())
     }
@@ -419,7 +426,23 @@ impl Hosts {
 
     /// `multipilot run --relay - --all` in the foreground, as a device of this name.
     pub fn run_all(&self, name: &str) -> Child {
-        let mut command = self.command(&self.device, "home");
+        self.begin_all(self.command(&self.device, "home"), name, 1)
+            .0
+    }
+
+    /// The same where the kernel lets no BPF program be loaded; and what it says of that.
+    pub fn run_all_without_bpf(&self, name: &str) -> (Child, String) {
+        let mut command = self.device.enter("setpriv");
+        command.args(["--bounding-set", "-bpf,-perfmon,-sys_admin"]);
+        command.arg(multipilot().get_program());
+        command
+            .current_dir(self.folder.path())
+            .env("XDG_STATE_HOME", self.path("home"));
+        self.begin_all(command, name, 2)
+    }
+
+    /// With the last of so many lines that it says.
+    fn begin_all(&self, mut command: Command, name: &str, lines: usize) -> (Child, String) {
         command.args(["run", "--relay", "-", "--all", "--relay-socket"]);
         command.arg(self.path("relay.sock")).stdin(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -431,11 +454,11 @@ impl Hosts {
             .unwrap()
             .write_all(line.as_bytes())
             .unwrap();
-        let mut said = String::new();
-        let stderr = child.stderr.as_mut().unwrap();
-        BufReader::new(stderr).read_line(&mut said).unwrap();
-        assert!(said.contains("goes to the relay over wifi, lte"), "{said}");
-        child
+        let stderr = BufReader::new(child.stderr.as_mut().unwrap());
+        let said: Vec<String> = stderr.lines().take(lines).map(Result::unwrap).collect();
+        let goes = &said[0];
+        assert!(goes.contains("goes to the relay over wifi, lte"), "{goes}");
+        (child, said.last().unwrap().clone())
     }
 
     /// Whatever of the device's network could be left changed.
@@ -487,6 +510,15 @@ impl Hosts {
             0 => Ok(stream),
             code => Err(code),
         }
+    }
+
+    /// To the relay of [`Hosts::new`], or else to the process that was started last.
+    pub fn signal(&self, relay: bool, signal: Signal) {
+        let process = match relay {
+            true => self.running.first(),
+            false => self.running.last(),
+        };
+        kill_process(Pid::from_child(process.unwrap()), signal).unwrap();
     }
 
     /// The process that was started last.

@@ -2,7 +2,9 @@
 //! fail where there is none.
 
 mod away;
+mod bad_days;
 mod capture;
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod coupling;
@@ -16,6 +18,8 @@ mod program;
 mod resolver;
 mod router;
 mod rules;
+#[path = "../common/small.rs"]
+mod small;
 mod strangers;
 mod traffic;
 mod trial;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::common::PATIENCE;
 use crate::datagrams::{both_paths, lane};
 use crate::hosts::Hosts;
 
 const HOSTS: [&str; 2] = ["198.51.100.2", "2001:db8:99::2"];
 const IDENTIFIER: u16 = 0x4d50;
-const PATIENCE: Duration = Duration::from_secs(90);
 /// Of IPv4 and of IPv6.
 const REPLY: [u8; 2] = [0, 129];
 const UNREACHABLE: [u8; 2] = [3, 1];

@@ -2,17 +2,16 @@
 
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use mp_kernel::choose::inside;
 
+use crate::common::PATIENCE;
 use crate::datagrams::{both_paths, echo, lane};
 use crate::hosts::{Hosts, PUBLIC};
 use crate::namespace::Namespace;
 use crate::program::get;
 
 const MB: u64 = 1_000_000;
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// In the device's LAN, with the device for its router.
 fn client(hosts: &Hosts) -> Namespace {

@@ -70,7 +70,7 @@ fn every_scheduler_carries_a_stream_whole() {
 }
 
 /// Something happens to the first link in the middle of a download and an upload that go on at the same time.
-fn in_the_middle(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
+pub fn in_the_middle(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
     let size = 12 * MB;
     hosts.socks(&["--scheduler", "min-rtt"]);
     let (down, up) = (

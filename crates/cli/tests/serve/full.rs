@@ -1,31 +1,11 @@
 //! A disk that is full.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
 use crate::server::{post, token, Server};
-
-/// A file system of 4 MB, where this process may mount one.
-struct Small<'a>(&'a Path);
-
-impl Small<'_> {
-    fn mount(folder: &Path) -> Option<Small<'_>> {
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
-            .arg(folder);
-        let done = mount.output().is_ok_and(|o| o.status.success());
-        done.then_some(Small(folder))
-    }
-}
-
-impl Drop for Small<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).status();
-    }
-}
+use crate::small::Small;
 
 #[test]
 fn a_full_disk_is_a_clean_refusal() {

@@ -9,6 +9,8 @@ mod device;
 mod full;
 mod observed;
 mod server;
+#[path = "../common/small.rs"]
+mod small;
 mod tls;
 
 use std::io::{Read, Write};

@@ -229,6 +229,14 @@ impl Relay {
                 let links = running.device.links().join(", ");
                 let fields: &[(&str, &dyn Display)] = &[("relay", &place), ("links", &links)];
                 log::line(Priority::Info, "connections go to the relay", fields);
+                if let Some(why) = running.capture.translates() {
+                    let fields: &[(&str, &dyn Display)] = &[("why", &why)];
+                    log::line(
+                        Priority::Info,
+                        "TCP goes through the TUN, at more CPU",
+                        fields,
+                    );
+                }
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
                 self.carried.begin();

@@ -1,11 +1,13 @@
 //! The addresses of the TUN, and the listeners at them.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use mp_kernel::interfaces::Interface;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::routes::Ends;
+use super::routes::{Ends, CAPTURED};
 use super::INTERFACE;
 use crate::Error;
 
@@ -63,4 +65,25 @@ pub fn listen(host: IpAddr) -> Result<TcpListener, Error> {
         socket.listen(BACKLOG)
     };
     listen().map_err(|e| Error::failed(format!("a port on {INTERFACE}"), e))
+}
+
+/// For connections to every address. By its own address nobody reaches it from outside.
+pub fn listen_transparently(host: IpAddr) -> io::Result<TcpListener> {
+    let socket = match host {
+        IpAddr::V4(_) => {
+            let socket = TcpSocket::new_v4()?;
+            SockRef::from(&socket).set_ip_transparent_v4(true)?;
+            socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+            socket
+        }
+        IpAddr::V6(_) => {
+            let socket = TcpSocket::new_v6()?;
+            SockRef::from(&socket).set_ip_transparent_v6(true)?;
+            socket.bind((Ipv6Addr::LOCALHOST, 0).into())?;
+            socket
+        }
+    };
+    // Of accepted sockets too: their packets are to reach programs of this host alone.
+    SockRef::from(&socket).set_mark(CAPTURED)?;
+    socket.listen(BACKLOG)
 }

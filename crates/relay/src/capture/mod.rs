@@ -16,6 +16,7 @@ mod out;
 mod reach;
 mod resolvers;
 mod routes;
+mod transparent;
 mod tun;
 
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mp_kernel::interfaces;
+use mp_kernel::transparent::Transparent;
 use rtnetlink::Handle;
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::pipe;
@@ -113,6 +115,9 @@ pub struct Capture {
     block: bool,
     index: u32,
     following: Option<JoinHandle<()>>,
+    shortcut: Option<Transparent>,
+    /// Why all connections are translated: there is no shortcut.
+    translates: Option<String>,
 }
 
 struct Netlink {
@@ -166,6 +171,7 @@ impl Capture {
             nix::net::if_::if_nametoindex(INTERFACE).map_err(|e| Error::failed(INTERFACE, e))?;
         let ends = addresses::addresses(&here)?;
         routes::furnish(&netlink.handle, index, &ends).await?;
+        let shortcut = transparent::start(&netlink.handle, index, &ends).await;
         let mut listeners = Vec::new();
         for ends in &ends {
             listeners.push(addresses::listen(ends.host)?);
@@ -175,13 +181,20 @@ impl Capture {
             .iter()
             .zip(&listeners)
             .map(|(ends, listener)| {
-                let listener = local(listener)?;
                 Ok(Ends {
-                    listener,
+                    listener: local(listener)?,
                     peer: ends.peer,
+                    transparent: shortcut.is_ok().then_some(ends.host),
                 })
             })
             .collect();
+        let (shortcut, translates) = match shortcut {
+            Ok(shortcut) => {
+                listeners.extend(shortcut.listeners);
+                (Some(shortcut.programs), None)
+            }
+            Err(e) => (None, Some(e.to_string())),
+        };
         let mut direct = settings.direct.clone();
         direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
         let own = direct.clone();
@@ -211,6 +224,7 @@ impl Capture {
             started: Instant::now(),
             caught: is_caught,
             doubts: doubts.clone(),
+            over: watch::channel(false).0,
         });
         let (alive, gone) = watch::channel(());
         let reading = shared
@@ -231,6 +245,8 @@ impl Capture {
             block: settings.block,
             index,
             following: None,
+            shortcut,
+            translates,
         };
         let handle = capture.netlink.handle.clone();
         let mut follow = Follow {
@@ -292,9 +308,17 @@ impl Capture {
         for packet in resets {
             self.shared.out.write(Some(packet));
         }
+        self.shared.over.send_replace(true);
+        let ended = async {
+            while self.report().flows > 0 {
+                sleep(LAST_WORDS / 20).await;
+            }
+        };
+        let _ = timeout(LAST_WORDS, ended).await;
         if last_words {
             sleep(LAST_WORDS).await;
         }
+        drop(self.shortcut.take());
         let cleared = match clear {
             true => routes::clear(&self.netlink.handle).await,
             false => Ok(false),
@@ -314,6 +338,11 @@ impl Capture {
 
     pub fn links(&self) -> Vec<LinkReport> {
         self.shared.links()
+    }
+
+    /// Why packets of connections all go through the TUN, where they do.
+    pub fn translates(&self) -> Option<&str> {
+        self.translates.as_deref()
     }
 
     pub fn report(&self) -> Report {

@@ -3,6 +3,8 @@
 //! | priority | rule | |
 //! | --- | --- | --- |
 //! | 27100 | `fwmark MARK goto 27106` | path connections |
+//! | 27100 | `fwmark CAPTURED lookup 27104`, `fwmark CAPTURED blackhole` | connections of programs, from their SYN-ACK on |
+//! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
 //! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
 //! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
@@ -13,30 +15,39 @@
 //! The same for `ipproto udp` and for ICMP, and of 27103 and 27105 with `iif LAN` in place of `from`. The rules that catch
 //! come and go with the relay and its datagram lane; the others stay, so that flows of before keep their way.
 //!
+//! Table 27104 has every address for one of this host's; the rules for it are there with a transparent listener alone.
+//!
 //! A socket of a server, or one that its program has bound, has another source address and is left alone.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::AddressHeaderFlags;
-use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
+use rtnetlink::packet_route::route::{
+    RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use rtnetlink::packet_route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
 };
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
 use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
 
+use super::INTERFACE;
 use crate::egress::Prefix;
 use crate::Error;
 
 /// Of path connections.
 pub const MARK: u32 = 0x6d70;
+/// Of both ends of a connection that a transparent listener has taken.
+pub const CAPTURED: u32 = 0x6d71;
 const FIRST: u32 = 27100;
 const LAST: u32 = 27106;
 const TABLE: u32 = 27101;
 const BLOCKED: u32 = 27102;
 /// Leads everything into the TUN.
 const ALL: u32 = 27103;
+/// Every address is local.
+const LOCAL: u32 = 27104;
 const DNS: u16 = 53;
 /// In /etc/iproute2/rt_protos of nobody.
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
@@ -58,6 +69,13 @@ impl Ends {
             30
         } else {
             126
+        }
+    }
+
+    fn everywhere(&self) -> IpAddr {
+        match self.host {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         }
     }
 
@@ -160,6 +178,33 @@ fn datagrams(v4: bool) -> [IpProtocol; 2] {
     [IpProtocol::Udp, icmp]
 }
 
+/// Connections of the TUN's own address are taken by transparent listeners. A process that is killed takes the route with it:
+/// what is left of its connections goes nowhere.
+pub async fn keep_local(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
+    for ends in ends {
+        let local = route(ends.host.is_ipv4(), LOCAL, ends.everywhere(), 0)?
+            .kind(RouteType::Local)
+            .scope(RouteScope::Host)
+            .output_interface(interface)
+            .build();
+        let added = handle.route().add(local).execute().await;
+        added.map_err(failed("a route to this host"))?;
+        let captured = || RuleAttribute::FwMark(CAPTURED);
+        let marked = vec![captured(), RuleAttribute::Table(LOCAL)];
+        let back = vec![RuleAttribute::Iifname(INTERFACE.into())];
+        let mut back = lookup(ends, FIRST, LOCAL, IpProtocol::Tcp, back);
+        back.header.src_len = ends.whole();
+        back.attributes.push(RuleAttribute::Source(ends.host));
+        let rules = vec![
+            rule(ends, FIRST, RuleAction::ToTable, marked),
+            rule(ends, FIRST, RuleAction::Blackhole, vec![captured()]),
+            back,
+        ];
+        add(handle, rules).await?;
+    }
+    Ok(())
+}
+
 /// The tables, and the rules that stay. Nothing is caught yet, but for packets of the TUN's own address.
 pub async fn prepare(
     handle: &Handle,
@@ -182,8 +227,7 @@ pub async fn prepare(
                 added.map_err(&table_failed)?;
             }
         }
-        let everywhere = if v4 { "0.0.0.0" } else { "::" };
-        let everywhere: IpAddr = everywhere.parse().expect("an address");
+        let everywhere = ends.everywhere();
         for table in [TABLE, ALL] {
             let into = route(v4, table, everywhere, 0)?
                 .output_interface(interface)
@@ -382,7 +426,7 @@ pub async fn clear(handle: &Handle) -> Result<bool, Error> {
             .unwrap_or_default();
         let ours = |r: &RouteMessage| {
             r.header.protocol == PROTOCOL
-                && [TABLE, BLOCKED, ALL]
+                && [TABLE, BLOCKED, ALL, LOCAL]
                     .iter()
                     .any(|table| r.attributes.contains(&RouteAttribute::Table(*table)))
         };

@@ -3,6 +3,9 @@
 //! A packet from application A to target T comes out of the TUN, is readdressed from *inside* (the TUN's peer address and a
 //! port that stands for the pair) to the listener, and goes back in; packets from the listener to an inside address become
 //! packets from T to A. The SYN is held until the relay has connected, so that `connect()` ends as it would without relay.
+//!
+//! Where a transparent listener takes the connections of an address, their packets go back in as they are, and most of them
+//! never come here: of those connections the SYN alone counts.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -30,13 +33,15 @@ pub struct Id(u64);
 pub struct Ends {
     pub listener: SocketAddr,
     pub peer: IpAddr,
+    /// Whose connections a transparent listener takes ([`mp_kernel::transparent`]).
+    pub transparent: Option<IpAddr>,
 }
 
 /// What is to be done with a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     Drop,
-    /// It has new addresses.
+    /// It goes back in, with new addresses where it needs them.
     Write,
     /// A SYN to this target: it waits for [`Translator::admit`] or [`Translator::refuse`].
     Open(Id, SocketAddr),
@@ -51,6 +56,8 @@ struct Entry {
     target: SocketAddr,
     /// Of the SYN: another number on the same pair is another connection.
     first: u32,
+    /// Its packets keep their addresses.
+    transparent: bool,
     held: bool,
     accepted: bool,
     /// What the application expects next from the target.
@@ -134,7 +141,9 @@ impl Translator {
                 }
                 entry.see(flags, 0, now);
                 entry.next = packet.acknowledgement();
-                packet.redirect(inside, ends.listener);
+                if !entry.transparent {
+                    packet.redirect(inside, ends.listener);
+                }
                 return Action::Write;
             }
             // The application has given up the old connection and begins another from the same port.
@@ -148,6 +157,9 @@ impl Translator {
                     Action::Answer(answer::reset(to, from, 0, Some(next)))
                 }
             }
+        } else if ends.transparent == Some(from.ip()) {
+            // The kernel knows whether there is such a connection.
+            Action::Write
         } else if flags & RST == 0 {
             // Of a connection from before: its end is to be seen at once.
             let (sequence, next) = match flags & ACK {
@@ -190,6 +202,7 @@ impl Translator {
             application,
             target,
             first,
+            transparent: ends.transparent == Some(application.ip()),
             held: true,
             accepted: false,
             next: 0,
@@ -221,6 +234,9 @@ impl Translator {
             return false;
         };
         (entry.held, entry.last) = (false, now);
+        if entry.transparent {
+            return true;
+        }
         let Some(mut packet) = Packet::parse(syn, partial) else {
             return false;
         };
@@ -240,8 +256,11 @@ impl Translator {
         Some(answer::refusal(why, syn, target, application, next))
     }
 
-    /// The connection that has come to the listener from this address: once each.
-    pub fn accept(&mut self, inside: SocketAddr) -> Option<Id> {
+    /// The connection that has come to a listener from this address, of a socket with that one: once each.
+    pub fn accept(&mut self, from: SocketAddr, local: SocketAddr) -> Option<Id> {
+        let transparent = |inside: &&SocketAddr| self.entries[*inside].transparent;
+        let kept = self.pairs.get(&(from, local)).filter(transparent);
+        let inside = *kept.unwrap_or(&from);
         let entry = self.entries.get_mut(&inside)?;
         let new = !entry.held && !std::mem::replace(&mut entry.accepted, true);
         new.then_some(entry.id)
@@ -256,7 +275,7 @@ impl Translator {
             return;
         };
         (entry.done, entry.last) = (true, now);
-        if entry.held {
+        if entry.held || entry.transparent {
             self.remove(inside);
         }
     }
@@ -277,7 +296,12 @@ impl Translator {
     /// No more connections: what the applications of all there are have to be told. One that has just received data does
     /// not believe it, and asks; it is answered as any stranger is.
     pub fn end(&mut self) -> Vec<Vec<u8>> {
-        let resets = self.entries.values().map(|entry| {
+        // The kernel resets the others that are transparent, with our sockets.
+        let told = self
+            .entries
+            .values()
+            .filter(|entry| entry.held || !entry.transparent);
+        let resets = told.map(|entry| {
             let (sequence, next) = match entry.held {
                 true => (0, Some(entry.first.wrapping_add(1))),
                 false => (entry.next, None),

@@ -58,6 +58,8 @@ pub struct Shared {
     pub caught: watch::Receiver<Caught>,
     /// Flows that wait for it.
     pub doubts: Arc<Notify>,
+    /// Flows are to end.
+    pub over: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -223,9 +225,12 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // Until a flow has it: one that is over before is not to look as if the target had ended it well.
+                // A flow that is over before it has it is not to look as if the target had ended it well.
                 let _ = stream.set_zero_linger();
-                let id = shared.translator().accept(from);
+                let local = stream.local_addr();
+                let id = local
+                    .ok()
+                    .and_then(|local| shared.translator().accept(from, local));
                 let waits = id.and_then(|id| lock(&shared.waiting).remove(&id));
                 if let Some(waits) = waits {
                     let _ = waits.send(stream);
@@ -260,6 +265,10 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
         here.write(&syn);
         timeout(ACCEPTED_WITHIN, brought).await.ok()?.ok()
     };
+    let mut ending = shared.over.subscribe();
+    let over = async move {
+        let _ = ending.wait_for(|over| *over).await;
+    };
     let target = match shared.is_resolver(target) {
         true => Target::Address(resolver::ADDRESS.ip(), resolver::PORT),
         false => Target::Address(target.ip(), target.port()),
@@ -267,7 +276,7 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
     let outcome = shared
         .device
         .clone()
-        .carry_later(target, verdict, application)
+        .carry_later(target, verdict, application, over)
         .await;
     lock(&shared.waiting).remove(&id);
     shared.translator().finish(id, shared.now());

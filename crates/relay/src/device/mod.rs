@@ -6,6 +6,7 @@ mod pool;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -188,21 +189,31 @@ impl Device {
         .await
     }
 
-    /// Connects to the target first: `verdict` hears of it, and then `application` is to bring the connection.
+    /// Connects to the target first: `verdict` hears of it, and then `application` is to bring the connection. With `over`
+    /// it is broken off.
     pub async fn carry_later(
         self: Arc<Self>,
         target: Target,
         verdict: oneshot::Sender<Result<(), Refusal>>,
         application: impl Future<Output = Option<TcpStream>> + Send + 'static,
+        over: impl Future<Output = ()>,
     ) -> Outcome {
         let (events, news) = mpsc::channel(EVENTS);
-        let bring = events.clone();
+        let (bring, withdraw) = (events.clone(), events.downgrade());
         let bringing = tokio::spawn(async move {
             let _ = bring.send(Event::Application(application.await)).await;
         });
-        let outcome = self
-            .flow(None, target, Hears::Other(verdict), events, news)
-            .await;
+        let hears = Hears::Other(verdict);
+        let mut flow = pin!(self.flow(None, target, hears, events, news));
+        let outcome = tokio::select! {
+            outcome = &mut flow => outcome,
+            () = over => {
+                if let Some(withdraw) = withdraw.upgrade() {
+                    let _ = withdraw.send(Event::Application(None)).await;
+                }
+                flow.await
+            }
+        };
         // It may have yet to tell the application.
         let _ = bringing.await;
         outcome

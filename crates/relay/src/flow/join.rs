@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 use crate::path::Path;
 use crate::stream::Arrival;
 use crate::wire::{Frame, Refusal};
@@ -102,12 +104,10 @@ impl Flow {
         match (hears, &self.application) {
             (Hears::Application(answer), Some(application)) => {
                 self.first = answer(status);
-                if status.is_err() {
-                    match self.first.is_empty() {
-                        true => drop(application.set_zero_linger()),
-                        // A few bytes into an empty buffer.
-                        false => drop(application.try_write(&self.first)),
-                    }
+                if status.is_err() && !self.first.is_empty() {
+                    let _ = SockRef::from(application).set_linger(None);
+                    // A few bytes into an empty buffer.
+                    let _ = application.try_write(&self.first);
                 }
             }
             (Hears::Other(other), _) => drop(other.send(status)),

@@ -53,8 +53,7 @@ pub enum Event {
     Join(usize, Carrier, Priority),
     /// The slot's link is gone.
     Down(usize),
-    /// The application's connection, which has been waited for, set to be reset if it is dropped; `None`: there will be
-    /// none.
+    /// The application's connection, which has been waited for; `None`: there will be none (any more).
     Application(Option<TcpStream>),
 }
 
@@ -121,7 +120,7 @@ impl From<Malformed> for Stop {
 pub struct Flow {
     /// `None` until there is one.
     application: Option<TcpStream>,
-    /// There will be none.
+    /// There will be none (any more).
     withdrawn: bool,
     /// It sends no more; it was told that no more comes.
     heard_out: bool,
@@ -203,6 +202,8 @@ impl Flow {
 
     fn attach(&mut self, application: TcpStream) {
         crate::socket::tune_application(&application);
+        // A process that is killed is not to look as if the other side had ended it well.
+        let _ = application.set_zero_linger();
         let connected_from = match self.announces {
             true => application.local_addr(),
             false => application.peer_addr(),
@@ -252,10 +253,7 @@ impl Flow {
                 self.alone = None;
                 self.acks.force();
             }
-            Event::Application(Some(stream)) => {
-                let _ = SockRef::from(&stream).set_linger(None);
-                self.attach(stream);
-            }
+            Event::Application(Some(stream)) => self.attach(stream),
             Event::Application(None) => self.withdrawn = true,
             Event::Down(slot) => {
                 if self.paths[slot].is_some() {
@@ -447,9 +445,9 @@ impl Flow {
         if outcome == Outcome::Done {
             let (next, limit) = self.receiver.acknowledgement();
             self.tell_all(&Frame::Ack { next, limit });
-        } else if !matches!(outcome, Outcome::Refused(_)) {
-            // The application is to see that this is no end.
-            let _ = self.application.as_ref().map(TcpStream::set_zero_linger);
+            if let Some(application) = &self.application {
+                let _ = SockRef::from(application).set_linger(None);
+            }
         }
         for path in self.paths.into_iter().flatten() {
             path.carrier.part();

@@ -1,0 +1,212 @@
+//! What links, hosts and disks do to a relay, and programs hear of it as of any network, or not at all.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::hosts::{until, Hosts, PUBLIC, SERVER};
+use crate::small::Small;
+use crate::traffic::in_the_middle;
+
+const MB: u64 = 1_000_000;
+
+#[test]
+fn a_link_that_carries_one_way_alone_does_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| hosts.silence_uploads(1));
+}
+
+#[test]
+fn a_link_that_flaps_does_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| {
+        for away in [20, 200, 1000] {
+            hosts.set_link(1, "down");
+            thread::sleep(Duration::from_millis(away));
+            hosts.set_link(1, "up");
+            hosts.route(1);
+            thread::sleep(Duration::from_millis(away));
+        }
+    });
+}
+
+#[test]
+fn another_address_of_a_link_does_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| {
+        hosts.on_device(
+            "ip address del 10.77.1.1/24 dev wifi
+             ip address add 10.77.1.7/24 dev wifi",
+        );
+        hosts.route(1);
+        let before = hosts.carried(1);
+        until("the link is used again", || hosts.carried(1) > before + MB);
+    });
+}
+
+#[test]
+fn a_link_that_takes_smaller_packets_does_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| {
+        hosts.on_device("ip link set wifi mtu 1280");
+        hosts.in_relay(|| crate::namespace::sh("ip link set wifi mtu 1280"));
+        let before = hosts.carried(1);
+        until("the link goes on", || hosts.carried(1) > before + MB);
+    });
+}
+
+#[test]
+fn resets_of_path_connections_do_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| {
+        for _ in 0..3 {
+            // The kernel resets them, as a middlebox would.
+            let ended = hosts.in_relay(|| {
+                crate::namespace::sh("ss --no-header -tKn state established src 10.99.0.1")
+            });
+            assert!(ended.lines().count() >= 2, "{ended}");
+            let before = hosts.carried(1);
+            until("the link is used again", || hosts.carried(1) > before + MB);
+        }
+    });
+}
+
+/// As a laptop does whose lid is closed.
+#[test]
+fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    in_the_middle(&mut hosts, |hosts| {
+        for relay in [false, true] {
+            hosts.signal(relay, Signal::STOP);
+            let carried = || hosts.carried(1) + hosts.carried(2);
+            until("nothing moves", || {
+                let before = carried();
+                thread::sleep(Duration::from_millis(500));
+                carried() - before < 20_000
+            });
+            hosts.signal(relay, Signal::CONT);
+        }
+    });
+}
+
+#[test]
+fn a_slow_reader_stops_the_sender_and_gets_everything() {
+    let Some(mut hosts) = Hosts::new("80mbit") else {
+        return;
+    };
+    hosts.up(&[]);
+    let mut stream = hosts.in_device(|| std::net::TcpStream::connect(PUBLIC[0]).unwrap());
+    stream.write_all(b"get 60000000\n").unwrap();
+    stream.read_exact(&mut [0; 1]).unwrap();
+    let received = || -> u64 {
+        let links = ["wifi", "lte"].map(|link| hosts.link(link)["received_bytes"].as_u64());
+        links.into_iter().flatten().sum()
+    };
+    until("the sender has stopped", || {
+        let before = received();
+        thread::sleep(Duration::from_millis(500));
+        before > MB && received() == before
+    });
+    // Windows and buffers, and not the whole.
+    let stopped = received();
+    assert!(stopped < 30 * MB, "{stopped}");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len() as u64, 60 * MB - 1);
+}
+
+#[test]
+fn a_server_that_has_said_all_still_hears_the_program() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    hosts.up(&[]);
+    let listener = hosts.in_relay(|| TcpListener::bind("198.51.100.2:90").unwrap());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"all").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).map(|_| heard)
+    });
+    let mut stream = hosts.in_device(|| std::net::TcpStream::connect("198.51.100.2:90").unwrap());
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert_eq!(said, b"all");
+    let body: Vec<u8> = (0..3_000_000).map(|i| (i % 251) as u8).collect();
+    stream.write_all(&body).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert!(server.join().unwrap().unwrap() == body);
+}
+
+/// Whichever end dies, half a body does not look like a whole one.
+#[test]
+fn what_is_cut_off_is_reset() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    hosts.socks(&[]);
+    let mut download = hosts.through_socks(SERVER).unwrap();
+    download.write_all(b"get 50000000\n").unwrap();
+    download.read_exact(&mut [0; 1000]).unwrap();
+
+    let listener = hosts.in_relay(|| TcpListener::bind("10.99.0.2:90").unwrap());
+    let mut upload = hosts.through_socks("10.99.0.2:90").unwrap();
+    let (mut served, _) = listener.accept().unwrap();
+    upload.write_all(&[7; 100_000]).unwrap();
+    served.read_exact(&mut [0; 1000]).unwrap();
+
+    hosts.last().kill().unwrap();
+    let end = download.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
+    hosts.kill_relay();
+    let end = served.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn a_relay_whose_disk_is_full_goes_on_with_the_devices_it_knows() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let elsewhere = "10.99.0.1:8443";
+    let folder = hosts.path(elsewhere);
+    std::fs::create_dir(&folder).unwrap();
+    let Some(_small) = Small::mount(&folder) else {
+        return mp_testing::skip("no small file system can be mounted (that takes root)");
+    };
+    hosts.line = hosts.start_relay(elsewhere, &["--allow=10.0.0.0/8"]);
+    let work = format!("get {SERVER} 1000");
+    assert_eq!(hosts.run(&[], &work), "whole");
+
+    let filling = std::fs::write(folder.join("filling"), vec![0; 8 << 20]);
+    assert_eq!(filling.unwrap_err().kind(), ErrorKind::StorageFull);
+    let more = || hosts.relay_command_in(elsewhere, &["--new-device", "tablet"]);
+    let refused = more();
+    refused.refused(1, "");
+    assert!(
+        refused.err.contains("No space left on device"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(hosts.run(&[], &work), "whole");
+    std::fs::remove_file(folder.join("filling")).unwrap();
+    assert_eq!(more().code, 0);
+    let listed = hosts.relay_command_in(elsewhere, &["--devices"]).out;
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+}
