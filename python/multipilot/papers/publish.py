@@ -115,14 +115,16 @@ def locked(
     folder = paper.claims.folder
     if folder is None:
         raise ValueError(f"paper {paper.name} has no claims.toml")
-    origin = {}
-    for world in WORLDS:
-        found = results.origins(world)
-        if found:
-            last = max(found, key=lambda p: p.date)
-            origin[world] = {"commit": last.commit, "date": last.date}
-    origin[THEORY] = {"commit": commit(scenarios), "date": today()}
+    origins: dict[str, dict[str, dict[str, str]]] = {world: {} for world in (*WORLDS, THEORY)}
+    scenarios_of = {item.name: item.scenarios or (OWN,) for item in paper.items}
+    for claim in paper.claims.all:
+        origins[THEORY][claim.id] = {"commit": commit(scenarios), "date": today()}
+        for world in WORLDS:
+            if found := results.origins(world, scenarios_of[claim.item]):
+                last = max(found, key=lambda p: p.date)
+                basis = bases.get(world, {}).get(claim.id, "")
+                origins[world][claim.id] = {"commit": last.commit, "date": last.date, "basis": basis}
     names = [claim.id for claim in paper.claims.all]
     judged = _judged(paper.claims, _values(paper, results))
-    verdicts = lock.updated(lock.read(folder), judged, origin, bases, names)
+    verdicts = lock.updated(lock.read(folder), judged, origins, names)
     return lock.write(folder, paper.name, {**verdicts, lock.SAMPLES: dict(samples)})

@@ -184,6 +184,8 @@ class Runner:
         text = simulation.expanded(file, settings)
         document = toml.loads(text)
         traces = [*_traces(document, file.parent)]
+        # Where the checkout lies decides nothing.
+        text = text.replace(f"{file.parent.resolve()}/", "")
         question, subject = _digest([text, *traces, seeds, ben]), _digest([text, *traces, ben])
         basis = self.basis(world, frozenset(words(document)))
         folder = self.out / "records" / world / f"{scenario}-{label}-{_digest([question, basis])}"

@@ -11,7 +11,7 @@ from multipilot import console, simulation
 from multipilot.papers import check, sample
 from multipilot.papers.claims import lock
 from multipilot.papers.paper import Paper
-from multipilot.papers.provenance import sources
+from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.publish import locked
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.runs import Runner, find_scenarios
@@ -171,7 +171,7 @@ def test_kernel_points_expire_with_their_controllers_and_the_emulator(paper: Pap
          "competing_mbps": 5.0, "transfers": 1, "transfer_mbps": 5.0, "cell": {"links.shared.queue": "1bdp"}}
         for name in ("rsf-db", "lia", "bbr", "reno") for seed in range(5)
     ]  # fmt: skip
-    results.add(KERNEL, SCENARIO, {"rows": rows})
+    results.add(KERNEL, SCENARIO, {"rows": rows}, provenance=Provenance("abc", "2026-11-23", "s", 5))
     locked(paper, results, {KERNEL: check.bases(paper, runner, KERNEL)}, {}, tmp_path)
     entries = lock.read(tmp_path / "rsf")[KERNEL]
     measured = {name for name, one in entries.items() if one["n"] == 5}

@@ -15,6 +15,7 @@ from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
 from multipilot.papers.paper import Paper
+from multipilot.papers.provenance import Provenance
 from multipilot.papers.publish import locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.stats import Mean, difference, mean_of
@@ -276,21 +277,20 @@ def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_pa
     found = Claims((TWICE,))
     sim = judge(found, {"one": around(1, 0.01), "two": around(2, 0.01)}, SIM)
     kernel = judge(found, {"one": mean_of([]), "two": mean_of([])}, KERNEL)
-    origin = {SIM: {"commit": "abc", "date": "2026-11-22"}}
-    basis = {SIM: {"a": "b1"}}
-    first = lock.updated({}, [*sim, *kernel], origin, basis, ["a"])
+    origin = {"commit": "abc", "date": "2026-11-22", "basis": "b1"}
+    first = lock.updated({}, [*sim, *kernel], {SIM: {"a": origin}}, ["a"])
     first[lock.SAMPLES] = {"one-0123": {"cell": "paths.*.queue=1bdp", "rows": "89ab"}}
     lock.write(tmp_path, "rsf", first)
     again = lock.read(tmp_path)
     assert again == first
     assert again[SIM]["a"] == {
-        "verdict": "holds", "value": 2.0, "low": 1.944, "high": 2.056, "n": 3, **origin[SIM], "basis": "b1",
+        "verdict": "holds", "value": 2.0, "low": 1.944, "high": 2.056, "n": 3, **origin,
     }  # fmt: skip
     assert again[KERNEL]["a"] == {"verdict": "undecided", "n": 0}
     # Another call measures the kernel alone.
     none = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     later = judge(found, {"one": around(1, 0.01), "two": around(0.5, 0.01)}, KERNEL)
-    second = lock.updated(again, [*none, *later], {KERNEL: {"commit": "def"}}, {}, ["a"])
+    second = lock.updated(again, [*none, *later], {KERNEL: {"a": {"commit": "def"}}}, ["a"])
     assert second[SIM] == again[SIM]
     assert (second[KERNEL]["a"]["verdict"], second[KERNEL]["a"]["commit"]) == ("contradicted", "def")
 
@@ -302,7 +302,8 @@ def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path
     locked(one, goals_measured(), bases, {}, tmp_path)
     first = lock.read(tmp_path)
     assert set(first[SIM]) == {c.id for c in rsf.claims.all if SIM in c.worlds}
-    assert (first[SIM]["goal1-lia"]["verdict"], first[SIM]["goal1-lia"]["basis"]) == ("contradicted", "b")
+    told = {key: first[SIM]["goal1-lia"][key] for key in ("verdict", "commit", "basis")}
+    assert told == {"verdict": "contradicted", "commit": "abc", "basis": "b"}
     assert first[SIM]["obs2-gain"] == {"verdict": "undecided", "n": 0}
     long_flows = Results()
     rows = [
@@ -394,7 +395,7 @@ def goals_measured() -> Results:
             }
             for name, rate in goals for manager in ("fullmesh", "single") for seed in range(3)
         ]  # fmt: skip
-        results.add(SIM, scenario, {"rows": rows})
+        results.add(SIM, scenario, {"rows": rows}, provenance=Provenance("abc", "2026-11-22", "s", 3))
     return results
 
 

@@ -46,12 +46,10 @@ def entry(judgement: Judgement, origin: Mapping[str, str]) -> Entry:
 def updated(
     before: Lock,
     judged: Sequence[Judgement],
-    origins: Mapping[str, Mapping[str, str]],
-    bases: Mapping[str, Mapping[str, str]],
+    origins: Mapping[str, Mapping[str, Mapping[str, str]]],
     claims: Sequence[str],
 ) -> Lock:
-    """``origins`` are by world, ``bases`` by world and claim. Claims that no longer exist go; what was not measured now
-    stays as it was."""
+    """``origins`` are by world and claim. Claims that no longer exist go; what was not measured now stays as it was."""
     found: Lock = {}
     for world in (SIM, KERNEL, THEORY):
         fresh = {j.claim.id: j for j in judged if j.world == world}
@@ -61,8 +59,7 @@ def updated(
             if name not in fresh:
                 continue
             if fresh[name].measured or not kept:
-                basis = {"basis": bases[world][name]} if name in bases.get(world, {}) else {}
-                kept = entry(fresh[name], {**origins.get(world, {}), **basis})
+                kept = entry(fresh[name], origins.get(world, {}).get(name, {}))
             lines[name] = kept
         if lines:
             found[world] = lines
