@@ -54,7 +54,7 @@ def kept(paper: Paper, runner: Runner, results: Results) -> dict[str, Sample]:
     Raises RunFailed where a record is not what the present sources give.
     """
     before = lock.read(paper.claims.folder).get(lock.SAMPLES, {}) if paper.claims.folder else {}
-    found = {}
+    found, other = {}, []
     with console.progress() as progress:
         for experiment in progress.track(paper.experiments, description="samples"):
             asked = runner.simulation(experiment)
@@ -63,9 +63,11 @@ def kept(paper: Paper, runner: Runner, results: Results) -> dict[str, Sample]:
                 cell, recorded = _draw(asked, rows)
                 found[name] = take(paper, runner, experiment, cell)
                 if found[name]["rows"] != recorded:
-                    raise RunFailed(f"{asked.folder} is not what these sources give: remove it and measure again")
+                    other.append(str(asked.folder))
             elif name in before:
                 found[name] = before[name]
+    if other:
+        raise RunFailed(f"{', '.join(other)}: not what these sources give; remove it and measure again")
     if paper.own and results.own is not None:
         found[OWN] = take_own(paper)
     elif OWN in before:

@@ -8,6 +8,7 @@ import pytest
 from running import PAPERS
 
 from multipilot import console, simulation
+from multipilot.console import RunFailed
 from multipilot.papers import check, sample
 from multipilot.papers.claims import lock
 from multipilot.papers.paper import Paper
@@ -124,6 +125,12 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     for experiment in paper.experiments:
         runner.simulate(experiment, results)
     locked(paper, results, {SIM: check.bases(paper, runner, SIM)}, sample.kept(paper, runner, results), tmp_path)
+    (record,) = (tmp_path / "records" / "sim").glob("*/result.json")
+    written = record.read_text(encoding="utf-8")
+    record.write_text(written.replace('"goodput_mbps": ', '"goodput_mbps": 1'), encoding="utf-8")
+    with pytest.raises(RunFailed, match="not what these sources give"):
+        sample.kept(paper, runner, results)
+    record.write_text(written, encoding="utf-8")
 
     def told(command: str = "", reads: Paper = paper) -> tuple[list[str], set[str], set[str]]:
         found, _ = checked(reads, copy, tmp_path, command=command)
