@@ -122,7 +122,7 @@ def _judge(paper: Paper, world: str, entries: list[_Entry], differing: Mapping[s
     why: dict[str, str] = {}
     for entry in entries:
         if entry.test:
-            why[entry.claim.id] = "their test has changed"
+            why[entry.claim.id] = "their test has changed, or the lock's format"
         elif _may_be_confirmed(entry, world):
             why[entry.claim.id] = differing.get(entry.claim.item, "")
         elif entry.runs:
