@@ -17,9 +17,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from multipilot.papers.claims import load
-from multipilot.papers.paper import Item, Paper
+from multipilot.papers.paper import Item, Own, Paper
 from reproductions.bandit import figures, worlds
-from reproductions.bandit.measure import measure
+from reproductions.bandit.measure import basis, measure, sample
 from reproductions.bandit.values import values
 
 _WORLDS = tuple(worlds.CHOSEN)
@@ -43,5 +43,5 @@ PAPER = Paper(
         Item("sizes", (), figures.show_sizes),
         Item("worlds", _WORLDS, worlds.show),
     ),
-    measure=measure,
+    own=Own(measure, sample, basis),
 )

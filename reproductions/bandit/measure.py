@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from multipilot.bandit import policies
-from multipilot.papers.provenance import Provenance
+from multipilot.papers.provenance import Provenance, of_files, simulator_basis
 from multipilot.papers.results import OWN, SIM, Results
 from multipilot.papers.runs import Runner
+from reproductions.bandit import stream
 from reproductions.bandit.measured import load_table, load_tests
 from reproductions.bandit.places import FEATURES, Floats, Place, generate
 from reproductions.bandit.policies import BASELINES, CHOSEN, Life, Stream, live
-from reproductions.bandit.stream import SIZES, Outcomes, load_or_simulate
+from reproductions.bandit.stream import SIZES, Outcomes, load_or_simulate, simulate
 from reproductions.bandit.svm import Svm
 
-ROUNDS, QUICK_ROUNDS = 120, 24
+ROUNDS, QUICK_ROUNDS, SAMPLE_ROUNDS = 120, 24, 16
 SEEDS, QUICK_SEEDS = 10, 2
 
 
@@ -126,7 +127,6 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
     """Simulates what is missing of the rounds and lets every policy live through them."""
     rounds = QUICK_ROUNDS if runner.quick else ROUNDS
     seeds = range(1, 1 + min(runner.seeds, QUICK_SEEDS if runner.quick else SEEDS))
-    names = [*policies(), *BASELINES]
     draws: list[Draw] = []
     origins: list[Provenance] = []
     for seed in seeds:
@@ -135,12 +135,33 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
         outcomes = [o for o in found if o is not None]
         if len(outcomes) < len(places):
             return
-        stream = Stream.of(outcomes)
-        draws.append(Draw(outcomes, stream, {name: live(stream, name, seed) for name in names}))
+        draws.append(_draw(outcomes, seed))
         origins += [replace(o.origin, seeds=len(seeds)) for o in outcomes if o.origin]
     results.provenance[SIM, OWN] = origins
-    lives = {name: Life.of([(draw.stream, draw.arms[name]) for draw in draws]) for name in names}
-    results.own = Measured(draws, lives)
+    results.own = _lived(draws)
+
+
+def _draw(outcomes: list[Outcomes], seed: int) -> Draw:
+    stream = Stream.of(outcomes)
+    return Draw(outcomes, stream, {name: live(stream, name, seed) for name in (*policies(), *BASELINES)})
+
+
+def _lived(draws: list[Draw]) -> Measured:
+    names = draws[0].arms
+    return Measured(draws, {name: Life.of([(draw.stream, draw.arms[name]) for draw in draws]) for name in names})
+
+
+def sample(results: Results) -> None:
+    """A few rounds of a few places."""
+    places = generate(SAMPLE_ROUNDS, 1)
+    chosen = [*places[:3], next(place for place in places if place.leaving.any())]
+    results.own = _lived([_draw([simulate(place) for place in chosen], 1)])
+
+
+def basis() -> str:
+    folder = Path(__file__).parent
+    own = of_files(*(folder / name for name in ("measure.py", "places.py", "policies.py", "svm.py", "svm.json")))
+    return f"{stream.basis()}{simulator_basis(*policies())}{own}"
 
 
 def _places(data: Path | None, rounds: int, seed: int) -> list[Place]:

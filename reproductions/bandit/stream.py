@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import multipilot
 from multipilot.bandit import Judge
-from multipilot.papers.provenance import Provenance, commit, of_files, simulator_source, today
+from multipilot.papers.provenance import Provenance, commit, of_files, simulator_basis, today
 from reproductions.bandit.places import PATHS, Floats, Place
 
 #: Bytes of a transfer, in turn from round to round.
@@ -146,11 +146,14 @@ def simulate(place: Place, seed: int = 1) -> Outcomes:
     return Outcomes(place, size, upload, completion, latency)
 
 
+def basis() -> str:
+    """The scenario's text and the readings are this module's, the rest is the simulator's."""
+    return simulator_basis("fullmesh", *CONTROLLERS, *OTHERS) + of_files(Path(__file__))[:6]
+
+
 def load_or_simulate(place: Place, folder: Path, seed: int = 1, recall: bool = False) -> Outcomes | None:
     """The outcomes from ``folder`` where these very rounds were simulated before, else simulated now."""
-    # The scenario's text and the readings are this module's, the rest is the simulator's.
-    decides = [simulator_source(), of_files(Path(__file__))]
-    asked = hashlib.sha256(json.dumps([FORMAT, *decides, seed, SIZES, place.name]).encode())
+    asked = hashlib.sha256(json.dumps([FORMAT, basis(), seed, SIZES, place.name]).encode())
     for table in (place.capacity, place.rtt_ms, place.loss, np.nan_to_num(place.context, nan=-1e6)):
         asked.update(np.round(table, 9).tobytes())
     file = folder / f"{place.name}-{asked.hexdigest()[:10]}.npz"
@@ -167,7 +170,7 @@ def load_or_simulate(place: Place, folder: Path, seed: int = 1, recall: bool = F
             )
     if recall:
         return None
-    origin = Provenance(commit(Path(__file__).parent), today(), simulator_source(), 1)
+    origin = Provenance(commit(Path(__file__).parent), today(), basis(), 1)
     outcomes = replace(simulate(place, seed), origin=origin)
     folder.mkdir(parents=True, exist_ok=True)
     tables = {f"completion/{m}/{c}": v for (m, c), v in outcomes.completion_s.items()}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from multipilot.papers.claims import load
-from multipilot.papers.paper import Item, Paper
+from multipilot.papers.paper import Item, Own, Paper
 from reproductions.ddpg import beyond, contention, intervals, learning, plan, tolerance, topologies
 from reproductions.ddpg.values import values
 
@@ -45,5 +45,5 @@ PAPER = Paper(
         Item("learning", (), learning.show),
     ),
     on_traces=plan.on_traces,
-    measure=intervals.measure,
+    own=Own(intervals.measure, intervals.sample, intervals.basis),
 )

@@ -10,7 +10,7 @@ from multipilot.papers.results import KERNEL, SIM, Measure, Results, over_compet
 from multipilot.papers.tables import round_trip
 from multipilot.stats import Mean
 from reproductions.ddpg import plan
-from reproductions.ddpg.sections import broken, label, say
+from reproductions.ddpg.sections import broken, label
 
 TCP_RIVALS = ("reno", "cubic", "bbr")
 SIZES = (("100kB", "100 kB"), ("1MB", "1 MB"), ("5MB", "5 MB"))
@@ -44,16 +44,11 @@ def show_shared(results: Results) -> Section:
     shares = [partial(share, results, rival, world=world) for world in (SIM, KERNEL) for rival in TCP_RIVALS]
     names = [plan.RIVAL_NAMES[rival] for rival in TCP_RIVALS]
 
-    def at(controller: str, rival: str) -> str:
-        return say(share(results, rival, controller), 2)
-
     return Section(
         "A shared bottleneck: share against one TCP, and against one BBR",
         [
             "Both subflows and one single-path flow through one link of 100 Mbit/s; 1 is an equal share, and RFC "
-            f"6356 asks for no more. Against Reno MPCC has {at('mpcc', 'reno')}, DDPG-MPCC {at('ddpg-mpcc', 'reno')}, "
-            f"LIA {at('lia', 'reno')}, BBR {at('bbr', 'reno')}; against BBR {at('mpcc', 'bbr')}, "
-            f"{at('ddpg-mpcc', 'bbr')}, {at('lia', 'bbr')} and {at('bbr', 'bbr')}.",
+            "6356 asks for no more.",
         ],
         [
             draw(panels, "Goodput over that of one TCP flow at a shared bottleneck", height=3.6),
@@ -77,18 +72,13 @@ def show_varying(results: Results) -> Section:
         *(partial(mean, SIM, key, "goodput_mbps") for key in traces),
     ]
 
-    def at(controller: str, measure: Measure = "goodput_mbps") -> str:
-        return say(mean(SIM, plan.VARYING, measure, controller))
-
     head = ["", "goodput,<br>Mbit/s", "round trip,<br>ms", "kernel:<br>goodput", "kernel:<br>round trip"]
     head += [f"goodput,<br>{key.removeprefix(plan.VARYING).strip()}" for key in traces]
     return Section(
         "Capacity that varies",
         [
             "Each path has a new rate of 10 to 100 Mbit/s every second or two. The paper names capacities that vary "
-            f"as what remains to be done. MPCC has {at('mpcc')} Mbit/s at a mean round trip of "
-            f"{at('mpcc', round_trip)} ms, DDPG-MPCC {at('ddpg-mpcc')} at {at('ddpg-mpcc', round_trip)}, LIA "
-            f"{at('lia')} at {at('lia', round_trip)}, BBR {at('bbr')} at {at('bbr', round_trip)}."
+            "as what remains to be done."
         ],
         [table(head, lines(plan.CONTROLLERS, *columns, label=label, digits=1))],
         [
@@ -104,17 +94,12 @@ def show_short(results: Results) -> Section:
 
     columns = [partial(mean, SIM, size, what) for size, _ in SIZES for what in ("median", "p95")]
 
-    def at(controller: str, size: str) -> str:
-        return say(mean(SIM, size, "median", controller), 2)
-
     words = [f"{words},<br>{what}" for _, words in SIZES for what in ("median", "95th")]
     return Section(
         "Short flows",
         [
             "Downloads that arrive at random, two a second. The paper names the completion of short flows as a "
-            f"weakness. The median of 1 MB is {at('mpcc', '1MB')} s for MPCC, {at('ddpg-mpcc', '1MB')} s for "
-            f"DDPG-MPCC, {at('lia', '1MB')} s for LIA and {at('bbr', '1MB')} s for BBR. MPCC begins at 4 Mbit/s a "
-            "subflow and doubles once an interval."
+            "weakness. MPCC begins at 4 Mbit/s a subflow and doubles once an interval."
         ],
         [
             table(

@@ -10,7 +10,7 @@ from multipilot.papers.charts import Curve, Panel, bars_of, draw
 from multipilot.papers.page import Section, lines, number, table
 from multipilot.papers.results import KERNEL, SIM, Results, ratio
 from multipilot.report import svg
-from multipilot.stats import Mean, difference, mean_of
+from multipilot.stats import Mean, mean_of
 from reproductions.ddpg import over_time
 from reproductions.ddpg.intervals import INTERVALS, PLAIN, Course, Measured, measured, who_ships
 from reproductions.ddpg.plan import AGAINST, COLOURS, CONTROLLERS, OWN
@@ -78,11 +78,6 @@ _HOW = (
 )
 
 
-def _shipped(results: Results) -> tuple[Course, Course] | None:
-    found = measured(results)
-    return next((found.beside[a.name] for a in found.actors.values() if a.shipped and a.name in found.beside), None)
-
-
 def show_rate(results: Results) -> Section:
     return _show(
         "Figure 6, topology c: sending rates",
@@ -94,29 +89,12 @@ def show_rate(results: Results) -> Section:
     )
 
 
-def _in_the_same_seat(results: Results, what: str) -> str:
-    """What the learned controller changes for itself and for the MPCC beside it, against two MPCC."""
-    shipped, plain = _shipped(results), measured(results).beside.get(PLAIN)
-    if not shipped or not plain:
-        return " Ours: not measured."
-    gains = [difference(new.late(what), old.late(what)) for new, old in zip(shipped, plain, strict=True)]
-    words = [
-        "significantly more" if g.low > 0 else "significantly less" if g.high < 0 else "not significantly other"
-        for g in gains
-    ]
-    return (
-        f" Ours, over intervals 51 to 100 and against two MPCC: DDPG-MPCC has {words[0]} ({gains[0].mean:+.2f} ± "
-        f"{gains[0].half:.2f}) than the MPCC whose place it takes, the MPCC beside it {words[1]} "
-        f"({gains[1].mean:+.2f} ± {gains[1].half:.2f})."
-    )
-
-
 def show_utility(results: Results) -> Section:
     return _show(
         "Figure 7: utilities",
         "utility",
         "The paper says: utility follows the rate and ends above MPCC's. Utility can be far below zero: a round trip "
-        "that grows by 1 % over an interval costs 9 times the rate (γ = 900)." + _in_the_same_seat(results, "utility"),
+        "that grows by 1 % over an interval costs 9 times the rate (γ = 900).",
         ["U of each interval, rates in Mbit/s, α 0.9, β 11.35, γ 900. Same runs as figure 6."],
         results,
     )
@@ -127,8 +105,7 @@ def show_reward(results: Results) -> Section:
         "Figure 8: rewards",
         "reward",
         "The paper says: the reward rises sharply over the intervals. Our reward is what training uses: U over the "
-        "utility of full paths without loss, between −1 and 1; a falling round trip earns nothing."
-        + _in_the_same_seat(results, "reward"),
+        "utility of full paths without loss, between −1 and 1; a falling round trip earns nothing.",
         ["Same runs as figure 6."],
         results,
     )

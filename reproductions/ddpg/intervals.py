@@ -19,9 +19,10 @@ import multipilot
 from multipilot.env.task import Task
 from multipilot.files import replacing
 from multipilot.learn.evaluate import Played, hold, of_file, play
-from multipilot.papers.provenance import Provenance, commit, of_files, simulator_source, today
+from multipilot.papers.provenance import Provenance, commit, of_files, simulator_basis, today
 from multipilot.papers.results import OWN, SIM, Results
 from multipilot.papers.runs import Runner
+from multipilot.papers.sources import ENVIRONMENT
 from multipilot.stats import Mean, mean_of
 
 #: Monitor intervals of each subflow, and evaluation seeds.
@@ -166,10 +167,25 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
     results.own = found
 
 
+def sample(results: Results) -> None:
+    """One seed, under the first of the conditions."""
+    found = Measured()
+    for actor in actors(None):
+        found.actors[actor.name] = actor
+        found.beside[actor.name] = _beside(actor, 1)
+        name, scenario = next(iter(CONDITIONS.items()))
+        found.alone[actor.name] = {name: _alone(actor, scenario, 1)}
+    results.own = found
+
+
+def basis() -> str:
+    """The environment's Python turns the simulator's facts into observations and rewards."""
+    own = of_files(Path(__file__), *(PACKAGE / name for name in PLAYING))
+    return simulator_basis("ddpg-mpcc", ENVIRONMENT) + own[:6]
+
+
 def _recalled(actor: Actor, seeds: int, folder: Path, recall: bool) -> dict[str, Any] | None:
-    # The environment's Python turns the simulator's facts into observations and rewards.
-    decides = [simulator_source(), of_files(Path(__file__), *(PACKAGE / name for name in PLAYING))]
-    asked = json.dumps([*decides, actor.text, seeds, INTERVALS, BESIDE, CONDITIONS], sort_keys=True)
+    asked = json.dumps([basis(), actor.text, seeds, INTERVALS, BESIDE, CONDITIONS], sort_keys=True)
     file = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:10]}.json"
     if file.exists():
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -179,7 +195,7 @@ def _recalled(actor: Actor, seeds: int, folder: Path, recall: bool) -> dict[str,
     tested, rival = _beside(actor, seeds)
     document = {
         "actor": actor.name,
-        "origin": asdict(Provenance(commit(Path(__file__).parent), today(), simulator_source(), seeds)),
+        "origin": asdict(Provenance(commit(Path(__file__).parent), today(), basis(), seeds)),
         "tested": tested.to_json(),
         "rival": rival.to_json(),
         "alone": {name: _alone(actor, scenario, seeds) for name, scenario in CONDITIONS.items()},

@@ -1,4 +1,4 @@
-"""What the sections share: figures over a swept value, the closed form of MPCC's rate, rows for ``--json``."""
+"""What the sections share: figures over a swept value, the closed form of MPCC's rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from multipilot.papers.charts import Curve, Mark
 from multipilot.papers.results import KERNEL, SIM, Measure, Results, Row
-from multipilot.stats import Mean
 from reproductions.ddpg.plan import BOLD, COLOURS, CONTROLLERS, DASHED, NAMES
 
 #: MPCC's constants, rates in Mbit/s (Gilad et al., CoNEXT 2020; ours in controllers/mpcc.h).
@@ -56,11 +55,6 @@ def curves(
             if mean.n:
                 marks.append(Mark(at, mean, COLOURS[controller], "kernel"))
     return drawn, marks
-
-
-def say(mean: Mean, digits: int = 1) -> str:
-    """A value for a sentence."""
-    return f"{mean.mean:.{digits}f}" if mean.n else "(not measured)"
 
 
 def label(controller: str) -> str:

@@ -10,7 +10,7 @@ from multipilot.papers.results import KERNEL, SIM, Results, ratio
 from multipilot.report import svg
 from multipilot.stats import Mean
 from reproductions.ddpg.plan import ALONE, COLOURS, LARGE, LOSS_KEY
-from reproductions.ddpg.sections import Values, curves, label, resting_goodput, resting_rate, say
+from reproductions.ddpg.sections import Values, curves, label, resting_goodput, resting_rate
 
 LOSSES: Values = [(f"{p / 100:g}", float(p)) for p in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]
 CONTROLLERS = ("mpcc", "mpcc-loss", "mpcc-code", "ddpg-mpcc", "lia", "reno", "cubic", "bbr")
@@ -85,9 +85,6 @@ def _table(results: Results, scenario: str, words: str) -> str:
 
 
 def show(results: Results) -> Section:
-    def at(controller: str, loss: str, scenario: str = ALONE) -> str:
-        return say(results.mean(SIM, scenario, controller, "goodput_mbps", {LOSS_KEY: loss}))
-
     return Section(
         "How much random loss MPCC bears, beside BBR",
         [
@@ -96,10 +93,7 @@ def show(results: Results) -> Section:
             + ", ".join(f"{resting_rate(percent / 100):,.1f} at {percent} %" for percent in (4, 5, 6, 8))
             + ". In its authors' units, bytes/s with β 11 (MPCC-code), the peak is at "
             f"{resting_rate(0.02, beta=CODE_BETA) * 8e-6:.1f} Mbit/s at 2 %.",
-            f"Measured, Mbit/s: MPCC {at('mpcc', '0.02')} at 2 %, {at('mpcc', '0.05')} at 5 % and "
-            f"{at('mpcc', '0.08')} at 8 %; BBR {at('bbr', '0.02')}, {at('bbr', '0.05')} and {at('bbr', '0.08')}. With "
-            f"buffers of 64 MiB, at 5 %: MPCC {at('mpcc', '0.05', LARGE)}, BBR {at('bbr', '0.05', LARGE)}. Linux' "
-            "default is 4 MiB to send and 6 MiB to receive.",
+            "Linux' default buffers are 4 MiB to send and 6 MiB to receive.",
         ],
         [
             draw(_panels(results), "Goodput over random loss, alone, with two sizes of buffers", height=4.4),

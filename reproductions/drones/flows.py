@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipilot.papers.charts import COLOURS, NAMES, Curve, Panel, draw
+from multipilot.papers.charts import NAMES, Panel, curve_of, draw
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results, Row
 from multipilot.stats import mean_of
@@ -67,9 +67,7 @@ def joining(results: Results) -> Section:
             continue
         every = [rate_over_time(row, 0) for row in found]
         rate = np.mean(every, axis=0)
-        curves.append(
-            Curve(NAMES[name], list(np.arange(1.0, len(rate) + 1)), list(rate), COLOURS[name], True, markers=False)
-        )
+        curves.append(curve_of(name, list(np.arange(1.0, len(rate) + 1)), list(rate), bold=True, markers=False))
         rates = [one[5:] for one in every]
         swing = mean_of(float(100 * np.abs(np.diff(one)).mean() / one.mean()) for one in rates)
         lines.append([NAMES[name], number(mean_of(float(one.mean()) for one in rates)), number(swing, 1)])
@@ -91,11 +89,10 @@ def utility_of(row: Row) -> float | None:
 
 def downloads(results: Results) -> Section:
     curves = [
-        Curve(
-            NAMES[name],
+        curve_of(
+            name,
             [float(size.removesuffix("MB")) for size in SIZES],
             [results.mean(SIM, DOWNLOADS, name, utility_of, {SIZE: size}) for size in SIZES],
-            COLOURS[name],
             bold=name == "ld-mpsp",
             dashed=name == "dalia",
         )

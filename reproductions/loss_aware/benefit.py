@@ -87,57 +87,32 @@ class Benefit:
 
 def benefits(results: Results, world: str, scenario: str) -> list[Benefit]:
     """Every variant of every cell that has a benefit, and those cells once their paths are known."""
-    found = []
-    cells = results.cells(world, scenario)
-    for cell, variants in cells.items():
-        for rows in variants.values():
-            values = [float(row["ben"]) for row in rows if row.get("ben") is not None]
-            if values:
-                first = rows[0]
-                found.append(
-                    Benefit(
-                        world=world,
-                        scenario=scenario,
-                        cell=cell,
-                        controller=str(first["controller"]),
-                        manager=str(first["path_manager"]),
-                        mean=mean_of(values),
-                        goodput=mean_of(float(row["goodput_mbps"]) for row in rows),
-                        singles=_singles(variants, str(first["controller"])),
-                        each=values,
-                    )
-                )
-    for cell, variants in results.cells(world, known(scenario)).items():
-        for rows in variants.values():
-            one = _once_known(world, scenario, cell, rows, cells.get(cell, {}))
-            if one:
-                found.append(one)
-    return found
+    first = results.cells(world, scenario)
+    return [
+        benefit
+        for later, cells in ((False, first), (True, results.cells(world, known(scenario))))
+        for cell, variants in cells.items()
+        for rows in variants.values()
+        if (benefit := _benefit(world, scenario, cell, rows, first.get(cell, {}), later))
+    ]
 
 
-def _once_known(
-    world: str, scenario: str, cell: Cell, rows: list[Row], first: Mapping[str, list[Row]]
+def _benefit(
+    world: str, scenario: str, cell: Cell, rows: list[Row], first: Mapping[str, list[Row]], later: bool
 ) -> Benefit | None:
-    """Against the yardsticks of ``first``, the same cell without an earlier transfer."""
+    """``later``: against the single paths of ``first``, the same cell without an earlier transfer."""
     controller = str(rows[0]["controller"])
     singles = _singles(first, controller)
-    if not singles:
-        return None
     goodputs = [float(row["goodput_mbps"]) for row in rows]
-    medians = [median(values) for values in singles.values()]
-    each = [aggregation_benefit(goodput, medians) for goodput in goodputs]
-    return Benefit(
-        world=world,
-        scenario=scenario,
-        cell=cell,
-        controller=controller,
-        manager=str(rows[0]["path_manager"]),
-        mean=mean_of(each),
-        goodput=mean_of(goodputs),
-        singles=singles,
-        known=True,
-        each=each,
-    )
+    if later:
+        medians = [median(values) for values in singles.values()]
+        each = [aggregation_benefit(goodput, medians) for goodput in goodputs] if medians else []
+    else:
+        each = [float(row["ben"]) for row in rows if row.get("ben") is not None]
+    if not each:
+        return None
+    manager = str(rows[0]["path_manager"])
+    return Benefit(world, scenario, cell, controller, manager, mean_of(each), mean_of(goodputs), singles, later, each)
 
 
 def _singles(variants: Mapping[str, list[Row]], controller: str) -> dict[str, list[float]]:

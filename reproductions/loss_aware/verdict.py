@@ -186,8 +186,6 @@ def show(results: Results) -> Section:
             "Awareness is judged twice. Cold start: a transfer of 30 s begins with paths of which nothing is known, "
             f"and what it costs until something is counts. Warm start: a transfer of {BEFORE} s has gone over "
             f"them, {REST} s later the one of 30 s begins that is measured, against the same baselines.",
-            _said(cells),
-            *headline(cells),
         ],
         body,
         [
@@ -200,33 +198,3 @@ def show(results: Results) -> Section:
             "stock over the cold start to the warm start.",
         ],
     )
-
-
-def _said(cells: Grid) -> str:
-    parts = []
-    for controller in CONTROLLERS:
-        found = [judged(cells, kind, (controller,)) for kind in KINDS]
-        if found[0] and found[1]:
-            counts = " → ".join(str(v.harmed) for v in found if v)
-            parts.append(f"{NAMES[controller].split(',')[0]} {counts} of {found[0].cells}")
-    return f"Significantly worse in the simulator, {ARROWS}: {'; '.join(parts)}." if parts else "Not measured."
-
-
-def headline(cells: Grid) -> list[str]:
-    """Both verdicts in a sentence each."""
-    stock, first, known = (judged(cells, kind) for kind in KINDS)
-    if not stock or not first:
-        return []
-    lines = [
-        f"Without awareness multipath is significantly worse than the better path alone in {stock.harmed} of "
-        f"{stock.cells} cells. With it, in {first.harmed} at a cold start, when nothing is known of the paths"
-        + (f", and in {known.harmed} once an earlier transfer has shown what they are" if known else "")
-        + ". The cells: loss of 0.001 to 10 % on either path or both, unequal rates without loss, under four "
-        "controllers.",
-    ]
-    beyond = [f"{v.beyond}" for v in (stock, first, known) if v]
-    lines.append(
-        "MPTCP's own header costs 1.9 % even where only the better path is used; more than that is lost in "
-        f"{' → '.join(beyond)} of them ({ARROWS})."
-    )
-    return lines

@@ -9,6 +9,7 @@ fairness  what it takes and leaves beside others
 delay     how long the queues get
 ablation  what each mechanism is worth
 pictures  a dot for each cell
+values    values by name
 overview  all cells in one picture, and the counts that open the page
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from multipilot.papers.paper import Item, Paper
 from reproductions.pilot import ablation, alone, delay, fairness, overview, plan
+from reproductions.pilot.values import values
 
 _ALONE = (plan.LOSS, plan.LINKS, plan.WALKS)
 _JUDGED = (plan.DRAWN, plan.DRAWN_BESIDE, plan.DRAWN_REFERENCE, *_ALONE, *plan.RIVAL)
@@ -29,13 +31,14 @@ PAPER = Paper(
     points=plan.POINTS,
     items=(
         Item("overview", _JUDGED, overview.show),
-        Item("drawn", (plan.DRAWN,), alone.show_drawn, alone.drawn_rows),
-        Item("drawn-fairness", (plan.DRAWN_BESIDE, plan.DRAWN_REFERENCE), fairness.show_drawn, fairness.drawn_rows),
-        Item("alone", (*_ALONE, plan.TRACE), alone.show, alone.rows),
-        Item("fairness", tuple(plan.RIVAL), fairness.show, fairness.rows),
-        Item("delay", (plan.DELAY,), delay.show, delay.rows),
-        Item("ablation", (plan.ABLATION_ALONE, plan.ABLATION_BESIDE), ablation.show, ablation.rows),
+        Item("drawn", (plan.DRAWN,), alone.show_drawn),
+        Item("drawn-fairness", (plan.DRAWN_BESIDE, plan.DRAWN_REFERENCE), fairness.show_drawn),
+        Item("alone", (*_ALONE, plan.TRACE), alone.show),
+        Item("fairness", tuple(plan.RIVAL), fairness.show),
+        Item("delay", (plan.DELAY,), delay.show),
+        Item("ablation", (plan.ABLATION_ALONE, plan.ABLATION_BESIDE), ablation.show),
     ),
+    values=values,
     on_traces=plan.on_traces,
     seeds=plan.SEEDS,
 )

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from multipilot.papers.page import Section, table
 from multipilot.papers.results import SIM, Results, Row
 from multipilot.stats import Mean, mean_of
-from reproductions.pilot.alone import flag, plain
+from reproductions.pilot.alone import flag
 from reproductions.pilot.judge import BETTER, WORSE, judged, relative, tally
 from reproductions.pilot.plan import ABLATION, ABLATION_ALONE, ABLATION_BESIDE
 
@@ -87,19 +86,3 @@ def show(results: Results) -> Section:
         ],
         [table(head, lines, names=2)],
     )
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "world": SIM,
-            "ablation": one.bit,
-            "without": ABLATION[one.bit],
-            "look": one.look,
-            "cells": one.cells,
-            "mean_ratio": plain(one.mean),
-            "worse": one.worse,
-            "better": one.better,
-        }
-        for one in effects(results)
-    ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from multipilot.papers.charts import NAMES, draw
 from multipilot.papers.page import Section, number, table
-from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
+from multipilot.papers.results import KERNEL, SIM, Results
 from reproductions.pilot.cells import alone, alone_at, title_of, words
 from reproductions.pilot.judge import MARGIN, ORDER, WIDEST, WORSE, Alone, judged, losers_first, tally
 from reproductions.pilot.pictures import Dot, Dots
@@ -112,31 +111,3 @@ def show_drawn(results: Results) -> Section:
         _body(cells, "drawn"),
         ["Another seed: python -m reproductions.pilot.drawn SEED FOLDER, then --scenarios FOLDER."],
     )
-
-
-def _row(cell: Alone) -> dict[str, Any]:
-    ratio = cell.ratio
-    return {
-        "world": cell.world,
-        "scenario": cell.scenario,
-        "cell": dict(cell.cell),
-        "runs": cell.goodput[PILOT].n,
-        "goodput_mbps": {name: plain(mean.mean) for name, mean in cell.goodput.items()},
-        "best_other": cell.best,
-        "ratio": plain(ratio.mean),
-        "ratio_half": plain(ratio.half),
-        "verdict": cell.verdict,
-    }
-
-
-def plain(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if value != value else value
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    return [_row(cell) for world in WORLDS for cell in losers_first(alone(results, world))]
-
-
-def drawn_rows(results: Results) -> list[dict[str, Any]]:
-    return [_row(cell) for cell in losers_first(alone_at(results, SIM, DRAWN))]

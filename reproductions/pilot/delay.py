@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -76,17 +75,3 @@ def show(results: Results) -> Section:
         [table(head, lines, names=2)],
         ["Mean over the seeds, simulator."] if lines else [],
     )
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "world": SIM,
-            "scenario": DELAY,
-            "cell": dict(one.cell),
-            "controller": one.controller,
-            "goodput_mbps": one.goodput.mean,
-            "queueing_ms": {name: mean.mean if mean.n else None for name, mean in one.delay_ms.items()},
-        }
-        for one in waiting(results)
-    ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from multipilot.papers.charts import draw
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
-from reproductions.pilot.alone import flag, plain
+from reproductions.pilot.alone import flag
 from reproductions.pilot.cells import beside, drawn_beside, place, title_of
 from reproductions.pilot.judge import (
     FAIR,
@@ -109,31 +108,3 @@ def show_drawn(results: Results) -> Section:
         ],
         _body(cells, "drawn cells"),
     )
-
-
-def _row(cell: Beside) -> dict[str, Any]:
-    return {
-        "world": cell.world,
-        "scenario": cell.scenario,
-        "cell": dict(cell.cell),
-        "controller": cell.ours,
-        "runs": cell.own.n,
-        "goodput_mbps": plain(cell.own.mean),
-        "competing_mbps": plain(cell.competing.mean),
-        "reference_mbps": plain(cell.own_reference.mean),
-        "reference_competing_mbps": plain(cell.competing_reference.mean),
-        "share": plain(cell.share.mean),
-        "share_half": plain(cell.share.half),
-        "keeps": plain(cell.keeps.mean),
-        "keeps_half": plain(cell.keeps.half),
-        "verdict": cell.verdict,
-    }
-
-
-def rows(results: Results) -> list[dict[str, Any]]:
-    kernel = [cell for ours in ON_KERNEL for cell in beside(results, KERNEL, ours) if cell.own.n]
-    return [_row(cell) for cell in (*unfair_first(beside(results, SIM)), *kernel)]
-
-
-def drawn_rows(results: Results) -> list[dict[str, Any]]:
-    return [_row(cell) for cell in unfair_first(drawn_beside(results))]

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from multipilot.papers.charts import COLOURS, NAMES, Curve, Panel, bars_of, draw
+from multipilot.papers.charts import Panel, bars_of, curve_of, draw
 from multipilot.papers.page import Section
 from multipilot.papers.results import SIM, Measure, Results
 from multipilot.papers.tables import delivered, read
@@ -37,6 +37,7 @@ def show_jain(results: Results) -> Section:
     )
 
 
+DASHED = ("reno", "tcp")
 # Flows by their length, in seconds.
 LENGTHS = [(1, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 25), (25, 30)]
 
@@ -65,16 +66,7 @@ def show_short(results: Results) -> Section:
         for variant in ("tcp", *RIVALS, "rsf-db", "reno"):
             means = _by_length(results, SIM, variant, arrivals)
             if any(m.n for m in means):
-                curves.append(
-                    Curve(
-                        NAMES[variant],
-                        x,
-                        means,
-                        COLOURS[variant],
-                        bold=variant == "rsf-db",
-                        dashed=variant in ("reno", "tcp"),
-                    )
-                )
+                curves.append(curve_of(variant, x, means, bold=variant == "rsf-db", dashed=variant in DASHED))
         panels.append(Panel(words.capitalize(), "length of the flow, s", "Mbit/s a flow", curves))
     return Section(
         "Figure 8: short flows, scenario 7",
@@ -109,17 +101,9 @@ def show_failure(results: Results) -> Section:
         if runs:
             # Five seconds a point: single seconds are all noise.
             starts = range(0, len(runs[0]) - 4, 5)
-            curves.append(
-                Curve(
-                    NAMES[variant],
-                    [start + 2.5 for start in starts],
-                    [between(runs, start, start + 5) for start in starts],
-                    COLOURS[variant],
-                    bold=variant == "rsf-lb",
-                    dashed=variant in ("reno", "tcp"),
-                    markers=False,
-                )
-            )
+            x, means = [start + 2.5 for start in starts], [between(runs, start, start + 5) for start in starts]
+            style = {"bold": variant == "rsf-lb", "dashed": variant in DASHED, "markers": False}
+            curves.append(curve_of(variant, x, means, **style))
     row = next(r for r in TABLE if r.id == "8")
     names = ["tcp", *RIVALS, "rsf-lb", "reno"]
     bars = bars_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multipilot.papers.charts import COLOURS, NAMES, Curve, Mark, Panel, draw
+from multipilot.papers.charts import COLOURS, Curve, Mark, Panel, curve_of, draw
 from multipilot.papers.page import Section
 from multipilot.papers.results import KERNEL, SIM, Measure, Results
 from multipilot.stats import Mean
@@ -105,9 +105,7 @@ def show_sweep(sweep: Sweep, results: Results) -> Section:
 
     def curves(variants: Sequence[str]) -> list[Curve]:
         return [
-            Curve(NAMES[v], x, found[v], COLOURS[v], bold=v in bold, dashed=v == "reno")
-            for v in variants
-            if any(m.n for m in found[v])
+            curve_of(v, x, found[v], bold=v in bold, dashed=v == "reno") for v in variants if any(m.n for m in found[v])
         ]
 
     built_in = {COLOURS[v] for v in ("lia", sweep.rsf, "reno", "cubic", "bbr")}

@@ -111,6 +111,11 @@ def bars_of(
     return Bars(title, [label(name) for name in names], sim, [colours[name] for name in names], kernel=kernel, **style)
 
 
+def curve_of(name: str, x: Sequence[float], y: Sequence[Mean | float], **style: Any) -> Curve:
+    """A variant under its name and in its colour."""
+    return Curve(NAMES[name], x, y, COLOURS[name], **style)
+
+
 def _split(values: Sequence[Mean | float]) -> tuple[np.ndarray, np.ndarray]:
     centre = [v.mean if isinstance(v, Mean) else float(v) for v in values]
     half = [0.0 if not isinstance(v, Mean) or math.isnan(v.half) else v.half for v in values]

@@ -1,73 +1,201 @@
-"""``multipilot paper NAME --check``: what is older than the code, and what a refresh costs."""
+"""``multipilot paper NAME --check``: which verdicts may be of other results than the present sources give."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
 
-from multipilot.papers.claims import lock
+from multipilot import console
+from multipilot.papers import sample
+from multipilot.papers.claims import Claim, judge, lock
+from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.cost import spell
-from multipilot.papers.paper import Experiment, Paper, Point
-from multipilot.papers.results import KERNEL, SIM, WORLDS
+from multipilot.papers.paper import Experiment, Item, Paper, Point
+from multipilot.papers.provenance import of_files
+from multipilot.papers.results import OWN, SIM, WORLDS, Results
 from multipilot.papers.runs import Asked, Runner
 
-
-def basis(runner: Runner, world: str) -> str:
-    """What decides a paper's values in a world: its sources and all scenario files."""
-    found = hashlib.sha256(runner.sources[world].encode())
-    for file in sorted(runner.scenarios.glob("*.toml")):
-        found.update(file.name.encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()[:12]
+#: Seconds that samples may take; no further one begins after that.
+SAMPLING_S = 60.0
+_PARTS = 3
 
 
-def stale_claims(paper: Paper, runner: Runner) -> list[str]:
-    """A line for each world of the lock that is behind, or that has claims without a verdict."""
-    if not paper.claims.all or paper.claims.folder is None:
-        return [f"paper {paper.name} has no claims yet"]
+def bases(paper: Paper, runner: Runner, world: str) -> dict[str, str]:
+    """By claim, three hashes: of the scenarios and sources of its section's runs, of the paper's Python, of its
+    test."""
+    folder = paper.claims.folder
+    assert folder is not None
+    runs = {item.name: sample.fingerprint(_runs(paper, runner, item, world))[:6] for item in paper.items}
+    code = of_files(*sorted(folder.glob("*.py")))[:6]
+    derive = dict(paper.claims.derive)
+    return {
+        claim.id: f"{runs[claim.item]}.{code}.{sample.fingerprint([dict(claim.test), derive])[:6]}"
+        for claim in paper.claims.all
+        if world in claim.worlds
+    }
+
+
+def _runs(paper: Paper, runner: Runner, item: Item, world: str) -> list[object]:
+    if not item.scenarios:
+        return [paper.own.basis()] if paper.own and world == SIM else []
+    asked: Iterator[Asked] = (
+        (runner.simulation(e) for e in paper.experiments if e.scenario in item.scenarios)
+        if world == SIM
+        else (runner.point(p) for p in paper.points if p.scenario in item.scenarios)
+    )
+    return [(one.subject, one.basis) for one in asked]
+
+
+@dataclass
+class Checked:
+    """``lines`` say what is to be done; claims are by world."""
+
+    lines: list[str] = field(default_factory=list)
+    stale: dict[str, set[str]] = field(default_factory=dict)
+    #: Of other sources, of which samples show that they give the same.
+    confirmed: dict[str, set[str]] = field(default_factory=dict)
+
+    def items(self, paper: Paper, world: str) -> set[str]:
+        """Sections to measure again."""
+        return {claim.item for claim in paper.claims.all if claim.id in self.stale.get(world, ())}
+
+
+@dataclass
+class _Entry:
+    """A claim that has a verdict in a world, and which parts of its basis have changed."""
+
+    claim: Claim
+    commit: str
+    runs: bool
+    code: bool
+    test: bool
+
+
+def check(paper: Paper, runner: Runner, worlds: Sequence[str]) -> Checked:
+    """Takes samples of the claims whose sources have changed."""
+    found = Checked()
+    if paper.claims.folder is None:
+        return found
     kept = lock.read(paper.claims.folder)
-    lines = []
-    for world, name in WORLDS.items():
-        wanted = [c.id for c in paper.claims.all if world in c.worlds]
-        entries = kept.get(world, {})
-        missing = [one for one in wanted if one not in entries]
-        unmeasured = [one for one in wanted if one in entries and not entries[one]["n"] and not _excused(entries[one])]
-        now = basis(runner, world)
-        old = [one for one in wanted if one in entries and entries[one].get("basis", now) != now]
-        if missing:
-            lines.append(f"{lock.NAME}, {name}: no verdict on {len(missing)} of {len(wanted)} claims ({missing[0]}, …)")
-        if unmeasured:
-            lines.append(f"{lock.NAME}, {name}: {len(unmeasured)} of {len(wanted)} claims not measured")
-        if old:
-            commits = ", ".join(sorted({str(entries[one]["commit"]) for one in old}))
-            lines.append(f"{lock.NAME}, {name}: {len(old)} of {len(wanted)} claims are of older sources ({commits})")
-    return lines
+    entries = {world: _entries(paper, runner, world, kept.get(world, {})) for world in worlds}
+    asked = [e for world, some in entries.items() for e in some if _may_be_confirmed(e, world)]
+    differing = _differing(paper, runner, {e.claim.item for e in asked}, kept.get(lock.SAMPLES, {}))
+    for world, some in entries.items():
+        _judge(paper, world, some, differing, found)
+    _compute(paper, kept.get(THEORY, {}), found)
+    return found
 
 
-def _excused(entry: lock.Entry) -> bool:
-    return bool(entry["verdict"] == "not testable")
+def _compute(paper: Paper, kept: Mapping[str, lock.Entry], found: Checked) -> None:
+    """What is computed costs next to nothing: its verdicts are made again."""
+    claims = [claim for claim in paper.claims.all if THEORY in claim.worlds]
+    if claims:
+        now = {j.claim.id: j.verdict.value for j in judge(paper.claims, paper.values(Results(), THEORY), THEORY)}
+        other = [c for c in claims if kept.get(c.id, {}).get("verdict") != now[c.id]]
+        if other:
+            found.lines.append(_line(THEORY, claims, other, "stale, computed again the verdict is another"))
 
 
-def stale_records(
-    runner: Runner, worlds: Sequence[str], experiments: Sequence[Experiment], points: Sequence[Point]
-) -> list[str]:
+def _entries(paper: Paper, runner: Runner, world: str, kept: Mapping[str, lock.Entry]) -> list[_Entry]:
+    now = bases(paper, runner, world)
+    found = []
+    for claim in paper.claims.all:
+        one = kept.get(claim.id, {})
+        if claim.id in now and "value" in one:
+            was = str(one.get("basis", "")).split(".")
+            was += [""] * (_PARTS - len(was))
+            changed = [a != b for a, b in zip(was, now[claim.id].split("."), strict=True)]
+            found.append(_Entry(claim, str(one.get("commit", "")), *changed))
+    return found
+
+
+def _may_be_confirmed(entry: _Entry, world: str) -> bool:
+    """Samples are of the simulator. They say whether the Python reads rows as it did, of either world."""
+    return not entry.test and ((entry.runs and world == SIM) or (entry.code and not entry.runs))
+
+
+def _judge(paper: Paper, world: str, entries: list[_Entry], differing: Mapping[str, str], found: Checked) -> None:
+    wanted = [claim for claim in paper.claims.all if world in claim.worlds and not claim.excuse]
+    unmeasured = [c for c in wanted if c.id not in {e.claim.id for e in entries}]
+    why: dict[str, str] = {}
+    for entry in entries:
+        if entry.test:
+            why[entry.claim.id] = "their test has changed, or the lock's format"
+        elif _may_be_confirmed(entry, world):
+            why[entry.claim.id] = differing.get(entry.claim.item, "")
+        elif entry.runs:
+            why[entry.claim.id] = "sources or scenarios of their points have changed"
+    found.confirmed[world] = {name for name, told in why.items() if not told}
+    found.stale[world] = {c.id for c in unmeasured} | {name for name, told in why.items() if told}
+    if unmeasured:
+        found.lines.append(_line(world, wanted, unmeasured, "not measured"))
+    for told in dict.fromkeys(filter(None, why.values())):
+        these = [e for e in entries if why.get(e.claim.id) == told]
+        commits = ", ".join(sorted({e.commit for e in these}))
+        line = _line(world, wanted, [e.claim for e in these], f"stale, {told} since {commits}")
+        found.lines.append(line)
+    if sure := found.confirmed[world]:
+        console.say(
+            f"{WORLDS[world]}: {len(sure)} of {len(wanted)} claims of other sources: their samples give the same"
+        )
+
+
+def _line(world: str, wanted: Sequence[Claim], these: Sequence[Claim], what: str) -> str:
+    some = ", ".join(c.id for c in these[:3]) + (", …" if len(these) > 3 else "")
+    return f"{WORLDS.get(world, world)}: {len(these)} of {len(wanted)} claims {what}: {some}"
+
+
+def _differing(paper: Paper, runner: Runner, names: set[str], samples: Mapping[str, lock.Entry]) -> dict[str, str]:
+    """Why results of an item may be others, by item; items whose samples give the same are left out."""
+    items = [item for item in paper.items if item.name in names]
+    scenarios = {scenario for item in items for scenario in item.scenarios or (OWN,)}
+    experiments = [e for e in paper.experiments if e.scenario in scenarios]
+    end = monotonic() + SAMPLING_S
+    why: dict[str, str] = {}
+    with console.progress() as progress:
+        own = [None] if OWN in scenarios else []
+        for one in progress.track([*experiments, *own], description="samples"):
+            name = one.scenario if one else OWN
+            kept = samples.get(sample.key(runner.simulation(one)) if one else OWN)
+            if kept is None:
+                why[name] = "their scenarios have changed"
+            elif monotonic() > end:
+                why[name] = f"their samples take more than {SAMPLING_S:.0f} s"
+            elif kept != (sample.take(paper, runner, one, kept["cell"]) if one else sample.take_own(paper)):
+                why[name] = "a sample gives another result"
+    return {
+        item.name: told
+        for item in items
+        if (told := next((why[name] for name in item.scenarios or (OWN,) if name in why), ""))
+    }
+
+
+def renewed(paper: Paper, runner: Runner, found: Checked) -> Path:
+    """Writes the present basis to the confirmed claims; verdicts, values and commits stay."""
+    assert paper.claims.folder is not None
+    kept = lock.read(paper.claims.folder)
+    for world, names in found.confirmed.items():
+        now = bases(paper, runner, world)
+        for name in names:
+            kept[world][name]["basis"] = now[name]
+    return lock.write(paper.claims.folder, paper.name, kept)
+
+
+def costs(runner: Runner, world: str, experiments: Sequence[Experiment], points: Sequence[Point]) -> list[str]:
     """A line for each record that is missing or of older sources, and the cost of all in the end."""
-    lines = []
-    if SIM in worlds:
-        costs = {e.key: runner.cost(e) for e in experiments}
-        left = [e for e in experiments if costs[e.key].runs]
-        lines += [f"simulator: {e.key}: {_state(runner.simulation(e))}, {costs[e.key].runs:,} runs" for e in left]
-        if left:
-            runs, seconds = sum(costs[e.key].runs for e in left), sum(costs[e.key].seconds for e in left)
-            lines.append(f"simulator: {runs:,} runs to do, {spell(seconds)} of simulated time")
-    if KERNEL in worlds:
-        asked = [(point, runner.point(point)) for point in points]
-        left_points = [(point, one) for point, one in asked if not one.done]
-        lines += [f"kernel: {point.name}: {_state(one)}, {point.runs} runs" for point, one in left_points]
-        if left_points:
-            runs = sum(point.runs for point, _ in left_points)
-            seconds = sum(runner.longest(point) for point, _ in left_points)
-            lines.append(f"kernel: {runs} runs to do, at most {spell(seconds)} of real time")
-    return lines
+    if world == SIM:
+        cost = [(e, runner.cost(e)) for e in experiments]
+        left = [(e, c) for e, c in cost if c.runs]
+        lines = [f"simulator: {e.key}: {_state(runner.simulation(e))}, {c.runs:,} runs" for e, c in left]
+        runs, seconds = sum(c.runs for _, c in left), sum(c.seconds for _, c in left)
+        return [*lines, f"simulator: {runs:,} runs to do, {spell(seconds)} of simulated time"] if left else []
+    asked = [(point, runner.point(point)) for point in points]
+    missing = [(point, one) for point, one in asked if not one.done]
+    lines = [f"kernel: {point.name}: {_state(one)}, {point.runs} runs" for point, one in missing]
+    runs, seconds = sum(p.runs for p, _ in missing), sum(runner.longest(p) for p, _ in missing)
+    return [*lines, f"kernel: {runs} runs to do, at most {spell(seconds)} of real time"] if missing else []
 
 
 def _state(asked: Asked) -> str:

@@ -14,10 +14,11 @@ import typer
 
 from multipilot import console
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, run, say
-from multipilot.papers import check
+from multipilot.papers import check, sample
 from multipilot.papers.cost import Cost, Meter, spell
 from multipilot.papers.folder import NAMES, load
 from multipilot.papers.paper import Experiment, Paper, Point
+from multipilot.papers.provenance import simulator_source
 from multipilot.papers.publish import as_text, locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.runs import Budget, Runner, find_scenarios
@@ -63,10 +64,16 @@ def paper(
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
     checked: Annotated[
         bool,
-        typer.Option("--check", help="measure nothing: say what is older than the code, and what a refresh costs"),
+        typer.Option(
+            "--check",
+            help="say which verdicts are stale (samples where sources differ), and what measuring again costs",
+        ),
     ] = False,
     lock: Annotated[
-        bool, typer.Option("--lock", help="write the verdicts into the paper's claims.lock in the checkout")
+        bool,
+        typer.Option(
+            "--lock", help="write the verdicts into the paper's claims.lock; with --check renew what samples confirm"
+        ),
     ] = False,
 ) -> None:
     if name not in NAMES:
@@ -83,7 +90,7 @@ def paper(
     for part in wanted:
         if part not in known:
             fail(f"--only {part}: one of {', '.join(known)}")
-    if data is not None and chosen.measure is None:
+    if data is not None and chosen.own is None:
         fail(f"--data: paper {chosen.name} has no use for it")
     if data is not None and not data.exists():
         fail(f"--data {data}: no such file or folder")
@@ -102,8 +109,10 @@ def paper(
             quick=quick,
         )
         if checked:
-            _check(chosen, runner, worlds, wanted)
+            _check(chosen, runner, worlds, wanted, lock)
             return
+        if lock:
+            _refuse_to_lock(chosen, runner)
         folder.mkdir(parents=True, exist_ok=True)
         results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
     except (ValueError, OSError) as error:
@@ -116,11 +125,13 @@ def paper(
     (folder / "index.html").write_text(page.html, encoding="utf-8")
     (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
     if lock:
-        now = {world: check.basis(runner, world) for world in (SIM, KERNEL)}
         try:
-            say(f"verdicts: {locked(chosen, results, now, runner.scenarios)}")
+            bases = {world: check.bases(chosen, runner, world) for world in (SIM, KERNEL)}
+            say(f"verdicts: {locked(chosen, results, bases, sample.kept(chosen, runner, results), runner.scenarios)}")
         except (ValueError, OSError) as error:
             fail(str(error))
+        except RunFailed as error:
+            fail(str(error), RUN_FAILED)
     if as_json:
         print(json.dumps(page.document, indent=1))
     else:
@@ -133,14 +144,31 @@ def paper(
         raise typer.Exit(RUN_FAILED)
 
 
-def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str]) -> None:
-    """Exit code 1 if anything is older than the code, or missing."""
-    experiments, points = _asked(chosen, wanted)
-    lines = check.stale_claims(chosen, runner)
-    lines += check.stale_records(runner, worlds, experiments, points)
-    print("\n".join(lines) or f"paper {chosen.name}: all records and verdicts are of these sources")
+def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], lock: bool) -> None:
+    """Exit code 1 if a verdict is stale or missing; of a paper without claims, if a record is."""
+    claims = replace(chosen.claims, all=tuple(c for c in chosen.claims.all if c.item in wanted))
+    found = check.check(replace(chosen, claims=claims), replace(runner, quick=False), worlds)
+    lines = [*found.lines]
+    for world in worlds:
+        items = found.items(chosen, world) if chosen.claims.all else set(wanted)
+        lines += check.costs(runner, world, *_asked(chosen, [name for name in wanted if name in items]))
+    print("\n".join(lines) or f"paper {chosen.name}: all verdicts are of these sources, or of the same results")
+    if lock and any(found.confirmed.values()):
+        _refuse_to_lock(chosen, runner)
+        say(f"basis renewed: {check.renewed(chosen, runner, found)}")
     if lines:
         raise typer.Exit(RUN_FAILED)
+
+
+def _refuse_to_lock(chosen: Paper, runner: Runner) -> None:
+    """A basis is of the checkout's sources, so that what ran has to be built from them, and be the whole."""
+    if chosen.claims.folder is None:
+        fail(f"--lock: paper {chosen.name} has no claims")
+    if runner.quick:
+        fail("--lock: not with --quick, which measures a part of what the claims are about")
+    built = [*runner.sources.values(), *([simulator_source()] if chosen.own else [])]
+    if not {*built} <= {runner.checkout.whole(world) for world in (SIM, KERNEL)}:
+        fail(f"--lock: {runner.command} is built from other sources than {runner.checkout.root}: make build python")
 
 
 def _asked(chosen: Paper, wanted: list[str]) -> tuple[list[Experiment], list[Point]]:
@@ -175,9 +203,9 @@ def _measure(
     experiments, points = _asked(chosen, wanted)
     missing = [p for p in points if not runner.on_kernel(p, results, recall=True)]
     with console.progress() as progress:
-        if chosen.measure is not None and any(not i.scenarios for i in chosen.items if i.name in wanted):
+        if chosen.own is not None and any(not i.scenarios for i in chosen.items if i.name in wanted):
             own = progress.add_task("simulator  rounds and policies", total=None)
-            chosen.measure(runner, results, SIM not in worlds, data)
+            chosen.own.measure(runner, results, SIM not in worlds, data)
             progress.remove_task(own)
         recall = SIM not in worlds
         costs = [Cost(0, 0.0) if recall else runner.cost(e) for e in experiments]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multipilot.papers.claims import Claims
 
@@ -88,14 +88,27 @@ class Point:
 class Item:
     """One thing that ``--only`` can name: a row of a table, a figure, a picture of the theory.
 
-    ``show`` draws it from the results of its scenarios, as a section of the page. A paper without named values has
-    figures for ``--json`` in ``rows``.
+    ``show`` draws it from the results of its scenarios, as a section of the page.
     """
 
     name: str
     scenarios: tuple[str, ...]
     show: Callable[[Results], Section]
-    rows: Callable[[Results], list[dict[str, Any]]] = lambda _: []
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a paper measures beside its scenarios, for the items that have none.
+
+    ``measure`` puts it into ``Results.own``; the flag: only what was measured before. The path is that of the user's
+    own data, if any.
+    """
+
+    measure: Callable[[Runner, Results, bool, Path | None], None]
+    #: A small part of it, into ``Results.own`` too: the same sources give the same.
+    sample: Callable[[Results], None]
+    #: Hash of the sources that decide it.
+    basis: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -110,13 +123,12 @@ class Paper:
     items: tuple[Item, ...]
     #: Further experiments on the traces in a folder that the user names.
     on_traces: Callable[[Path], tuple[Experiment, ...]] | None = None
-    #: Measurements beside those of scenarios, into ``Results.own``; the flag: only what was measured before. The path
-    #: is that of the user's own data, if any.
-    measure: Callable[[Runner, Results, bool, Path | None], None] | None = None
+    own: Own | None = None
     #: Seeds a variant in the simulator where the user names none.
     seeds: int = 20
     #: Paragraphs that open a page without claims, given what was measured; none where that says nothing yet.
     summary: Callable[[Results], list[str]] = lambda _: []
     claims: Claims = field(default_factory=Claims)
-    #: What the claims are about, by world (``sim``, ``kernel`` or ``theory``). Every name is there, measured or not.
+    #: What the claims are about and ``--json`` prints, by world (``sim``, ``kernel`` or ``theory``). Every name is
+    #: there, measured or not.
     values: Callable[[Results, str], Values] = lambda _results, _world: {}

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from multipilot import _core
+from multipilot.papers.folder import reproductions
 from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.sources import Sources
 
 DONE = "done"
 #: As `multipilot list --json` names the worlds' sources.
 _WORLDS = {SIM: "simulator", KERNEL: "kernel"}
+#: Sources or commits of several records.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,14 @@ def simulator_source() -> str:
     return str(getattr(_core, "__source__", "")) or _digest([Path(_core.__file__)])
 
 
+@cache
+def simulator_basis(*chosen: str) -> str:
+    """Of the simulator inside this package, for scenarios with these words, and for no others."""
+    checkout = Sources(reproductions().parent)
+    built = simulator_source()
+    return checkout.basis(SIM, frozenset(chosen)) if checkout.whole(SIM) == built else built
+
+
 def of_files(*files: Path) -> str:
     """Hash of the Python modules that decide what they keep."""
     return _digest(files)
@@ -105,8 +117,12 @@ def said(found: Iterable[Provenance]) -> str:
         ordered = sorted(values)
         return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
-    commits = sorted({p.commit or "unknown" for p in every})
+    def some(values: set[str]) -> str:
+        ordered = sorted(values)
+        return ", ".join(ordered) if len(ordered) <= _MOST_NAMED else f"{ordered[0]} and {len(ordered) - 1} others"
+
+    commits = some({p.commit or "unknown" for p in every})
     return (
-        f"n = {span({p.seeds for p in every})}, commit {', '.join(commits)}, {span({p.date for p in every})}, "
-        f"sources {', '.join(sorted({p.source for p in every}))}"
+        f"n = {span({p.seeds for p in every})}, commit {commits}, {span({p.date for p in every})}, "
+        f"sources {some({p.source for p in every})}"
     )

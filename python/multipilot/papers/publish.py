@@ -50,7 +50,6 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
             for name, one in found.items()
             if 0 < one.n < CERTAIN
         ],
-        "rows": [{"item": item.name, **row} for item in items for row in item.rows(results)],
     }
     return Published(html, document)
 
@@ -93,7 +92,7 @@ def _facts(results: Results) -> str:
 
 def as_text(document: dict[str, Any]) -> str:
     """One row a line: smaller than indented rows, and two documents still compare line by line."""
-    lists = ("claims", "origins", "values", "rows")
+    lists = ("claims", "origins", "values")
     found = json.dumps({**document, **{key: [] for key in lists}}, indent=1)
     for key in lists:
         lines = ",\n  ".join(json.dumps(row) for row in document[key])
@@ -102,18 +101,30 @@ def as_text(document: dict[str, Any]) -> str:
     return found
 
 
-def locked(paper: Paper, results: Results, basis: dict[str, str], scenarios: Path) -> Path:
-    """Writes ``claims.lock`` beside the paper's ``claims.toml``: the verdicts on all claims that the results decide."""
+def locked(
+    paper: Paper,
+    results: Results,
+    bases: Mapping[str, Mapping[str, str]],
+    samples: Mapping[str, lock.Entry],
+    scenarios: Path,
+) -> Path:
+    """Writes ``claims.lock`` beside the paper's ``claims.toml``: the verdicts on all claims that the results decide.
+
+    ``bases`` are by world and claim.
+    """
     folder = paper.claims.folder
     if folder is None:
         raise ValueError(f"paper {paper.name} has no claims.toml")
-    origin = {}
-    for world in WORLDS:
-        found = results.origins(world)
-        if found:
-            last = max(found, key=lambda p: p.date)
-            origin[world] = {"commit": last.commit, "date": last.date, "basis": basis[world]}
-    origin[THEORY] = {"commit": commit(scenarios), "date": today()}
+    origins: dict[str, dict[str, dict[str, str]]] = {world: {} for world in (*WORLDS, THEORY)}
+    scenarios_of = {item.name: item.scenarios or (OWN,) for item in paper.items}
+    for claim in paper.claims.all:
+        origins[THEORY][claim.id] = {"commit": commit(scenarios), "date": today()}
+        for world in WORLDS:
+            if found := results.origins(world, scenarios_of[claim.item]):
+                last = max(found, key=lambda p: p.date)
+                basis = bases.get(world, {}).get(claim.id, "")
+                origins[world][claim.id] = {"commit": last.commit, "date": last.date, "basis": basis}
     names = [claim.id for claim in paper.claims.all]
     judged = _judged(paper.claims, _values(paper, results))
-    return lock.write(folder, paper.name, lock.updated(lock.read(folder), judged, origin, names))
+    verdicts = lock.updated(lock.read(folder), judged, origins, names)
+    return lock.write(folder, paper.name, {**verdicts, lock.SAMPLES: dict(samples)})

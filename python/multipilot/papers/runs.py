@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -25,7 +27,8 @@ from multipilot.papers.cost import Cost, of_comparison
 from multipilot.papers.folder import reproductions
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.sources import Sources, words
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
 SPARSE = {"sample_interval": "10s"}
@@ -58,8 +61,12 @@ class Asked:
     settings: Mapping[str, str]
     seeds: int
     ben: bool
-    #: Hash of the scenario as expanded, its traces and the seeds; the folder's name has the world's sources too.
+    #: Hash of the scenario as expanded, its traces and the seeds.
     question: str
+    #: The same whatever the seeds.
+    subject: str
+    #: Of the sources that decide the answer; the folder's name has a hash of the question and it.
+    basis: str
     folder: Path
 
     @property
@@ -138,11 +145,30 @@ class Runner:
         managers = f"[{managers}]" if point.beside else managers
         initial = f", initial_path = {json.dumps(point.initial_paths)}" if point.initial_paths else ""
         variants = f'[{{controller = "{point.controller}", path_manager = {managers}{initial}}}]'
-        cell = {f"grid.{key}": value for key, value in point.cell.items() if key != "case"}
-        if "case" in point.cell:
-            cell["cases"] = _only((point.cell["case"],), self._file(point.scenario))
-        settings = {**point.settings, **cell, "variants": variants}
+        settings = {**point.settings, **self._held(point.scenario, point.cell), "variants": variants}
         return self._asked(KERNEL, point.scenario, point.variant, settings, point.seeds, point.ben)
+
+    @contextmanager
+    def once(self, experiment: Experiment, cell: Mapping[str, str]) -> Iterator[Results]:
+        """All variants in one cell of a simulation, first seed; kept as long as the context."""
+        asked, results = self.simulation(experiment), Results()
+        with TemporaryDirectory(prefix="multipilot-") as folder:
+            settings = {**asked.settings, **self._held(asked.scenario, cell)}
+            one = replace(asked, settings=settings, seeds=1, folder=Path(folder) / "once")
+            self._compare(one)
+            results.add(SIM, experiment.key, self._read(one.folder), one.folder)
+            yield results
+
+    def kept(self, asked: Asked) -> list[Row] | None:
+        """Rows of a record; none where there is no such record."""
+        return self._read(asked.folder)["rows"] if asked.done else None
+
+    def _held(self, scenario: str, cell: Mapping[str, str]) -> dict[str, str]:
+        """Settings that hold a grid at one cell."""
+        found = {f"grid.{key}": value for key, value in cell.items() if key != "case"}
+        if "case" in cell:
+            found["cases"] = _only((cell["case"],), self._file(scenario))
+        return found
 
     def longest(self, point: Point) -> float:
         """Seconds of real time that a point takes at most: its runs at full length, and the setting up."""
@@ -156,16 +182,32 @@ class Runner:
         """What is asked for names the folder, and the sources that answer: others make another record."""
         file = self._file(scenario)
         text = simulation.expanded(file, settings)
-        question = _digest([text, *_traces(toml.loads(text), file.parent), seeds, ben])
-        folder = f"{scenario}-{label}-{_digest([question, self.sources[world]])}"
-        return Asked(world, scenario, label, settings, seeds, ben, question, self.out / "records" / world / folder)
+        document = toml.loads(text)
+        traces = [*_traces(document, file.parent)]
+        # Where the checkout lies decides nothing.
+        text = text.replace(f"{file.parent.resolve()}/", "")
+        question, subject = _digest([text, *traces, seeds, ben]), _digest([text, *traces, ben])
+        basis = self.basis(world, frozenset(words(document)))
+        folder = self.out / "records" / world / f"{scenario}-{label}-{_digest([question, basis])}"
+        return Asked(world, scenario, label, settings, seeds, ben, question, subject, basis, folder)
+
+    def basis(self, world: str, chosen: Set[str]) -> str:
+        """Of the sources that decide a run; of all sources where the command is not built from this checkout's."""
+        return self.checkout.basis(world, chosen) if self.is_built_here(world) else self.sources[world]
+
+    def is_built_here(self, world: str) -> bool:
+        return self.checkout.whole(world) == self.sources[world]
+
+    @cached_property
+    def checkout(self) -> Sources:
+        return Sources(reproductions().parent)
 
     def _file(self, scenario: str) -> Path:
         return self.scenarios / f"{scenario}.toml"
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """By world."""
+        """What the command was built from, by world."""
         return sources(self.command)
 
     def _compare(self, asked: Asked, heard: Callable[[str], None] = lambda _: None) -> None:
@@ -182,7 +224,7 @@ class Runner:
         if code:
             raise _failure(code, lines or [f"exit code {code}"])
         origin = Provenance(
-            commit(self.scenarios), today(), self.sources[asked.world], asked.seeds, asked.question,
+            commit(self.scenarios), today(), asked.basis, asked.seeds, asked.question,
             round(monotonic() - begun, 1),
         )  # fmt: skip
         origin.write(asked.folder)

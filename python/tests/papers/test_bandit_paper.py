@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from multipilot.bandit import PathBandit
-from multipilot.papers.provenance import simulator_source
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
 from multipilot.stats import mean_of
@@ -140,9 +139,9 @@ def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path, monke
     assert load_or_simulate(generate(9)[2], tmp_path, recall=True) is None
     assert again.origin == outcomes.origin
     assert again.origin is not None
-    assert again.origin.source == simulator_source()
+    assert again.origin.source == stream.basis()
     # What other sources simulated is no answer: the version alone kept it for ever.
-    monkeypatch.setattr(stream, "simulator_source", lambda: "0123456789abcdef")
+    monkeypatch.setattr(stream, "simulator_basis", lambda *_: "0123456789abcdef")
     assert load_or_simulate(place, tmp_path, recall=True) is None
     monkeypatch.undo()
     monkeypatch.setattr(stream, "of_files", lambda *_: "0123456789abcdef")

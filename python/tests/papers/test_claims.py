@@ -15,6 +15,7 @@ from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
 from multipilot.papers.paper import Paper
+from multipilot.papers.provenance import Provenance
 from multipilot.papers.publish import locked, publish
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.stats import Mean, difference, mean_of
@@ -182,7 +183,7 @@ def test_a_template_may_state_the_conditions_of_its_claim(tmp_path: Path) -> Non
 #: Decimals in the text of pages on which nothing was measured: what papers print, scenarios set and definitions have.
 GIVEN = {
     "rsf": {"17.65", "18.60", "0.99"},
-    "loss-aware": {"0.02", "0.05", "1.9", "0.019", "0.039", "1.5"},
+    "loss-aware": {"0.01", "0.02", "0.05", "1.9", "0.019", "0.039", "1.5"},
     "bandit": set[str](),
     "ddpg": {"0.9", "11.35", "0.5", "0.3", f"{100 * PAYLOAD:.1f}"}
     | {f"{resting_rate(percent / 100):.1f}" for percent in (4, 5, 6)}
@@ -268,25 +269,28 @@ def test_worlds_that_differ_are_told() -> None:
     assert differ(several) == set(), "they may be decided by different parts"
     assert "differ significantly" in table.html(found, [*sim, *other])
     assert "differ significantly" not in table.html(found, [*sim, *same])
+    assert "differ significantly in 1 of the 1 claims measured in both" in table.summary([*sim, *other])
+    assert "differ significantly" not in table.summary([*sim, *single])
 
 
 def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_path: Path) -> None:
     found = Claims((TWICE,))
     sim = judge(found, {"one": around(1, 0.01), "two": around(2, 0.01)}, SIM)
     kernel = judge(found, {"one": mean_of([]), "two": mean_of([])}, KERNEL)
-    origin = {SIM: {"commit": "abc", "date": "2026-11-22", "basis": "b1"}}
-    first = lock.updated({}, [*sim, *kernel], origin, ["a"])
+    origin = {"commit": "abc", "date": "2026-11-22", "basis": "b1"}
+    first = lock.updated({}, [*sim, *kernel], {SIM: {"a": origin}}, ["a"])
+    first[lock.SAMPLES] = {"one-0123": {"cell": "paths.*.queue=1bdp", "rows": "89ab"}}
     lock.write(tmp_path, "rsf", first)
     again = lock.read(tmp_path)
     assert again == first
     assert again[SIM]["a"] == {
-        "verdict": "holds", "value": 2.0, "low": 1.944, "high": 2.056, "n": 3, **origin[SIM],
+        "verdict": "holds", "value": 2.0, "low": 1.944, "high": 2.056, "n": 3, **origin,
     }  # fmt: skip
     assert again[KERNEL]["a"] == {"verdict": "undecided", "n": 0}
     # Another call measures the kernel alone.
     none = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     later = judge(found, {"one": around(1, 0.01), "two": around(0.5, 0.01)}, KERNEL)
-    second = lock.updated(again, [*none, *later], {KERNEL: {"commit": "def"}}, ["a"])
+    second = lock.updated(again, [*none, *later], {KERNEL: {"a": {"commit": "def"}}}, ["a"])
     assert second[SIM] == again[SIM]
     assert (second[KERNEL]["a"]["verdict"], second[KERNEL]["a"]["commit"]) == ("contradicted", "def")
 
@@ -294,11 +298,12 @@ def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_pa
 def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path) -> None:
     rsf = PAPERS["rsf"]
     one = replace(rsf, claims=replace(rsf.claims, folder=tmp_path))
-    basis = {SIM: "b", KERNEL: "k"}
-    locked(one, goals_measured(), basis, tmp_path)
+    bases = {SIM: {c.id: "b" for c in rsf.claims.all}}
+    locked(one, goals_measured(), bases, {}, tmp_path)
     first = lock.read(tmp_path)
     assert set(first[SIM]) == {c.id for c in rsf.claims.all if SIM in c.worlds}
-    assert first[SIM]["goal1-lia"]["verdict"] == "contradicted"
+    told = {key: first[SIM]["goal1-lia"][key] for key in ("verdict", "commit", "basis")}
+    assert told == {"verdict": "contradicted", "commit": "abc", "basis": "b"}
     assert first[SIM]["obs2-gain"] == {"verdict": "undecided", "n": 0}
     long_flows = Results()
     rows = [
@@ -307,7 +312,7 @@ def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path
         for name, rate in (("lia", 1.0), ("rsf-db", 1.9), ("reno", 1.9)) for seed in range(3)
     ]  # fmt: skip
     long_flows.add(SIM, "2-long-flows", {"rows": rows})
-    locked(one, long_flows, basis, tmp_path)
+    locked(one, long_flows, bases, {}, tmp_path)
     second = lock.read(tmp_path)
     assert second[SIM]["goal1-lia"] == first[SIM]["goal1-lia"]
     assert second[SIM]["target-long"]["n"] == 3
@@ -350,6 +355,7 @@ def test_every_verdict_of_the_lock_has_its_template(paper: Paper) -> None:
 def test_the_lock_has_all_claims_and_no_others(paper: Paper) -> None:
     assert paper.claims.folder is not None
     kept = lock.read(paper.claims.folder)
+    kept.pop(lock.SAMPLES, None)
     for world, lines in kept.items():
         assert set(lines) == {c.id for c in paper.claims.all if world in c.worlds}
 
@@ -389,7 +395,7 @@ def goals_measured() -> Results:
             }
             for name, rate in goals for manager in ("fullmesh", "single") for seed in range(3)
         ]  # fmt: skip
-        results.add(SIM, scenario, {"rows": rows})
+        results.add(SIM, scenario, {"rows": rows}, provenance=Provenance("abc", "2026-11-22", "s", 3))
     return results
 
 

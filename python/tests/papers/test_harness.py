@@ -1,6 +1,7 @@
 """What every paper stands on: rows and their means, budgets, the page."""
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,12 @@ def test_a_record_is_named_by_what_decides_it(tmp_path: Path) -> None:
     other = runner.simulation(Experiment("a"))
     assert (other.question, other.folder == first.folder) == (first.question, False)
     assert runner.point(points[0]).folder != expired.folder, "kernel points expire too"
+    (tmp_path / "elsewhere").mkdir()
+    for name in (file.name, trace.name):
+        shutil.copy(tmp_path / name, tmp_path / "elsewhere")
+    moved = Runner("rsf", tmp_path, tmp_path / "elsewhere", "multipilot", 2)
+    moved.__dict__["sources"] = runner.__dict__["sources"]
+    assert moved.simulation(Experiment("a")).folder == other.folder, "wherever the checkout lies"
     trace.write_text("time_s,rate_mbps,delay_ms,loss\n0,11,20,0\n", encoding="utf-8")
     assert runner.simulation(Experiment("a")).question != first.question
     file.write_text(SCENARIO.replace("2s", "3s"), encoding="utf-8")

@@ -16,7 +16,7 @@ from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.runs import Runner, find_scenarios
 from multipilot.stats import Mean, mean_of
-from reproductions.pilot import PAPER, ablation, alone, drawn, fairness
+from reproductions.pilot import PAPER, ablation, alone, drawn
 from reproductions.pilot.cells import alone_at, beside, pair, words
 from reproductions.pilot.delay import queueing_ms
 from reproductions.pilot.judge import (
@@ -181,9 +181,7 @@ def test_shares_are_of_the_reference_in_the_same_cell() -> None:
     assert [c.verdict for c in cells] == [HARMS, GREEDY, YIELDS, FAIR]
     assert (cells[0].share.mean, cells[0].keeps.mean) == (1.5, 0.4)
     assert words(cells[0].cell) == "10 Mbit/s"
-    rows = fairness.rows(results)
-    assert [r["verdict"] for r in rows] == [HARMS, GREEDY, YIELDS, FAIR]
-    json.dumps(rows, allow_nan=False)
+    assert PAPER.values(results, SIM)["keeps.pilot.beside-reno.10 Mbit/s"].mean == 0.4
     html = stands(PAPER, results)
     assert "Beside others, chosen: 4 cells: fair 1, yields 1, takes more 1, harms 1." in html
 
@@ -193,10 +191,9 @@ def test_the_page_counts_what_the_data_say() -> None:
     rows = [row(c, s, g, cell={"case": "1 % on both"}) for s in (1, 2) for c, g in (("pilot", 5.0), ("bbr", 10.0))]
     results.add(SIM, LOSS, {"rows": [*rows, row("pilot", 1, 5.0, cell={"case": "no rival"})]})
     assert "Alone, chosen: 1 cell: worse 1; mean ratio 0.50." in stands(PAPER, results)
-    found = alone.rows(results)
-    assert [(r["best_other"], r["ratio"], r["verdict"]) for r in found] == [("bbr", 0.5, WORSE)]
-    assert found[0]["goodput_mbps"]["cubic"] is None
-    json.dumps(found, allow_nan=False)
+    (found,) = losers_first(alone_at(results, SIM, LOSS))
+    assert (found.best, found.ratio.mean, found.verdict) == ("bbr", 0.5, WORSE)
+    assert PAPER.values(results, SIM)["alone.loss.1 % on both"].mean == 0.5
 
 
 def test_ablation_compares_each_bit_with_all_of_it() -> None:
@@ -208,7 +205,7 @@ def test_ablation_compares_each_bit_with_all_of_it() -> None:
     assert (effect.bit, effect.cells, effect.mean, effect.worse, effect.better) == (bit, 1, 0.5, 1, 0)
     assert ablation.bit_of(row("pilot", 1, 1.0)) == 0
     assert ABLATION[bit] in stands(PAPER, results)
-    assert ablation.rows(Results()) == []
+    assert PAPER.values(results, SIM)[f"without.{ABLATION[bit]}.goodput alone"].mean == 0.5
 
 
 def test_queueing_is_the_median_once_start_up_is_over() -> None:
@@ -303,9 +300,9 @@ def test_the_command_draws_some_of_the_page(tmp_path: Path) -> None:
     call = [sys.executable, "-m", "multipilot.papers.cli", "pilot", "--quick", "--only", "delay,fairness", "--json"]
     done = subprocess.run([*call, "--seeds", "1", "--out", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
-    assert {r["controller"] for r in rows if r["item"] == "delay"} == {"pilot", "bbr", "linux-reno", "cubic"}
-    assert sum(r["item"] == "fairness" for r in rows) > 40
+    names = [value["name"] for value in json.loads(done.stdout)["values"]]
+    assert {n.split(".")[1] for n in names if n.startswith("queue.")} == {"pilot", "bbr", "linux-reno", "cubic"}
+    assert sum(n.startswith("share.pilot.beside-") for n in names) > 40
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Beside others, chosen:" in page
     assert str(tmp_path) not in page

@@ -122,15 +122,8 @@ def test_the_command_writes_page_and_document_and_takes_up_its_records(tmp_path:
     subprocess.run(call, capture_output=True, check=True, env=built("rebuilt", told(sources[SIM])))
     assert len(list(tmp_path.rglob("*.arrow"))) == len(written)
     other = built("other", told("0123456789abcdef"))
-    check = [*call[:-1], "--check", "--world", "sim"]
-    stale = subprocess.run(check, capture_output=True, text=True, env=other)
-    assert stale.returncode == 1
-    assert re.search(r"^simulator: 2-loss-2-percent: stale, measured 20\d\d-", stale.stdout, re.MULTILINE)
-    assert re.search(r"^simulator: \d+ runs to do, ", stale.stdout, re.MULTILINE)
     subprocess.run(call, capture_output=True, check=True, env=other)
     assert len(list(tmp_path.rglob("*.arrow"))) == 2 * len(written)
-    fresh = subprocess.run(check, capture_output=True, text=True, env=other)
-    assert "simulator: 2-loss-2-percent" not in fresh.stdout
 
 
 def told(source: str) -> str:

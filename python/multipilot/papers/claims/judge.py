@@ -35,13 +35,18 @@ class Judgement:
         return self.effect.n if self.effect and self.effect.n < CERTAIN else 0
 
     @property
+    def measured(self) -> bool:
+        """There is an effect, of runs or counted over them, or none is needed."""
+        return bool(self.effect and self.effect.n) or self.verdict is Verdict.UNTESTABLE
+
+    @property
     def why(self) -> str:
         """Why there is no decision."""
         if self.verdict is Verdict.UNTESTABLE:
             return self.claim.excuse
         if self.verdict is not Verdict.UNDECIDED:
             return ""
-        if not self.n:
+        if not self.measured:
             return "not measured"
         return "one run" if self.n < 2 else "the interval reaches across the bound"
 
@@ -66,15 +71,23 @@ def _one(claim: Claim, values: Values, world: str) -> Judgement:
         raise Wrong(f"claim {claim.id}: {error}") from None
 
 
+def _effects(judged: Sequence[Judgement]) -> dict[str, tuple[Mean, Mean]]:
+    """In the simulator and on the kernel, of claims with one effect that has an interval in both."""
+    sim, kernel = (
+        {j.claim.id: j.effect for j in judged if j.world == world and j.parts == 1 and j.effect and j.n >= 2}
+        for world in (SIM, KERNEL)
+    )
+    return {name: (sim[name], kernel[name]) for name in sim if name in kernel}
+
+
+def compared(judged: Sequence[Judgement]) -> set[str]:
+    """Claims of which simulator and kernel can be told apart."""
+    return {*_effects(judged)}
+
+
 def differ(judged: Sequence[Judgement]) -> set[str]:
-    """Claims whose effect differs significantly between simulator and kernel; of claims with one effect."""
-    by_world = {w: {j.claim.id: j for j in judged if j.world == w} for w in (SIM, KERNEL)}
-    found = set()
-    for name, sim in by_world[SIM].items():
-        a, b = sim.effect, by_world[KERNEL][name].effect if name in by_world[KERNEL] else None
-        if a and b and sim.parts == 1 and min(a.n, b.n) >= 2 and abs(a.mean - b.mean) > math.hypot(a.half, b.half):
-            found.add(name)
-    return found
+    """Those whose effect differs significantly between simulator and kernel."""
+    return {name for name, (a, b) in _effects(judged).items() if abs(a.mean - b.mean) > math.hypot(a.half, b.half)}
 
 
 def counted(judged: Sequence[Judgement]) -> dict[Verdict, int]:

@@ -1,4 +1,4 @@
-"""``claims.lock``: the verdicts in git, one line a claim and world, to be read in a diff.
+"""``claims.lock``: the verdicts in git, one line a claim and world, and one a sample, to be read in a diff.
 
 Written by ``multipilot paper NAME --lock``. What a call did not measure keeps its line, with the commit that did.
 """
@@ -19,6 +19,8 @@ from multipilot.papers.claims.predicate import Verdict
 from multipilot.papers.results import KERNEL, SIM
 
 NAME = "claims.lock"
+#: Beside the worlds.
+SAMPLES = "samples"
 Entry = dict[str, Any]
 Lock = dict[str, dict[str, Entry]]
 _HEAD = "# Written by `multipilot paper {paper} --lock`, not by hand. low and high: 95 % interval; n: runs.\n"
@@ -30,7 +32,7 @@ def read(folder: Path) -> Lock:
     return toml.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def entry(judgement: Judgement, provenance: Mapping[str, str]) -> Entry:
+def entry(judgement: Judgement, origin: Mapping[str, str]) -> Entry:
     found: Entry = {"verdict": judgement.verdict.value}
     mean = judgement.effect
     if mean is not None and mean.n and not math.isnan(mean.mean):
@@ -38,15 +40,16 @@ def entry(judgement: Judgement, provenance: Mapping[str, str]) -> Entry:
         if not math.isnan(mean.half):
             found |= {"low": _short(mean.low), "high": _short(mean.high)}
     found["n"] = judgement.n
-    if judgement.n:
-        found |= provenance
-    return found
+    return {**found, **origin} if judgement.measured and judgement.check else found
 
 
 def updated(
-    before: Lock, judged: Sequence[Judgement], provenance: Mapping[str, Mapping[str, str]], claims: Sequence[str]
+    before: Lock,
+    judged: Sequence[Judgement],
+    origins: Mapping[str, Mapping[str, Mapping[str, str]]],
+    claims: Sequence[str],
 ) -> Lock:
-    """``provenance`` is by world. Claims that no longer exist go; what was not measured now stays as it was."""
+    """``origins`` are by world and claim. Claims that no longer exist go; what was not measured now stays as it was."""
     found: Lock = {}
     for world in (SIM, KERNEL, THEORY):
         fresh = {j.claim.id: j for j in judged if j.world == world}
@@ -55,9 +58,9 @@ def updated(
             kept = before.get(world, {}).get(name)
             if name not in fresh:
                 continue
-            judgement = fresh[name]
-            measured = judgement.n or world == THEORY or judgement.verdict is Verdict.UNTESTABLE
-            lines[name] = entry(judgement, provenance.get(world, {})) if measured or not kept else kept
+            if fresh[name].measured or not kept:
+                kept = entry(fresh[name], origins.get(world, {}).get(name, {}))
+            lines[name] = kept
         if lines:
             found[world] = lines
     return found

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
-from multipilot.papers.claims.judge import Judgement, counted, differ
+from multipilot.papers.claims.judge import Judgement, compared, counted, differ
 from multipilot.papers.claims.predicate import Verdict
 from multipilot.papers.results import KERNEL, SIM
 from multipilot.report import svg
@@ -113,6 +113,10 @@ def summary(judged: Sequence[Judgement]) -> str:
             *([f"{count[Verdict.UNTESTABLE]} cannot be tested"] if count[Verdict.UNTESTABLE] else []),
         ]
         sentences.append(f"{name[0].upper()}{name[1:]}: of {len(mine)} claims {', '.join(parts)}.")
+    if both := compared(judged):
+        apart = len(both & differ(judged))
+        told = f"{apart} of the {len(both)}"
+        sentences.append(f"Simulator and Linux kernel differ significantly in {told} claims measured in both.")
     return " ".join(sentences) or "Nothing has been measured yet."
 
 

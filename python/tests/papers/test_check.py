@@ -1,0 +1,190 @@
+"""When a verdict is stale: what a result depends on has changed, and a sample of the runs gives other rows."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import PAPERS
+
+from multipilot import console, simulation
+from multipilot.console import RunFailed
+from multipilot.papers import check, sample
+from multipilot.papers.claims import lock
+from multipilot.papers.paper import Paper
+from multipilot.papers.provenance import Provenance, sources
+from multipilot.papers.publish import locked
+from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.runs import Runner, find_scenarios
+from multipilot.papers.sources import CHOSEN, ENVIRONMENT, Sources, words
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_checkout_has_the_sources_that_the_command_is_built_from() -> None:
+    told = sources(console.command())
+    here = Sources(ROOT)
+    assert {world: here.whole(world) for world in told} == told, "run make build"
+
+
+def test_what_scenarios_choose_is_where_the_table_says() -> None:
+    here = Sources(ROOT)
+    files = {name for world in (SIM, KERNEL) for name in here.files(world)}
+    assert [start for start in CHOSEN if not any(name.startswith(start) for name in files)] == []
+    listed = [simulation.list_controllers, simulation.list_schedulers, simulation.list_path_managers]
+    names = {entry["name"] for entries in (*listed, simulation.list_initial_paths) for entry in entries()}
+    assert {word for by in CHOSEN.values() for word in by} <= names | {"radio", "bbr", "cubic", ENVIRONMENT}
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The sources of both worlds."""
+    for folder in ("controllers", *(f"crates/{file.name}" for file in (ROOT / "crates").iterdir() if file.is_dir())):
+        shutil.copytree(ROOT / folder, tmp_path / "copy" / folder, ignore=shutil.ignore_patterns("target", "tests"))
+    return tmp_path / "copy"
+
+
+def add(copy: Path, file: str, text: str = "int changed;\n") -> None:
+    """Tests at the end, where a file has them, anything else at the start."""
+    path = copy / file
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before + text if "cfg(test)" in text else text + before, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "changed"),
+    [
+        ("controllers/wvegas.h", "int changed;\n", set[str]()),
+        ("controllers/lia.h", "int changed;\n", {"lia", "dalia", "aware", "kernel lia"}),
+        ("controllers/lia.h", "// A remark.\n", set[str]()),
+        ("controllers/mpcc_utility.h", "int changed;\n", {"ddpg"}),
+        ("controllers/mp_math.h", "int changed;\n", {"lia", "dalia", "ddpg", "aware", "kernel lia"}),
+        ("controllers/bpf/glue.bpf.c", "int changed;\n", {"kernel lia"}),
+        ("crates/policy/src/path_manager/awareness/mod.rs", "fn changed() {}\n", {"aware"}),
+        ("crates/policy/src/path_manager/fullmesh.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware"}),
+        ("crates/policy/src/path_manager/presence.rs", "\n#[cfg(test)]\nmod tests {\n}\n", set[str]()),
+        ("crates/simulator/src/tcp/sender.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware"}),
+        ("crates/testbed/src/emulator.rs", "fn changed() {}\n", {"kernel lia"}),
+        ("crates/links/src/loss.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware", "kernel lia"}),
+        ("crates/wireless/src/lib.rs", "fn changed() {}\n", set[str]()),
+    ],
+)
+def test_a_basis_is_of_the_sources_that_a_scenario_uses(copy: Path, file: str, text: str, changed: set[str]) -> None:
+    chosen = {"lia": {"lia"}, "dalia": {"dalia"}, "ddpg": {"ddpg-mpcc"}, "aware": {"lia", "loss-aware"}}
+
+    def bases() -> dict[str, str]:
+        found = Sources(copy)
+        return {n: found.basis(SIM, w) for n, w in chosen.items()} | {"kernel lia": found.basis(KERNEL, {"lia"})}
+
+    before = bases()
+    add(copy, file, text)
+    after = bases()
+    assert {name for name in after if after[name] != before[name]} == changed
+
+
+def test_the_words_of_a_scenario_are_its_keys_and_texts() -> None:
+    scenario = {"radio": {"seed": 1}, "variants": [{"controller": ["lia", "olia"], "path_manager": "single"}]}
+    assert {"radio", "lia", "olia", "single"} <= set(words(scenario))
+
+
+ITEM, SCENARIO = "bottleneck", "9-shared-bottleneck"
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Paper:
+    """One section of rsf with its claims, whose lock may be written."""
+    rsf = PAPERS["rsf"]
+    folder = tmp_path / "rsf"
+    folder.mkdir()
+    assert rsf.claims.folder is not None
+    shutil.copy(rsf.claims.folder / "values.py", folder)
+    claims = replace(rsf.claims, all=tuple(c for c in rsf.claims.all if c.item == ITEM), folder=folder)
+    return replace(
+        rsf,
+        claims=claims,
+        experiments=tuple(e for e in rsf.experiments if e.scenario == SCENARIO),
+        items=tuple(i for i in rsf.items if i.name == ITEM),
+    )
+
+
+def checked(paper: Paper, copy: Path, out: Path, world: str = SIM, command: str = "") -> tuple[check.Checked, Runner]:
+    """As by a command built from the copy."""
+    runner = Runner("rsf", out, find_scenarios("rsf"), command or console.command(), 2)
+    runner.__dict__["checkout"] = found = Sources(copy)
+    runner.__dict__["sources"] = {world: found.whole(world) for world in (SIM, KERNEL)}
+    return check.check(paper, runner, [world]), runner
+
+
+def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
+    paper: Paper, copy: Path, tmp_path: Path
+) -> None:
+    ids = {c.id for c in paper.claims.all}
+    found, runner = checked(paper, copy, tmp_path)
+    assert found.stale[SIM] == ids, "not measured yet"
+    results = Results()
+    for experiment in paper.experiments:
+        runner.simulate(experiment, results)
+    locked(paper, results, {SIM: check.bases(paper, runner, SIM)}, sample.kept(paper, runner, results), tmp_path)
+    (record,) = (tmp_path / "records" / "sim").glob("*/result.json")
+    written = record.read_text(encoding="utf-8")
+    record.write_text(written.replace('"goodput_mbps": ', '"goodput_mbps": 1'), encoding="utf-8")
+    with pytest.raises(RunFailed, match="not what these sources give"):
+        sample.kept(paper, runner, results)
+    record.write_text(written, encoding="utf-8")
+
+    def told(command: str = "", reads: Paper = paper) -> tuple[list[str], set[str], set[str]]:
+        found, _ = checked(reads, copy, tmp_path, command=command)
+        return found.lines, found.stale[SIM], found.confirmed[SIM]
+
+    assert told() == ([], set(), set())
+    add(copy, "controllers/wvegas.h")
+    assert told() == ([], set(), set()), "no variant uses it"
+    # What all runs use: the samples decide, here that nothing has changed.
+    add(copy, "crates/simulator/src/tcp/sender.rs", "fn unused() {}\n")
+    assert told() == ([], set(), ids)
+    # The same sources with another result.
+    other = tmp_path / "multipilot"
+    other.write_text(f'#!/bin/sh\nexec {console.command()} "$@" --set mss=1200\n', encoding="utf-8")
+    other.chmod(0o755)
+    lines, stale, confirmed = told(str(other))
+    assert (stale, confirmed) == (ids, set())
+    assert "a sample gives another result" in lines[0]
+    found, runner = checked(paper, copy, tmp_path)
+    before = lock.read(tmp_path / "rsf")
+    check.renewed(paper, runner, found)
+    assert told() == ([], set(), set()), "renewed"
+    after = lock.read(tmp_path / "rsf")
+    assert {n: {**e, "basis": ""} for n, e in after[SIM].items()} == {
+        n: {**e, "basis": ""} for n, e in before[SIM].items()
+    }
+    # The Python that reads the runs: the samples' values decide.
+    add(tmp_path, "rsf/values.py", "# A remark.\n")
+    assert told() == ([], set(), ids)
+    renamed = {name: replace(one, mean=one.mean + 1) for name, one in paper.values(results, SIM).items()}
+    lines, stale, _ = told(reads=replace(paper, values=lambda *_: renamed))
+    assert stale == ids
+    assert "a sample gives another result" in lines[0]
+    tests = tuple(replace(c, test={**c.test, "margin": 0.1}) for c in paper.claims.all)
+    lines, stale, _ = told(reads=replace(paper, claims=replace(paper.claims, all=tests)))
+    assert stale == ids
+    assert "their test has changed" in lines[0]
+
+
+def test_kernel_points_expire_with_their_controllers_and_the_emulator(paper: Paper, copy: Path, tmp_path: Path) -> None:
+    _, runner = checked(paper, copy, tmp_path)
+    results = Results()
+    rows = [
+        {"variant": name, "controller": name, "path_manager": "fullmesh", "seed": seed, "goodput_mbps": 5 + seed / 10,
+         "competing_mbps": 5.0, "transfers": 1, "transfer_mbps": 5.0, "cell": {"links.shared.queue": "1bdp"}}
+        for name in ("rsf-db", "lia", "bbr", "reno") for seed in range(5)
+    ]  # fmt: skip
+    results.add(KERNEL, SCENARIO, {"rows": rows}, provenance=Provenance("abc", "2026-11-23", "s", 5))
+    locked(paper, results, {KERNEL: check.bases(paper, runner, KERNEL)}, {}, tmp_path)
+    entries = lock.read(tmp_path / "rsf")[KERNEL]
+    measured = {name for name, one in entries.items() if one["n"] == 5}
+    assert measured
+    for file, stale in (("controllers/wvegas.h", set()), ("crates/testbed/src/emulator.rs", measured)):
+        add(copy, file, "fn unused() {}\n")
+        found, _ = checked(paper, copy, tmp_path, KERNEL)
+        assert found.stale[KERNEL] & measured == stale
+        assert found.confirmed[KERNEL] == set()
