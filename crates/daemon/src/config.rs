@@ -22,6 +22,8 @@ pub use mptcpify::Mptcpify;
 pub use relay::{Leak, Override, Relay};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
+/// Where the control socket is.
+pub const SOCKET: &str = "/run/multipilot/control.sock";
 
 const TOP_KEYS: &[&str] = &[
     "controller",
@@ -126,7 +128,7 @@ impl Default for Config {
             limits: Vec::new(),
             relay: Relay::default(),
             radio_file: None,
-            socket: crate::control::SOCKET.into(),
+            socket: SOCKET.into(),
             group: None,
             metrics: None,
         }

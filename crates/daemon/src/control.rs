@@ -12,9 +12,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
+pub use crate::config::SOCKET;
 use crate::{config, Error};
 
-pub const SOCKET: &str = "/run/multipilot/control.sock";
 const LONGEST_LINE: u64 = 4096;
 /// Who says nothing for so long is let go.
 const PATIENCE: Duration = Duration::from_secs(60);

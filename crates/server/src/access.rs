@@ -10,8 +10,8 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::api::Desk;
 use crate::config::AccessLog;
+use crate::desk::Desk;
 use crate::tokens::Holder;
 
 /// Where a request comes from.

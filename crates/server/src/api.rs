@@ -1,7 +1,6 @@
 //! The routes: what each takes and gives. The OpenAPI document is made from these functions.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::header::{HeaderName, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -17,30 +16,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access;
-use crate::config::Config;
-use crate::guard::{self, Guard};
-use crate::metrics::Metrics;
-use crate::minds::Minds;
+use crate::desk::Desk;
+use crate::guard;
 use crate::openmetrics;
 use crate::refusal::{Refusal, ToBodies, ToHolders};
 use crate::state::{PlaceState, State as Everything};
-use crate::store::Store;
 use crate::tokens::Holder;
-use crate::wire::{self, Answer, Outcome, Problem, Question, Receipt, Report};
+use crate::wire::{self, Answer, Problem, Question, Receipt, Report};
 
 const PAGE: &str = include_str!("page.html");
-
-/// What the handlers share.
-pub struct Desk {
-    pub config: Config,
-    pub guard: Arc<Guard>,
-    pub metrics: Arc<Metrics>,
-    pub store: Arc<Store>,
-    pub minds: Arc<Minds>,
-    /// Has a model fitted anew; false where too many wait for that.
-    pub refit: Box<dyn Fn(Option<String>) -> bool + Send + Sync>,
-    pub started: Instant,
-}
 
 type Shared = State<Arc<Desk>>;
 
@@ -344,25 +328,5 @@ async fn refit(State(desk): Shared, Body(asked): Body<Refit>) -> Result<StatusCo
             StatusCode::SERVICE_UNAVAILABLE,
             "others wait for that already: come again later",
         )),
-    }
-}
-
-impl Desk {
-    fn check_place(&self, location: &str, context: &wire::Context) -> Result<(), Refusal> {
-        wire::check_name("location", location)
-            .and_then(|()| wire::check_context(context, self.minds.features()))
-            .map_err(Refusal::impossible)
-    }
-
-    fn check(&self, outcome: &Outcome) -> Result<(), Refusal> {
-        self.check_place(&outcome.location, &outcome.context)?;
-        wire::check_name("id", &outcome.id)
-            .and_then(|()| wire::check_path("path", &outcome.path, &self.config.paths))
-            .and_then(|()| wire::check_measure("throughput_mbps", outcome.throughput_mbps))
-            .and_then(|()| match outcome.latency_ms {
-                Some(latency) => wire::check_measure("latency_ms", latency),
-                None => Ok(()),
-            })
-            .map_err(Refusal::impossible)
     }
 }

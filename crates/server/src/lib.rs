@@ -14,6 +14,7 @@ pub mod tokens;
 pub mod wire;
 
 mod access;
+mod desk;
 mod drift;
 mod follow;
 mod guard;

@@ -13,8 +13,9 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::MissedTickBehavior;
 
-use crate::api::{self, Desk};
+use crate::api;
 use crate::config::{is_private, Config, TlsFiles};
+use crate::desk::Desk;
 use crate::guard::Guard;
 use crate::learner::{self, Call, Learner};
 use crate::metrics::Metrics;

@@ -16,12 +16,22 @@ use nix::sys::time::TimeSpec;
 
 use crate::packet::{Frame, Mac, PacketSocket};
 use crate::path::{Counts, Nanos, Packet, Pipe};
-use crate::run::Hardships;
 
 /// A packet that leaves this much later than it should has met a busy machine.
 const LATE: Nanos = 5_000_000;
 /// The thread looks at least this often whether it is to stop.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// What the network between may do to MPTCP.
+#[derive(Debug, Clone, Default)]
+pub struct Hardships {
+    /// The server knows plain TCP only.
+    pub server_without_mptcp: bool,
+    /// Paths, by name, with a middlebox that replaces MPTCP options by no-operations.
+    pub stripping: Vec<String>,
+    /// Paths, by name, on which the first so many packets by which clients tell a subflow's priority (MP_PRIO) are lost.
+    pub deaf: Vec<(String, u32)>,
+}
 
 /// One end of a veth pair, on the emulator's side.
 pub struct Port {

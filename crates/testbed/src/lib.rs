@@ -25,10 +25,10 @@ mod traffic;
 pub mod trial;
 mod worker;
 
-pub use emulator::PathCounts;
+pub use emulator::{Hardships, PathCounts};
 pub use error::Error;
 pub use path::Counts;
-pub use run::{fits_relay, lacks_for_relay, run, run_over_relay, run_with, Hardships};
+pub use run::{fits_relay, lacks_for_relay, run, run_over_relay, run_with};
 
 /// Hash of the sources that decide a run's result, kernel objects among them.
 pub const SOURCE: &str = env!("MP_SOURCE");

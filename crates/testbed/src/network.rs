@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mp_kernel::pm::{Endpoint, Flags, Limits, PathManager};
@@ -26,6 +26,8 @@ use crate::plan::{Group, PathManagement};
 use crate::Error;
 
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+/// Where programs on a client host reach its relay device.
+pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
 /// Routing tables for packets from each path's address.
 const FIRST_TABLE: u32 = 100;
 /// The most that the kernel allows per connection (`MPTCP_PM_ADDR_MAX`).

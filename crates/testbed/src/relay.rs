@@ -24,14 +24,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::error::Context;
-use crate::network::{interface, SERVER};
+use crate::network::{interface, PROXY, SERVER};
 use crate::plan::Group;
 use crate::traffic::Recorder;
 use crate::worker::{self, Worker};
 use crate::Error;
 
-/// Where programs on a client host reach its device.
-pub const PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1080);
 /// Of group number 0's relay.
 const FIRST_PORT: u16 = 4430;
 const DEVICE_KEY: &str = "relay-device.key";

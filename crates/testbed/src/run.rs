@@ -15,7 +15,7 @@ use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
 use crate::aware::{self, Aware};
-use crate::emulator::{Emulator, PathCounts, Report};
+use crate::emulator::{Emulator, Hardships, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network, SERVER};
 use crate::overruns::Overruns;
@@ -33,17 +33,6 @@ pub const TICK: Duration = Duration::from_millis(20);
 const PROGRESS: Duration = Duration::from_millis(100);
 /// More late packets than this, and the user should know.
 const NOTICEABLY_LATE: f64 = 0.02;
-
-/// What the network between may do to MPTCP.
-#[derive(Debug, Clone, Default)]
-pub struct Hardships {
-    /// The server knows plain TCP only.
-    pub server_without_mptcp: bool,
-    /// Paths, by name, with a middlebox that replaces MPTCP options by no-operations.
-    pub stripping: Vec<String>,
-    /// Paths, by name, on which the first so many packets by which clients tell a subflow's priority (MP_PRIO) are lost.
-    pub deaf: Vec<(String, u32)>,
-}
 
 /// Runs a variant of a scenario once, in real time. `progress` is told the elapsed seconds; `stop` ends the run early,
 /// with [`Error::Stopped`].

@@ -16,6 +16,7 @@ mod sample;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod timer;
 mod transmit;
 

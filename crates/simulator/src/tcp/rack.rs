@@ -9,42 +9,6 @@ use super::timer::Kind;
 use crate::congestion::State;
 use crate::time::{MICROSECOND, MILLISECOND};
 
-#[derive(Debug, Clone)]
-pub struct Rack {
-    /// Time of sending, ns, and end of the newest segment delivered.
-    pub stamp: u64,
-    pub end_seq: u64,
-    /// RTT of that segment, µs.
-    pub rtt_us: u32,
-    /// The reordering window, in quarters of the minimum RTT; DSACKs widen it.
-    pub steps: u32,
-    /// Recoveries for which the wider window is kept.
-    pub persist: u32,
-    /// `delivered` at the last widening.
-    pub last_delivered: u64,
-    pub dsack_seen: bool,
-    /// Something newer was delivered since the last look.
-    pub advanced: bool,
-    /// No first transmission below is still to be judged.
-    pub cursor: u64,
-}
-
-impl Default for Rack {
-    fn default() -> Self {
-        Rack {
-            stamp: 0,
-            end_seq: 0,
-            rtt_us: 0,
-            steps: 1,
-            persist: 0,
-            last_delivered: 0,
-            dsack_seen: false,
-            advanced: false,
-            cursor: 0,
-        }
-    }
-}
-
 /// `TCP_RACK_RECOVERY_THRESH`
 const PERSIST: u32 = 16;
 const MAX_STEPS: u32 = 255;

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use mp_controllers::Connection;
 
-use super::board::{Board, SHORT};
+use super::board::{Board, Rack, SHORT};
 use super::control::Congestion;
-use super::rack::Rack;
 use super::rtt::Rtt;
 use super::timer::Timer;
 use super::INITIAL_WINDOW;

@@ -28,9 +28,8 @@ use super::command::{delivered, went_plain, Program};
 use super::recorder::{End, Probe, Recorder, Source};
 use super::{socket, Service, FIRST_PORT};
 use crate::emulator::Traffic;
-use crate::network::{address, SERVER};
+use crate::network::{address, PROXY, SERVER};
 use crate::plan::{self, Group, PathManagement, Transport, NDIFFPORTS};
-use crate::relay;
 use crate::starts::Starts;
 use crate::worker::{self, Worker};
 use crate::Error;
@@ -258,7 +257,7 @@ impl Local {
         let Service { flow, congestion } = &self.client.services[index];
         let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
         if flow.transport == Transport::Relay {
-            let stream = socket::connect_by_proxy(relay::PROXY, to).await?;
+            let stream = socket::connect_by_proxy(PROXY, to).await?;
             let fd = Rc::new(socket::duplicate(&stream)?);
             let stats = self.client.observer.flow(stream.local_addr()?);
             let source = stats.map_or(Source::Socket(fd.clone()), Source::Relay);

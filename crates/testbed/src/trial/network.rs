@@ -12,12 +12,12 @@ use rattan_env::set_loopback_up_with_netns;
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
 use super::{Carrier, SERVER};
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, Hardships};
 use crate::error::Context;
 use crate::network::{block_on, inside, interface, netlink, refused, Network};
 use crate::plan::{Device, Group, PathManagement};
 use crate::relay::{self, Pair};
-use crate::run::{shortcomings, Hardships, Threads};
+use crate::run::{shortcomings, Threads};
 use crate::Error;
 
 /// More than a busy machine needs to make a relay ready. Nobody waits for it: it is skipped.
