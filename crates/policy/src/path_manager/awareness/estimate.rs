@@ -31,7 +31,7 @@ pub(super) struct Progress {
 pub(super) struct Estimate {
     /// Delivery over about a second, and over a fifth of a second, bytes/s.
     pub rate: f64,
-    recent: f64,
+    pub recent: f64,
     pub srtt_us: u32,
     pub min_rtt_us: u32,
     /// Loss events that no queue explains.

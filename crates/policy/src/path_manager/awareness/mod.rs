@@ -124,12 +124,14 @@ impl Awareness {
         // Connections that have just begun have small windows. If those that carried data when a path was set to backup are
         // gone, goodput seems to fall, and the path to be missed.
         let began_us = view.began_us.filter(|at| now < at + START_US).unwrap_or(0);
+        let recent = self.normal.iter().map(|&p| self.paths[p].estimate.recent);
+        let others = self.goodput.smoothed.max(recent.sum());
         let mut missed = false;
         for (path, state) in self.paths.iter_mut().enumerate() {
             let step = (self.goodput.step).filter(|_| state.since_us >= Some(began_us));
             if rules::is_restored(state, now, view.paths[path].signal_dbm, &self.config) {
                 state.resume(now);
-            } else if step.is_some_and(|step| state.is_missed(now, step)) {
+            } else if step.is_some_and(|step| state.is_missed(now, step, others)) {
                 state.resume_missed(now, &self.config);
                 missed = true;
             }

@@ -169,9 +169,9 @@ impl Path {
         self.resume(now_us + config.backup_time.time(self.backups.saturating_sub(1)));
     }
 
-    /// Whether the connection has fallen behind what it carried with this path. While data of the path still arrive, it
-    /// waits for those.
-    pub fn is_missed(&mut self, now_us: u64, step: Step) -> bool {
+    /// Whether the connection has fallen behind what it carried with this path. It waits for data of the path while they
+    /// still arrive, and for the last of them while the others deliver as much, bytes/s.
+    pub fn is_missed(&mut self, now_us: u64, step: Step, others: f64) -> bool {
         let last_us = self.estimate.heard_us.max(self.since_us.unwrap_or(0));
         let State::Backup(backup) = &mut self.state else {
             return false;
@@ -180,7 +180,7 @@ impl Path {
             return false;
         }
         backup.missed.add(step, backup.claim, 0.0);
-        backup.missed.seconds() >= BEHIND_S
+        backup.missed.seconds() >= BEHIND_S && others < backup.claim
     }
 
     /// No time passes for a backup state while nothing is in flight, but not for ever.
