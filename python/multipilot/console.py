@@ -51,6 +51,8 @@ _WrongCall: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__nam
 
 
 def _interrupt(*_: object) -> NoReturn:
+    # A second Ctrl-C would only break off the removal of what runs have left; SIGTERM may.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -59,7 +61,10 @@ def run(app: typer.Typer, name: str) -> NoReturn:
     whole = f"multipilot {name}"
     called = whole if Path(sys.argv[0]).name == f"multipilot-{name}" else None
     # As Ctrl-C: what it started has sessions of its own, and would run on.
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A shell has its background jobs ignore Ctrl-C.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     try:
         code = app(prog_name=called, standalone_mode=False)
     except _WrongCall as error:

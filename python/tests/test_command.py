@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -96,22 +97,46 @@ from multipilot.children import Children
 from multipilot.console import run
 app = typer.Typer()
 @app.command()
-def long() -> None:
-    Children().run(["sh", "-c", "echo $$ >&2; exec sleep 600"], heard=lambda line: print(line, flush=True))
+def long(script: str) -> None:
+    Children().run(["sh", "-c", script], heard=lambda line: print(line, flush=True))
 run(app, "long")
 """
 
 
-def test_a_python_command_that_is_told_to_end_ends_what_it_started() -> None:
-    # A shell starts background jobs with SIGINT ignored, and what they start inherits it.
-    with subprocess.Popen(
-        [sys.executable, "-c", LONG],
+def long(script: str) -> subprocess.Popen[str]:
+    """A Python command that runs this script of the shell, whose lines on stderr it says on its stdout."""
+    return subprocess.Popen(
+        [sys.executable, "-c", LONG, script],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
+        # A shell starts background jobs with SIGINT ignored, and what they start inherits it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as running:
+    )
+
+
+def test_a_python_command_that_is_told_to_end_ends_what_it_started() -> None:
+    with long("echo $$ >&2; exec sleep 600") as running:
         assert running.stdout is not None
         started = int(running.stdout.readline())
         running.terminate()
         assert running.wait() == console.INTERRUPTED
+    assert not Path(f"/proc/{started}").exists()
+
+
+def test_a_second_ctrl_c_does_not_break_off_the_cleaning(tmp_path: Path) -> None:
+    heard, done = tmp_path / "heard", tmp_path / "done"
+    clean = f"trap 'touch {heard}; until [ -e {done} ]; do sleep 0.05; done; exit' INT"
+    with long(f"{clean}; echo $$ >&2; while :; do sleep 0.05; done") as running:
+        assert running.stdout is not None
+        started = int(running.stdout.readline())
+        running.send_signal(signal.SIGINT)
+        while not heard.exists():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1)
+        done.touch()
+        _, errors = running.communicate()
+    assert (running.returncode, errors) == (console.INTERRUPTED, "")
     assert not Path(f"/proc/{started}").exists()
