@@ -146,6 +146,8 @@ def paper(
 
 def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], lock: bool) -> None:
     """Exit code 1 if a verdict is stale or missing; of a paper without claims, if a record is."""
+    if other := _other_sources(chosen, runner):
+        say(f"samples are not of this checkout: {other}")
     claims = replace(chosen.claims, all=tuple(c for c in chosen.claims.all if c.item in wanted))
     found = check.check(replace(chosen, claims=claims), replace(runner, quick=False), worlds)
     lines = [*found.lines]
@@ -166,9 +168,16 @@ def _refuse_to_lock(chosen: Paper, runner: Runner) -> None:
         fail(f"--lock: paper {chosen.name} has no claims")
     if runner.quick:
         fail("--lock: not with --quick, which measures a part of what the claims are about")
+    if other := _other_sources(chosen, runner):
+        fail(f"--lock: {other}")
+
+
+def _other_sources(chosen: Paper, runner: Runner) -> str:
+    """Why what runs is not what the checkout has; empty where it is."""
     built = [*runner.sources.values(), *([simulator_source()] if chosen.own else [])]
-    if not {*built} <= {runner.checkout.whole(world) for world in (SIM, KERNEL)}:
-        fail(f"--lock: {runner.command} is built from other sources than {runner.checkout.root}: make build python")
+    if {*built} <= {runner.checkout.whole(world) for world in (SIM, KERNEL)}:
+        return ""
+    return f"{runner.command} is built from other sources than {runner.checkout.root}: make build python"
 
 
 def _asked(chosen: Paper, wanted: list[str]) -> tuple[list[Experiment], list[Point]]:
