@@ -27,7 +27,9 @@ pub fn folder(path: &Path) -> Result<(), Error> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let parents = path.parent().map_or(Ok(()), fs::create_dir_all);
             let made = parents.and_then(|()| DirBuilder::new().mode(0o700).create(path));
-            return made.map_err(|e| failed(path, &e));
+            return made
+                .or_else(|e| if_closed(path).ok_or(e))
+                .map_err(|e| failed(path, &e));
         }
         Err(e) => return Err(failed(path, &e)),
     };
@@ -40,10 +42,17 @@ pub fn folder(path: &Path) -> Result<(), Error> {
         tracing::warn!("{}: others could look into it: closed", path.display());
         return Ok(());
     }
-    Err(Error::Usage(format!(
+    // Another process closes the folder before it puts anything there: it may have done both since.
+    if_closed(path).ok_or_else(|| Error::Usage(format!(
         "{0}: others can look into it: chmod 700 {0}, or give the server a folder of its own (--data)",
         path.display()
     )))
+}
+
+/// Others cannot look into the folder.
+fn if_closed(path: &Path) -> Option<()> {
+    let meta = fs::metadata(path).ok()?;
+    (meta.is_dir() && meta.permissions().mode() & OTHERS == 0).then_some(())
 }
 
 /// Opens the file, made where it is missing, and takes it from others.
@@ -78,6 +87,29 @@ mod tests {
 
     fn opened(path: &Path) {
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_several_take_at_once_is_theirs() {
+        let parent = tempfile::tempdir().unwrap();
+        for i in 0..200 {
+            let path = parent.path().join(i.to_string());
+            if i % 2 == 0 {
+                fs::create_dir(&path).unwrap();
+                opened(&path);
+            }
+            let start = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        folder(&path).unwrap();
+                        fs::write(path.join("tokens"), "").unwrap();
+                    });
+                }
+            });
+            assert_eq!(mode(&path), 0o700);
+        }
     }
 
     #[test]
