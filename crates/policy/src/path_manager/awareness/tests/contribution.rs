@@ -169,7 +169,7 @@ fn a_stream_that_did_well_may_have_a_hitch() {
     for (seconds, kept) in [(1.0, false), (10.0, true)] {
         let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
         w.run(seconds); // 1,000 + 100 against the 1,000 of the fast path alone
-        obstructive(&mut w, 2.4, 300, 1_000);
+        obstructive(&mut w, 2.7, 300, 1_000);
         assert_eq!(w.normal() == [0, 1], kept, "{:?}", w.changes);
     }
 }

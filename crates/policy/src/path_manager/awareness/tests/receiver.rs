@@ -49,27 +49,6 @@ fn dead_path_detection_counts_as_a_stall() {
     assert_eq!(w.reasons(), [Some(Reason::Stalled), None]);
 }
 
-/// The slow path fills the receive window, so that the fast one, which detection finds silent, may send no more. Each packet
-/// of the slow path releases some that the fast one brought before. Of a dead path something would be lacking.
-#[test]
-fn a_path_that_waits_for_the_receive_window_is_not_dead() {
-    for (released, dead) in [(0, true), (PACKET, true), (10 * PACKET, false)] {
-        let mut w = receiving(&[CLEAN, Model { rate: 20, ..CLEAN }]);
-        w.run(2.0);
-        w.silent = Some(0);
-        for _ in 0..20 {
-            w.now += 50_000;
-            let slow = w.sent(1);
-            slow.packets += 1;
-            slow.bytes += PACKET;
-            w.bytes += released;
-            w.on(Event::Timer);
-        }
-        let stalled = w.reasons()[0] == Some(Reason::Stalled);
-        assert_eq!(stalled, dead, "{released} bytes a packet");
-    }
-}
-
 /// What it carries at first says nothing of its paths.
 #[test]
 fn a_connection_that_has_just_begun_misses_no_path() {
