@@ -17,7 +17,7 @@ pub struct Status {
     pub socket: Socket,
     #[command(flatten)]
     pub relay: relay::RelaySocket,
-    /// One JSON document on stdout, and nothing else
+    /// Print one JSON document and nothing else
     #[arg(long)]
     pub json: bool,
 }
@@ -38,7 +38,7 @@ pub fn look(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
 pub fn main(args: &Status) -> Outcome {
     let (answer, relay) = look(args)?;
     if args.json {
-        let mut all = answer.unwrap_or_else(|| json!({}));
+        let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));
         if let Some(relay) = relay {
             all["relay"] = json!(relay);
         }
