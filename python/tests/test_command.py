@@ -72,10 +72,10 @@ def test_a_wrong_call_of_a_python_command_is_one_line(words: tuple[str, ...], li
 
 def test_a_wrong_call_of_a_module_names_the_module() -> None:
     for module in ("learn.onnx", "learn.curve"):
-        call = [sys.executable, "-m", f"multipilot.{module}", "--nosuch"]
+        call = [sys.executable, "-m", f"multipilot.{module}", "--zz"]
         done = subprocess.run(call, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"multipilot: no such option: --nosuch; see python -m multipilot.{module} --help\n"
+        assert done.stderr == f"multipilot: no such option: --zz; see python -m multipilot.{module} --help\n"
 
 
 def test_a_picture_of_no_training_is_one_line(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def _groups() -> set[int]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name scenario files"),
+        ([], "name scenarios"),
         (["nosuch.toml"], "nosuch.toml"),
         (["SCENARIO", "--vary", "paths.one.loss"], "expected KEY=VALUE"),
         (["SCENARIO", "--vary", "paths.one.los=1"], "los"),

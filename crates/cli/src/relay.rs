@@ -73,6 +73,8 @@ pub fn main(args: &Relay) -> Outcome {
 }
 
 fn serve(args: &Relay, store: Store) -> Outcome {
+    // A wrong address is refused before a device connects.
+    place(args, args.listen.port())?;
     let own = interfaces::all()?;
     let controller = args
         .controller

@@ -124,6 +124,9 @@ fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
     if args.tokens {
         let tokens = tokens::Tokens::load(&file).map_err(of_server)?;
         let lines = tokens.list().into_iter();
+        if lines.len() == 0 {
+            outcome::say("multipilot: there is no token; --new-token NAME makes one");
+        }
         return Ok(Some(
             lines
                 .map(|(name, role)| format!("{name} {role}\n"))

@@ -44,6 +44,27 @@ fn commands() {
 }
 
 #[test]
+fn a_relay_of_a_wrong_address_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let relay = ["relay", "--listen", "127.0.0.1:0", "--state", state];
+    refused(
+        &[&relay[..], &["--address", "a b"]].concat(),
+        "--address a b: expected HOST, HOST:PORT or [ADDRESS]:PORT",
+    );
+}
+
+#[test]
+fn help_fits_a_terminal() {
+    let reply = call(&["run", "--help"]);
+    assert!(
+        reply.out.lines().all(|l| l.chars().count() <= 128),
+        "{}",
+        reply.out
+    );
+}
+
+#[test]
 fn help_and_version_go_to_stdout() {
     for flag in [&["--help"][..], &["--version"], &["help", "help"]] {
         let reply = call(flag);
