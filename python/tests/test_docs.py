@@ -122,6 +122,12 @@ def helped(*words: str) -> str:
     return done.stdout
 
 
+def all_help(command: str) -> str:
+    """With its subcommands."""
+    inner = ("serve", "join") if command == "federation" else ()
+    return "\n".join([helped(command), *(helped(command, name) for name in inner)])
+
+
 def calls(text: str) -> list[tuple[int, str, list[str]]]:
     """Line, command and options of each call of multipilot in the code of a page."""
     found = []
@@ -200,8 +206,7 @@ def test_the_words_of_the_command_are_standard(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", PYTHON)
 def test_the_words_of_the_python_commands_are_standard(command: str) -> None:
-    pages = [helped(command), *(helped(command, sub) for sub in ("serve", "join") if command == "federation")]
-    assert not [line for page in pages for line in nonstandard(page)]
+    assert not nonstandard(all_help(command))
 
 
 def test_calls_in_code_are_found() -> None:
@@ -212,7 +217,7 @@ def test_calls_in_code_are_found() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_calls_are_valid(page: Path) -> None:
     for line, command, options in calls(page.read_text(encoding="utf-8")):
-        known = [] if command == "help" else re.findall(r"--[a-z][\w-]*", helped(command))
+        known = [] if command == "help" else re.findall(r"--[a-z][\w-]*", all_help(command))
         wrong = [option for option in options if option not in known]
         assert not wrong, f"{name(page)}:{line}: multipilot {command} has no {wrong[0]}"
 
