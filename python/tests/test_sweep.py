@@ -76,6 +76,12 @@ def test_a_built_in_scenario_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     assert refused.stderr.startswith("multipilot: scenario wifi-lt: no such file and no built-in of that name (did you")
 
 
+def test_a_wrong_axis_is_named_as_it_was_called(scenario: Path) -> None:
+    refused = CliRunner().invoke(app, [str(scenario), "--vary", "paths.one.loss=5", "--duration", "1"])
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("multipilot: --vary paths.one.loss=5: paths.one.loss: 5 is impossible")
+
+
 def test_a_key_of_the_files_own_grid_is_set_there(scenario: Path) -> None:
     scenario.write_text(SCENARIO + "[grid]\npaths.one.loss = [0, 0.01]\n")
     (plain,) = simulations([scenario], [], {}, {}, "2s", [1])

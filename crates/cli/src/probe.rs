@@ -183,7 +183,11 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
                 ))
             }
             Some(Ok(link)) => measured.push(link),
-            Some(Err(e)) => bar.suspend(|| say(&format!("multipilot: left out: {name}: {e}"))),
+            Some(Err(e)) => match relay::failure(e) {
+                // No fault of the link: there is none of that name.
+                wrong @ Failure::Usage(_) => return Err(wrong),
+                why => bar.suspend(|| say(&format!("multipilot: left out: {name}: {why}"))),
+            },
         }
     }
     bar.finish_and_clear();

@@ -55,6 +55,28 @@ fn a_relay_of_a_wrong_address_does_not_start() {
 }
 
 #[test]
+fn a_probe_of_a_link_that_is_missing_is_a_wrong_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("mp1:127.0.0.1:9#{}.{}", "A".repeat(43), "A".repeat(22));
+    let mut command = multipilot();
+    let command = command.args(["probe", &line, "--link", "nosuch0", "--json"]);
+    let reply = Reply::from(
+        command
+            .env("XDG_STATE_HOME", folder.path())
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(reply.code, 2, "{}", reply.err);
+    assert!(
+        reply
+            .err
+            .ends_with("multipilot: --link nosuch0: there is no such interface\n"),
+        "{}",
+        reply.err
+    );
+}
+
+#[test]
 fn help_fits_a_terminal() {
     let reply = call(&["run", "--help"]);
     assert!(

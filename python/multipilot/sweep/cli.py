@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +46,7 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="a key of the scenarios, the same in all cells"),
     ] = None,
-    duration: Annotated[str | None, typer.Option(help="upper bound of each run, with its unit, e.g. 30s")] = None,
+    duration: Annotated[str | None, typer.Option(help="upper bound of each run: seconds, or with a unit such as 500ms")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 1,
     first_seed: Annotated[int, typer.Option(min=0, help="seed of the first run; the next runs count on from it")] = 1,
     train: Annotated[
@@ -74,7 +75,7 @@ def sweep(
     except ConnectionError as error:
         fail(f"--address {address}: no Ray cluster answers there ({str(error).splitlines()[0]})", CANNOT_HERE)
     except (ScenarioError, ValueError, OSError) as error:
-        fail(str(error))
+        fail(_as_called(str(error), vary or []))
     try:
         rows = dataset.rows(out, cells)
     except RecordError as error:
@@ -113,8 +114,16 @@ def _cells(
     for key, value in (_pair("--vary", text) for text in vary):
         axes.setdefault(key, []).extend(_words(value))
     values = dict(_pair("--set", text) for text in fixed)
+    if duration and re.fullmatch(r"[\d.]+", duration):
+        duration += "s"
     found = simulations(scenarios, _words(controllers), axes, values, duration, numbers)
     return list({cell.key: cell for cell in found}.values())
+
+
+def _as_called(said: str, vary: list[str]) -> str:
+    """Scenarios know of --set alone."""
+    own = any(said.startswith(f"--set {text.partition('=')[0]}=") for text in vary)
+    return said.replace("--set", "--vary", 1) if own else said
 
 
 def _words(text: str) -> list[str]:

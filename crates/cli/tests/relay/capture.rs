@@ -53,7 +53,7 @@ fn every_connection_goes_over_both_links_and_arrives_whole() {
             }
         }
     }
-    let status = hosts.multipilot(&["status", "--json"]).document();
+    let status = hosts.multipilot(&["status", "--json"]).json();
     assert_eq!(status["relay"]["opened"], 4, "{status}");
     assert_eq!(status["relay"]["links"][1]["link"], "lte", "{status}");
     let received = status["relay"]["links"][0]["received_bytes"].as_u64();
