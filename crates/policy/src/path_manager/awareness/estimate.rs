@@ -12,6 +12,16 @@ const PEAK_SMOOTHING_US: f64 = 2e5;
 const PEAK_MEMORY_US: u64 = 120_000_000;
 /// A loss at an RTT above this many times its minimum is put down to a full queue, not to the path.
 const QUEUE: f64 = 1.5;
+/// Of what the others bring, so many times as much becomes in order while a path waits for them.
+const WAITS: f64 = 1.5;
+
+/// So far, either way, bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    pub in_order: u64,
+    /// On all paths, in order or not.
+    pub delivered: u64,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimate {
@@ -24,6 +34,8 @@ pub(super) struct Estimate {
     pub window: Window,
     /// When something was last delivered, µs; 0: never.
     pub heard_us: u64,
+    /// As of then.
+    heard: Progress,
     /// First poll of its subflow, µs.
     pub opened_us: u64,
     /// Something was delivered since the last poll.
@@ -64,6 +76,7 @@ impl Estimate {
         now_us: u64,
         elapsed: f64,
         counters: Option<&Counters>,
+        progress: Progress,
         in_flight: bool,
         config: &Config,
     ) {
@@ -76,7 +89,8 @@ impl Estimate {
         // A first poll, or another subflow: nothing to compare with.
         let last = self.last.replace(counters);
         let Some(moved) = last.and_then(|last| counters.since(&last)) else {
-            (self.opened_us, self.progress_us, self.heard_us) = (now_us, now_us, now_us);
+            (self.opened_us, self.progress_us) = (now_us, now_us);
+            (self.heard_us, self.heard) = (now_us, progress);
             self.unanswered = 0;
             return;
         };
@@ -101,16 +115,25 @@ impl Estimate {
             self.packet = counters.bytes() as f64 / arrived as f64;
         }
         if delivered > 0 {
-            self.heard_us = now_us;
+            (self.heard_us, self.heard) = (now_us, progress);
         }
         // A receiver has nothing that could go unanswered, but its sender has: a packet stands for it.
-        let silent = counters.received.is_some_and(|r| r.silent);
+        let silent = counters.received.is_some_and(|r| r.silent) && !self.waits(progress);
         self.unanswered += moved.packets + u64::from(silent && delivered == 0);
         if delivered > 0 || self.unanswered == 0 {
             self.progressed = delivered > 0;
             self.unanswered = 0;
             self.progress_us = now_us;
         }
+    }
+
+    /// The receive window has no room for more of this path: what it brought before becomes in order by what the others bring.
+    /// If the path is dead, the connection lacks some of its data, and gets no more in order than arrives. A new subflow on
+    /// another path counts from 0: then nobody knows.
+    pub fn waits(&self, now: Progress) -> bool {
+        let in_order = now.in_order.saturating_sub(self.heard.in_order);
+        let others = now.delivered.checked_sub(self.heard.delivered);
+        others.is_some_and(|others| in_order as f64 > WAITS * others as f64)
     }
 
     /// Losses within one round trip, or between two polls, are one event (RFC 5348 section 5.2): a full buffer drops

@@ -1,7 +1,8 @@
 //! Path awareness: a subflow on every path, and those that harm the connection set to backup (MP_PRIO) until they are worth
 //! it again.
 //!
-//! At each poll: estimate ([`estimate`], [`deficit`]), restore paths, set one path to backup at most ([`rules`] says both). The last normal path stays, unless nothing gets through it and another one can replace it.
+//! At each poll: estimate ([`estimate`], [`deficit`]), restore paths, set one path to backup at most ([`rules`] says both).
+//! The last normal path stays, unless nothing gets through it and another one can replace it.
 //! `docs/reference/path-awareness.md` is the same list for users; `docs/notes/2026-11-23-path-awareness.md` says what each
 //! rule is worth.
 
@@ -24,6 +25,7 @@ pub use state::Reason;
 
 use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
 use deficit::{Deficit, Goodput, Polled, Together, AHEAD_S, BEHIND_S};
+use estimate::Progress;
 use rules::Facts;
 use state::Path;
 
@@ -87,7 +89,8 @@ impl Awareness {
             let subflow = established(view).find(|s| s.path == path);
             let counters = subflow.map(|s| &s.counters);
             let elapsed = (now - since_us) as f64;
-            (state.estimate).update(now, elapsed, counters, in_flight[path], &self.config);
+            let (progress, in_flight) = (progress(view), in_flight[path]);
+            (state.estimate).update(now, elapsed, counters, progress, in_flight, &self.config);
             state.evidence.hear(now, view.paths[path].probes);
         }
     }
@@ -105,7 +108,8 @@ impl Awareness {
         }
         for s in established(view) {
             let sent = s.counters.sent.is_some_and(|sent| sent.in_flight > 0);
-            let received = |r: crate::view::Received| follows || r.silent;
+            let waits = self.paths[s.path].estimate.waits(progress(view));
+            let received = |r: crate::view::Received| follows || r.silent && !waits;
             in_flight[s.path] |= sent || s.counters.received.is_some_and(received);
         }
         in_flight
@@ -267,6 +271,13 @@ struct Badness {
     reason: u8,
     /// Lower bound, packets in 10⁹.
     loss: u64,
+}
+
+fn progress(view: &View<'_>) -> Progress {
+    Progress {
+        in_order: view.bytes,
+        delivered: established(view).map(|s| s.counters.bytes()).sum(),
+    }
 }
 
 fn established<'a>(view: &'a View<'a>) -> impl Iterator<Item = &'a Subflow> {
