@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
+use mp_daemon::status::Status as Report;
 use mp_daemon::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -110,7 +111,7 @@ pub fn up(args: &Up) -> Outcome {
         std::io::stderr(),
         "multipilot: the daemon is at work (process {id}); multipilot top shows what it does"
     );
-    let report = status::read(ask(socket, Request::Status)?)?;
+    let report = read(ask(socket, Request::Status)?)?;
     outcome::say(&format!("multipilot: {}", status::programs(&report)));
     Ok(())
 }
@@ -226,6 +227,15 @@ fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(of_daemon)
+}
+
+/// What a daemon answered when it was asked for its status.
+fn read(answer: serde_json::Value) -> Outcome<Report> {
+    serde_json::from_value(answer).map_err(|e| {
+        Failure::Run(format!(
+            "the daemon is of another version ({e}): multipilot down, then up"
+        ))
+    })
 }
 
 pub fn of_daemon(error: impl Into<Error>) -> Failure {
