@@ -99,7 +99,7 @@ test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 u
 fuzz: setup ## fuzzing of each parser, 100,000 inputs each
 	fuzz/run -seed=1 -runs=100000
 
-test-extras: EXTRAS := test,extras,federation,learn,sweep,tensorboard
+test-extras: EXTRAS := test,extras,federation,learn,onnx,sweep,tensorboard
 test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes
 	cd python && ../$(PY) -m pytest -m extras
 

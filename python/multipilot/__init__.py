@@ -1,7 +1,7 @@
 """multipilot in Python: simulate scenarios, read records, draw reports.
 
 >>> import multipilot
->>> record = multipilot.simulate("scenarios/wifi-lte.toml", seeds=8)  # doctest: +SKIP
+>>> record = multipilot.simulate("wifi-lte", seeds=8)  # doctest: +SKIP
 >>> record.rows.select(["variant", "goodput_mbps"]).to_pandas()  # doctest: +SKIP
 """
 
@@ -12,6 +12,7 @@ from multipilot.simulation import (
     list_controllers,
     list_initial_paths,
     list_path_managers,
+    list_scenarios,
     list_schedulers,
     simulate,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "list_controllers",
     "list_initial_paths",
     "list_path_managers",
+    "list_scenarios",
     "list_schedulers",
     "simulate",
 ]

@@ -57,16 +57,17 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def run(app: typer.Typer, name: str) -> NoReturn:
-    """Run ``multipilot NAME`` and end the process; a wrong call is one line, as the Rust command has it."""
-    whole = f"multipilot {name}"
-    called = whole if Path(sys.argv[0]).name == f"multipilot-{name}" else None
+    """Run ``multipilot NAME``, or the module of ``python -m``, and end the process; a wrong call is one line, as the
+    Rust command has it."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    whole = f"python -m {module.name}" if module else f"multipilot {name}"
     # As Ctrl-C: what it started has sessions of its own, and would run on.
     for number in (signal.SIGINT, signal.SIGTERM):
         # A shell has its background jobs ignore Ctrl-C.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     try:
-        code = app(prog_name=called, standalone_mode=False)
+        code = app(prog_name=whole, standalone_mode=False)
     except _WrongCall as error:
         # Without a command Click says the whole help.
         helped = type(error).__name__ == "NoArgsIsHelpError"

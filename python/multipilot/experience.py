@@ -206,15 +206,15 @@ def _judge(throughput_mbps: float | None, latency_ms: float | None) -> Judge:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(help="Write what an edge server was told, or what this host lived through, as one Parquet file.")
+@app.command(help="Write the outcomes that an edge server, or the bandit of this host, has kept as one Parquet file.")
 def experience(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="a server's `data`, or the folder of a host's bandit")],
-    parquet_: Annotated[Path, typer.Option("--parquet", metavar="FILE", help="the file to write")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="folder `data` of a server, or of the bandit of a host")],
+    parquet_: Annotated[Path, typer.Option("--parquet", metavar="FILE", help="Parquet file to write")],
     throughput: Annotated[
-        float | None, typer.Option(help="the server's reward.throughput, Mbit/s [default: running medians]")
+        float | None, typer.Option(help="reward.throughput of the server, Mbit/s [default: running medians]")
     ] = None,
     latency: Annotated[
-        float | None, typer.Option(help="the server's reward.latency, ms [default: running medians]")
+        float | None, typer.Option(help="reward.latency of the server, ms [default: running medians]")
     ] = None,
 ) -> None:
     try:

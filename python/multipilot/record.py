@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA_VERSION = 1
+#: A row without these is none of a comparison.
+NEEDED = ("variant", "seed", "goodput_mbps")
 
 
 class RecordError(ValueError):
@@ -128,7 +130,7 @@ class Record:
         return cls(
             document=document,
             **{name: concat(parts[name], schema) for name, schema in TABLES.items()},
-            scenario_text=scenario.read_text(encoding="utf-8") if scenario.exists() else "",
+            scenario_text=scenario.read_text(encoding="utf-8", errors="replace") if scenario.exists() else "",
             path=folder,
         )
 
@@ -186,13 +188,18 @@ def _read_document(folder: Path) -> dict[str, Any]:
         raise RecordNotFoundError(
             f"{folder}: no result.json here; give the folder that `multipilot compare --out` wrote"
         ) from None
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise RecordError(f"{file}: {error}; run the comparison again with another --out") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
         found = document.get("schema") if isinstance(document, dict) else None
         raise RecordError(f"{file}: schema {found!r}, this version reads {SCHEMA_VERSION}; update multipilot")
-    if not isinstance(document.get("rows"), list):
+    rows = document.get("rows")
+    if not isinstance(rows, list):
         raise RecordError(f"{file}: no rows; run the comparison again with another --out")
+    for number, row in enumerate(rows):
+        missing = [key for key in NEEDED if not isinstance(row, dict) or key not in row]
+        if missing:
+            raise RecordError(f"{file}: row {number} has no {missing[0]}; run the comparison again with another --out")
     return document
 
 

@@ -36,7 +36,8 @@ def simulate(
     The same scenario and seeds give the same record on any machine and with any number of threads.
 
     Args:
-        scenario: A file, the text of one (anything with a line break), or a dictionary of the same shape.
+        scenario: A file, the name of a built-in one (:func:`list_scenarios`), a text (anything with a line break), or a
+            dictionary of the same shape. A file comes before a built-in one of its name; a ``Path`` is always a file.
         seeds: Runs of each variant; run k has the scenario's seed + k.
         controllers: These in place of the scenario's; likewise ``path_managers``, ``initial_paths`` and
             ``schedulers``.
@@ -123,6 +124,11 @@ def list_initial_paths() -> list[dict[str, Any]]:
     return _entries(_core.initial_paths())
 
 
+def list_scenarios() -> list[dict[str, Any]]:
+    """Built-in scenarios: name, summary, description, number of cells."""
+    return _entries(_core.scenarios())
+
+
 def _entries(text: str) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = json.loads(text)
     return entries
@@ -131,11 +137,11 @@ def _entries(text: str) -> list[dict[str, Any]]:
 def _given(scenario: Scenario) -> _core.Given:
     if isinstance(scenario, Mapping):
         return {"kind": "json", "value": json.dumps(scenario, default=_as_text)}
-    if isinstance(scenario, str) and "\n" in scenario:
-        return {"kind": "toml", "value": scenario}
-    if not isinstance(scenario, (str, os.PathLike)):
-        raise TypeError(f"scenario: is {type(scenario).__name__}; give a file, the text of one, or a dictionary")
-    return {"kind": "file", "value": os.fspath(scenario)}
+    if isinstance(scenario, str):
+        return {"kind": "toml" if "\n" in scenario else "name", "value": scenario}
+    if isinstance(scenario, os.PathLike):
+        return {"kind": "file", "value": os.fspath(scenario)}
+    raise TypeError(f"scenario: is {type(scenario).__name__}; give a file, a name, a text, or a dictionary")
 
 
 def _as_text(value: Any) -> str:

@@ -42,8 +42,8 @@ mod _core {
         controller::Controller,
         env::{act, Lanes, Together},
         federation::{merge_arms, merge_arms_trimmed, MsUcb},
-        names::{controllers, initial_paths, path_managers, schedulers},
-        scenario::expand,
+        names::{controllers, initial_paths, path_managers, scenarios, schedulers},
+        scenario::{builtin, expand},
         ScenarioError, SimulationError,
     };
 

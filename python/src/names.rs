@@ -2,8 +2,11 @@
 
 use mp_policy::registry::Entry;
 use mp_policy::{initial_path, path_manager, scheduler};
+use mp_scenario::Overrides;
 use pyo3::prelude::*;
 use serde_json::{json, Value};
+
+use crate::ScenarioError;
 
 /// Those of `controllers/`.
 #[pyfunction]
@@ -46,4 +49,19 @@ pub fn path_managers() -> String {
 #[pyfunction]
 pub fn initial_paths() -> String {
     registered(initial_path::all())
+}
+
+/// The built-in ones.
+#[pyfunction]
+pub fn scenarios() -> PyResult<String> {
+    let entry = |name: &'static str| {
+        let experiment = mp_builtin::builtin(name, &Overrides::default())
+            .map_err(|error| ScenarioError::new_err(error.to_string()))?;
+        let description = &experiment.cells[0].scenario.description;
+        Ok(
+            json!({"name": name, "summary": experiment.title, "description": description, "cells": experiment.cells.len()}),
+        )
+    };
+    let entries: PyResult<Vec<Value>> = mp_builtin::names().map(entry).collect();
+    Ok(Value::Array(entries?).to_string())
 }

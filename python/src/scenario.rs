@@ -1,6 +1,6 @@
-//! Scenarios in the three forms that Python has them: a file, a text, a dictionary.
+//! Scenarios in the forms that Python has them: a name, a file, a text, a dictionary.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indexmap::IndexMap;
 use mp_scenario::{Experiment, Overrides};
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ScenarioError;
 
-/// Where a scenario comes from: `file` with a path, `toml` with a text, `json` with a dictionary.
+/// Where a scenario comes from: `name` of a file or a built-in one, `file` with a path, `toml` with a text, `json` with a
+/// dictionary.
 #[derive(FromPyObject)]
 pub struct Given {
     #[pyo3(item)]
@@ -41,6 +42,12 @@ pub fn expand(source: Given, wishes: Wishes) -> PyResult<String> {
     Ok(load(&source, wishes)?.to_toml())
 }
 
+/// The text of a built-in scenario, as it is written.
+#[pyfunction]
+pub fn builtin(name: &str) -> Option<&'static str> {
+    mp_builtin::text(name)
+}
+
 pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
     let overrides = Overrides {
         set: wishes.set,
@@ -50,14 +57,12 @@ pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
         initial_paths: wishes.initial_paths,
         schedulers: wishes.schedulers,
     };
-    let parse = |shown: &str, text: &str| {
-        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-        mp_scenario::parse(shown, text, &here, &|file| std::fs::read(file), &overrides)
-    };
+    let parse = |text: &str| mp_builtin::parse("scenario", text, &overrides);
     let loaded = match source.kind.as_str() {
-        "file" => mp_scenario::load(Path::new(&source.value), &overrides),
-        "json" => parse("scenario", &toml_of(&source.value)?),
-        _ => parse("scenario", &source.value),
+        "name" => mp_builtin::load(&source.value, &overrides),
+        "file" => mp_builtin::file(Path::new(&source.value), &overrides),
+        "json" => parse(&toml_of(&source.value)?),
+        _ => parse(&source.value),
     };
     loaded.map_err(|error| ScenarioError::new_err(error.to_string()))
 }

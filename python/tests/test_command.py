@@ -70,6 +70,25 @@ def test_a_wrong_call_of_a_python_command_is_one_line(words: tuple[str, ...], li
     assert done.stderr.count("\n") == 1
 
 
+def test_a_wrong_call_of_a_module_names_the_module() -> None:
+    for module in ("learn.onnx", "learn.curve"):
+        call = [sys.executable, "-m", f"multipilot.{module}", "--zz"]
+        done = subprocess.run(call, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"multipilot: no such option: --zz; see python -m multipilot.{module} --help\n"
+
+
+def test_a_picture_of_no_training_is_one_line(tmp_path: Path) -> None:
+    for words, line in (
+        ([str(tmp_path)], "No such file or directory"),
+        (["--level", "MPCC", "."], "expected NAME=REWARD"),
+    ):
+        call = [sys.executable, "-m", "multipilot.learn.curve", *words]
+        done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert line in done.stderr
+
+
 def test_help_of_a_python_command() -> None:
     done = command("help", "report")
     assert done.returncode == 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,9 @@ from multipilot import console
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 PAGES = [*(ROOT / name for name in TOP), *sorted(ROOT.glob("docs/**/*.md"))]
+
+#: Commands that the package brings.
+PYTHON = ("agree", "experience", "federation", "paper", "report", "sweep", "train")
 
 # Regular expressions of whole words, and the standard term to write instead. Only what no ordinary sentence needs.
 STANDARD = {
@@ -105,6 +111,35 @@ def told(*words: str) -> str:
     return done.stdout
 
 
+@cache
+def helped(*words: str) -> str:
+    """Help of a command, of Rust or of Python."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [console.command(), "help", *words], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def all_help(command: str) -> str:
+    """With its subcommands."""
+    inner = ("serve", "join") if command == "federation" else ()
+    return "\n".join([helped(command), *(helped(command, name) for name in inner)])
+
+
+def calls(text: str) -> list[tuple[int, str, list[str]]]:
+    """Line, command and options of each call of multipilot in the code of a page."""
+    found = []
+    for code in re.finditer(r"^ *```.*?^ *```|`[^`\n]+`", text, flags=re.DOTALL | re.MULTILINE):
+        # The rest of a call: up to another program's options, a comment, or the end of a line that goes on nowhere.
+        for call in re.finditer(r"(?<!service )\bmultipilot ([a-z]+)((?:\\\n|[^\n`#;|&]|\|(?=\S))*)", code[0]):
+            line = text.count("\n", 0, code.start() + call.start()) + 1
+            options = re.findall(r"(?<![\w-])--[a-z][\w-]*", call[2].split(" -- ")[0])
+            found.append((line, call[1], options))
+    return found
+
+
 def strings(document: object) -> list[str]:
     """All texts of a JSON document."""
     match document:
@@ -167,6 +202,24 @@ def test_the_words_of_the_command_are_standard(tmp_path: Path) -> None:
     texts = {"list": "\n".join(strings(json.loads(told("list", "--json")))), **pages}
     found = [f"{page}:{line}" for page, text in texts.items() for line in nonstandard(text)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("command", PYTHON)
+def test_the_words_of_the_python_commands_are_standard(command: str) -> None:
+    assert not nonstandard(all_help(command))
+
+
+def test_calls_in_code_are_found() -> None:
+    text = "Call `multipilot up --relay LINE`.\n\n```\nmultipilot run --all \\\n  --relay a|b -- curl --fail\n```\n"
+    assert calls(text) == [(1, "up", ["--relay"]), (4, "run", ["--all", "--relay"])]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_calls_are_valid(page: Path) -> None:
+    for line, command, options in calls(page.read_text(encoding="utf-8")):
+        known = [] if command == "help" else re.findall(r"--[a-z][\w-]*", all_help(command))
+        wrong = [option for option in options if option not in known]
+        assert not wrong, f"{name(page)}:{line}: multipilot {command} has no {wrong[0]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -65,11 +65,14 @@ def test_decisions_are_kept_where_there_are_some(tmp_path: Path) -> None:
         ("[]", "schema None"),
         (json.dumps({"schema": 9, "rows": []}), "schema 9"),
         (json.dumps({"schema": 1}), "no rows"),
+        (json.dumps({"schema": 1, "rows": [5]}), "row 0 has no variant"),
+        (json.dumps({"schema": 1, "rows": [{"variant": "lia", "seed": 1}]}), "row 0 has no goodput_mbps"),
+        ("\xff\xfe", "codec can't decode"),
     ],
 )
 def test_what_is_no_record_says_so_in_one_line(tmp_path: Path, content: str | None, says: str) -> None:
     if content is not None:
-        (tmp_path / "result.json").write_text(content)
+        (tmp_path / "result.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(RecordError, match=says) as caught:
         Record.load(tmp_path)
     assert "\n" not in str(caught.value)

@@ -1,3 +1,4 @@
+import json
 import signal
 import subprocess
 import sys
@@ -58,6 +59,36 @@ def test_file_text_and_dictionary_are_one_scenario(tmp_path: Path) -> None:
     }
     texts = {multipilot.expand(form) for form in (file, str(file), SCENARIO, table)}
     assert len(texts) == 1
+
+
+def test_built_in_scenarios_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [entry["name"] for entry in multipilot.list_scenarios()]
+    assert {"wifi-lte", "rsf/1-no-loss", "ddpg/varying-capacity"} <= set(names)
+    document = json.loads(
+        subprocess.run([console.command(), "list", "scenarios", "--json"], capture_output=True).stdout
+    )
+    assert [{**entry, "source": ""} for entry in multipilot.list_scenarios()] == document["scenarios"]
+    record = multipilot.simulate("wifi-lte", controllers=["lia"], duration=1, telemetry=False)
+    assert (record.scenario, record.variants) == ("wifi-lte", ["lia"])
+    # Its traces are built in too, and the scenario as a text, or from the record, still names them.
+    text = multipilot.expand("ddpg/varying-capacity", controllers=["lia"])
+    assert multipilot.expand(text) == text
+    saved = multipilot.simulate(text, duration=1, telemetry=False).save(tmp_path / "record")
+    assert multipilot.expand(saved / "scenario.toml", duration="60s") == text
+    # A file comes first; a path is never a name.
+    Path("wifi-lte").write_text(SCENARIO)
+    assert multipilot.expand("wifi-lte") == multipilot.expand(SCENARIO, name="wifi-lte")
+    with pytest.raises(ScenarioError, match="cannot read the scenario"):
+        multipilot.expand(Path("lossy-wifi"))
+
+
+def test_near_names_answer_a_wrong_one() -> None:
+    for wrong, near in (("wifi_lte", '"wifi-lte"'), ("goal-", '"rsf/goal-1-throughput", "rsf/goal-2-no-harm"')):
+        with pytest.raises(ScenarioError) as caught:
+            multipilot.simulate(wrong)
+        said = f"scenario {wrong}: no such file and no built-in of that name (did you mean {near}"
+        assert str(caught.value).startswith(said)
 
 
 def test_what_toml_cannot_hold_is_refused() -> None:

@@ -64,6 +64,24 @@ def test_a_cell_gives_what_simulate_gives(scenario: Path) -> None:
     assert run(cell).rows == plain
 
 
+def test_a_built_in_scenario_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    axes = {"paths.*.delay": ["5ms", "9ms"]}
+    cells = list(simulations(["ddpg/varying-capacity"], ["lia"], axes, {}, "1s", [1]))
+    assert [cell.scenario for cell in cells] == ["varying-capacity"] * 2
+    assert cells[1].text.count('delay = "9ms"') == 2
+    assert [row["variant"] for row in run(cells[1]).rows] == ["lia"]
+    refused = CliRunner().invoke(app, ["wifi-lt"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.startswith("multipilot: scenario wifi-lt: no such file and no built-in of that name (did you")
+
+
+def test_a_wrong_axis_is_named_as_it_was_called(scenario: Path) -> None:
+    refused = CliRunner().invoke(app, [str(scenario), "--vary", "paths.one.loss=5", "--duration", "1"])
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("multipilot: --vary paths.one.loss=5: paths.one.loss: 5 is impossible")
+
+
 def test_a_key_of_the_files_own_grid_is_set_there(scenario: Path) -> None:
     scenario.write_text(SCENARIO + "[grid]\npaths.one.loss = [0, 0.01]\n")
     (plain,) = simulations([scenario], [], {}, {}, "2s", [1])
@@ -122,6 +140,19 @@ def test_a_data_set_is_a_record_and_has_a_report(scenario: Path, tmp_path: Path)
     page = CliRunner().invoke(report.app, [str(out)])
     assert page.exit_code == 0, page.output
     assert "3 cells · 2 variants" in (out / "report.html").read_text()
+
+
+def test_a_torn_file_of_a_data_set_is_named(scenario: Path, tmp_path: Path) -> None:
+    from multipilot.report import cli as report
+
+    out = tmp_path / "data"
+    call = [str(scenario), "--controllers", "lia", "--duration", "1s", "--workers", "1", "--out", str(out)]
+    assert CliRunner().invoke(app, call).exit_code == 0
+    (file,) = out.rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    for refused in (CliRunner().invoke(report.app, [str(out)]), CliRunner().invoke(app, call)):
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1), refused.output
+        assert refused.stderr.startswith(f"multipilot: {file}: not a Parquet file")
 
 
 def test_a_data_set_of_trainings_alone_has_no_report(tmp_path: Path) -> None:
@@ -256,7 +287,7 @@ def _groups() -> set[int]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name scenario files"),
+        ([], "name scenarios"),
         (["nosuch.toml"], "nosuch.toml"),
         (["SCENARIO", "--vary", "paths.one.loss"], "expected KEY=VALUE"),
         (["SCENARIO", "--vary", "paths.one.los=1"], "los"),

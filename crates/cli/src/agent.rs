@@ -20,7 +20,7 @@ pub const LEARNED: &str = "ddpg-mpcc";
 /// way, its connections go on: under the agent of their own run, else as plain MPCC.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trained actor, as multipilot train writes it (default: the one that ships)
+    /// A trained actor, as multipilot train writes it [default: the one that ships]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
 }

@@ -6,7 +6,7 @@ use mp_scenario::{Experiment, Overrides};
 use crate::names::{self, Names};
 use crate::outcome::{say, usage, Outcome};
 use crate::world::World;
-use crate::{bundled, plan};
+use crate::{plan, scenario};
 
 /// More runs than this are a mistake: at a tenth of a second each they take a day on one core.
 const MOST_RUNS: u64 = 1_000_000;
@@ -19,7 +19,7 @@ pub struct Choice {
     /// Where to run it [default: kernel; exit code 3 where this machine cannot]
     #[arg(long, value_enum)]
     pub world: Option<World>,
-    /// Compare these instead of the scenario's; settings that it gives them stay
+    /// Controllers to compare in place of the scenario's, see multipilot list; settings that it gives them stay
     #[arg(
         long,
         value_delimiter = ',',
@@ -28,37 +28,37 @@ pub struct Choice {
         hide_possible_values = true
     )]
     pub controllers: Vec<String>,
+    /// Path managers to compare in place of the scenario's
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "A,B",
         value_parser = Names(names::path_managers),
-        hide_possible_values = true,
-        help = "Compare these instead of the scenario's"
+        hide_possible_values = true
     )]
     pub path_managers: Vec<String>,
+    /// Initial paths to compare in place of the scenario's, by how they are chosen: see multipilot list initial-paths
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "A,B",
         value_parser = Names(names::initial_paths),
-        hide_possible_values = true,
-        help = "Compare these instead of the scenario's"
+        hide_possible_values = true
     )]
     pub initial_paths: Vec<String>,
+    /// Schedulers to compare in place of the scenario's
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "A,B",
         value_parser = Names(names::schedulers),
-        hide_possible_values = true,
-        help = "Compare these instead of the scenario's"
+        hide_possible_values = true
     )]
     pub schedulers: Vec<String>,
     /// Runs of each variant, with the scenario's seed, the next one, …
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = seeds)]
     pub seeds: u64,
-    /// Upper bound of one run: seconds, or with a unit such as 500ms
+    /// Upper bound of one run, in place of the scenario's: seconds, or with a unit such as 500ms
     #[arg(long, value_name = "S")]
     pub duration: Option<String>,
     /// Change a key of the scenario, e.g. paths.wifi.loss=0.02; may be repeated
@@ -99,7 +99,7 @@ impl Choice {
 
     /// The scenario, validated for the world that was asked for; what may be a slip goes to stderr.
     pub fn load(&self) -> Outcome<Experiment> {
-        let experiment = bundled::load(&self.scenario, &self.overrides())?;
+        let experiment = scenario::load(&self.scenario, &self.overrides())?;
         // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
         names::check_all(&experiment, self.world.unwrap_or(World::Kernel))?;
         let runs = plan::count(&experiment, self.seeds);

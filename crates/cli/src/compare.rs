@@ -23,7 +23,7 @@ pub struct Compare {
     /// Folder of the record; the same call with the same folder resumes [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Also write the packets of the first variant's first run to FILE, for Wireshark (simulator only)
+    /// Also write the packets of the first variant's first run to FILE, for Wireshark; with --world sim only
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
     /// Print one JSON document and nothing else; without --out no folder is left behind

@@ -9,7 +9,7 @@ use crate::choice::Choice;
 use crate::compare::{self, Compare};
 use crate::outcome::{print, say, Outcome};
 use crate::world::World;
-use crate::{bundled, external, names};
+use crate::{external, names, scenario};
 
 const SCENARIO: &str = "wifi-lte";
 
@@ -21,7 +21,7 @@ pub struct Demo {
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only the record: multipilot report draws it
+    /// Write the record only; multipilot report draws it
     #[arg(long)]
     no_report: bool,
 }
@@ -52,7 +52,7 @@ pub fn main(args: &Demo) -> Outcome {
         pcapng: None,
         json: false,
     };
-    let experiment = bundled::builtin(SCENARIO, &compare.choice.overrides())?;
+    let experiment = scenario::builtin(SCENARIO, &compare.choice.overrides())?;
     say(&format!(
         "{}: {}",
         experiment.title,
@@ -67,7 +67,7 @@ pub fn main(args: &Demo) -> Outcome {
 
 /// The scenario's own choice, less what this kernel does not have; none: all of it.
 fn available(world: World) -> Vec<String> {
-    let Ok(experiment) = bundled::builtin(SCENARIO, &Default::default()) else {
+    let Ok(experiment) = scenario::builtin(SCENARIO, &Default::default()) else {
         return vec![];
     };
     let scenario = &experiment.cells[0].scenario;

@@ -6,8 +6,8 @@ use mp_policy::registry::{Entry, World, EVERYWHERE};
 use mp_scenario::Overrides;
 use serde_json::{json, Map, Value};
 
-use crate::bundled;
 use crate::outcome::{print, Outcome};
+use crate::scenario;
 use crate::sheet::{self, Column};
 
 #[derive(Args, Debug)]
@@ -107,13 +107,13 @@ fn controllers() -> Vec<Value> {
 
 fn scenarios() -> Outcome<Vec<Value>> {
     let entry = |name| {
-        let experiment = bundled::builtin(name, &Overrides::default())?;
+        let experiment = scenario::builtin(name, &Overrides::default())?;
         let first = &experiment.cells[0].scenario;
         Ok(
             json!({ "name": name, "summary": experiment.title, "source": "", "description": first.description, "cells": experiment.cells.len() }),
         )
     };
-    bundled::names().map(entry).collect()
+    mp_builtin::names().map(entry).collect()
 }
 
 fn loaded() -> Outcome<Vec<Value>> {

@@ -10,10 +10,10 @@ use crate::outcome::{print, say, Failure, Outcome};
 /// Prints the name that setsockopt(TCP_CONGESTION) and net.ipv4.tcp_congestion_control take.
 #[derive(clap::Args)]
 pub struct Load {
-    /// See multipilot list controllers
+    /// Name of the controller, see multipilot list controllers
     #[arg(value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: String,
-    /// A setting of the controller; may be repeated
+    /// Change a parameter of the controller, a whole number in its unit; may be repeated
     #[arg(long, value_name = "KEY=N")]
     set: Vec<String>,
 }

@@ -2,7 +2,6 @@
 //! The `multipilot` command.
 
 mod agent;
-mod bundled;
 mod check;
 mod choice;
 mod compare;
@@ -22,6 +21,7 @@ mod radio;
 mod relay;
 mod run;
 mod runner;
+mod scenario;
 mod serve;
 mod sheet;
 mod signals;
@@ -88,8 +88,9 @@ enum Command {
     Probe(probe::Probe),
     /// Show what a scenario's [radio] yields: rates, handoffs, beams, energy, and an animated page
     Radio(radio::Radio),
-    /// Print completions for a shell, to be sourced
+    /// Print completions for a shell, to be sourced: source <(multipilot completions bash)
     Completions {
+        /// The shell that sources them
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
@@ -158,14 +159,22 @@ fn own_commands() -> Vec<String> {
     visible.map(|c| c.get_name().to_owned()).collect()
 }
 
-/// `multipilot help report` is `multipilot report --help`: clap knows no external commands.
+/// `multipilot help federation join` is `multipilot federation join --help`: clap knows no external commands.
 fn help_of_external() -> Option<Command> {
     let mut words = std::env::args_os().skip(1);
     let (help, name) = (words.next()?, words.next()?);
     let ours = name == "help" || own_commands().iter().any(|own| name == own.as_str());
     let flag = name.as_encoded_bytes().starts_with(b"-");
-    let asked = help == "help" && !ours && !flag && words.next().is_none();
-    asked.then(|| Command::External(vec![name, "--help".into()]))
+    let asked = help == "help" && !ours && !flag;
+    let call = std::iter::once(name).chain(words).chain(["--help".into()]);
+    asked.then(|| Command::External(call.collect()))
+}
+
+/// The command whose help explains this call.
+fn called() -> String {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    let own = own_commands().into_iter().find(|own| first == own.as_str());
+    own.map_or("multipilot".into(), |own| format!("multipilot {own}"))
 }
 
 /// Help goes to stdout as it is; an error of the call becomes one line.
@@ -190,9 +199,30 @@ fn refuse(error: &clap::Error) -> ExitCode {
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             "no command; see multipilot --help".into()
         } else {
-            format!("{line}; see multipilot --help")
+            format!("{line}; see {} --help", called())
         },
     );
     outcome::say(&format!("multipilot: {failure}"));
     ExitCode::from(failure.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_explained_and_defaults_look_alike() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name}");
+            for argument in command.get_arguments().filter(|a| !a.is_hide_set()) {
+                let help = argument.get_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                assert!(!help.is_empty(), "{name}: {}", argument.get_id());
+                assert!(!help.contains("(default"), "{name}: {help}");
+            }
+        }
+    }
 }

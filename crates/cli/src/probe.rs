@@ -35,11 +35,11 @@ pub struct Probe {
     /// The line of a relay of yours
     #[arg(value_name = "LINE")]
     line: String,
-    /// An interface to measure, may be repeated (default: every one with a default route)
+    /// An interface to measure, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE")]
     links: Vec<String>,
-    /// Length of each stream, 2 to 300
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=300))]
+    /// Length of each stream in seconds, 2 to 300
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=300))]
     seconds: u64,
     /// Write the scenario to this file
     #[arg(
@@ -183,7 +183,11 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
                 ))
             }
             Some(Ok(link)) => measured.push(link),
-            Some(Err(e)) => bar.suspend(|| say(&format!("multipilot: left out: {name}: {e}"))),
+            Some(Err(e)) => match relay::failure(e) {
+                // No fault of the link: there is none of that name.
+                wrong @ Failure::Usage(_) => return Err(wrong),
+                why => bar.suspend(|| say(&format!("multipilot: left out: {name}: {why}"))),
+            },
         }
     }
     bar.finish_and_clear();
@@ -222,7 +226,7 @@ fn record(measured: &[Link]) -> Value {
             "uplink": direction(&link.up),
         })
     });
-    json!({ "links": links.collect::<Vec<_>>() })
+    json!({ "schema": mp_record::SCHEMA, "links": links.collect::<Vec<_>>() })
 }
 
 fn table(measured: &[Link]) -> String {

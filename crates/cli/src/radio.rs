@@ -8,8 +8,8 @@ use mp_scenario::{Cell, Overrides};
 use mp_wireless::{Radio as Air, Timeline};
 use serde_json::{json, Value};
 
-use crate::bundled;
 use crate::outcome::{print, usage, Failure, Outcome};
+use crate::scenario;
 use crate::sheet::{self, Column};
 
 const PAGE: &str = include_str!("radio.html");
@@ -37,7 +37,7 @@ pub fn main(args: &Radio) -> Outcome {
         set: args.set.clone(),
         ..Overrides::default()
     };
-    let experiment = bundled::load(&args.scenario, &overrides)?;
+    let experiment = scenario::load(&args.scenario, &overrides)?;
     let mut cells = Vec::new();
     let mut text = String::new();
     for (index, cell) in experiment.cells.iter().enumerate() {
@@ -62,7 +62,10 @@ pub fn main(args: &Radio) -> Outcome {
         cells.push(document(cell, air, timeline));
     }
     if args.json {
-        print(&format!("{:#}\n", json!({ "schema": 1, "cells": cells })));
+        print(&format!(
+            "{:#}\n",
+            json!({ "schema": mp_record::SCHEMA, "cells": cells })
+        ));
     } else {
         print(&text);
     }

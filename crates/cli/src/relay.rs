@@ -24,13 +24,13 @@ the first device that uses it, within 10 minutes. What a device connects to is n
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Relay {
-    /// Where to listen
+    /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:443")]
     listen: SocketAddr,
-    /// What devices connect to (default: this host's own address, and the port listened on)
+    /// Name or address, and port, that devices connect to [default: this host's own address, and the port listened on]
     #[arg(long, value_name = "HOST[:PORT]")]
     address: Option<String>,
-    /// Folder of the key and the register (default: /var/lib/multipilot/relay, other users $XDG_STATE_HOME/multipilot/relay)
+    /// Folder of the key and the register [default: /var/lib/multipilot/relay, other users $XDG_STATE_HOME/multipilot/relay]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Addresses that devices may connect to beside the public ones, such as 192.168.1.0/24; may be repeated
@@ -39,7 +39,7 @@ pub struct Relay {
     /// Let devices connect to port 25
     #[arg(long)]
     allow_smtp: bool,
-    /// Congestion controller of downloads, see multipilot list controllers (default: bbr where there is, else the system's)
+    /// Congestion controller of downloads, see multipilot list controllers [default: bbr where there is, else the system's]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
     /// Only print a line for one more device
@@ -73,6 +73,8 @@ pub fn main(args: &Relay) -> Outcome {
 }
 
 fn serve(args: &Relay, store: Store) -> Outcome {
+    // A wrong address is refused before a device connects.
+    place(args, args.listen.port())?;
     let own = interfaces::all()?;
     let controller = args
         .controller

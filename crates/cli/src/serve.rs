@@ -16,13 +16,13 @@ reach the server over HTTPS alone, unless --insecure allows plain HTTP.";
 #[command(after_help = AFTER)]
 #[command(group = clap::ArgGroup::new("instead").args(["new_token", "tokens", "revoke", "backup", "restore", "openapi", "check"]))]
 pub struct Serve {
-    /// Configuration (default: /etc/multipilot/server.toml, where there is one)
+    /// Configuration [default: /etc/multipilot/server.toml, where there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen, in place of the configured address
+    /// Address and port to listen on, in place of the configured address
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "instead")]
     listen: Option<SocketAddr>,
-    /// Serve HTTPS with this certificate, and those between it and its CA's (PEM)
+    /// Serve HTTPS with this certificate, followed by its intermediate certificates (PEM)
     #[arg(
         long,
         value_name = "FILE",
@@ -41,25 +41,25 @@ pub struct Serve {
     /// Serve plain HTTP to other hosts: whoever is between can read and use the tokens
     #[arg(long, conflicts_with_all = ["tls_cert", "instead"])]
     insecure: bool,
-    /// Folder of the experience and the tokens, in place of the configured one
+    /// Folder of the outcomes and the tokens, in place of the configured one
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Only make a token for a device, and show it this once
     #[arg(long, value_name = "NAME")]
     new_token: Option<String>,
-    /// The token is an operator's, who also sees the figures
+    /// With --new-token: the token is an operator's, who may read the statistics too
     #[arg(long, requires = "new_token")]
     operator: bool,
     /// Only list the names and roles of the tokens
     #[arg(long)]
     tokens: bool,
-    /// Only take a name's token away
+    /// Only revoke the token of a name
     #[arg(long, value_name = "NAME")]
     revoke: Option<String>,
     /// Only copy the database to a file, also while a server runs
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
-    /// Only put a backup in the database's place
+    /// Only replace the database by a backup
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
     /// Only validate a configuration
@@ -124,6 +124,9 @@ fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
     if args.tokens {
         let tokens = tokens::Tokens::load(&file).map_err(of_server)?;
         let lines = tokens.list().into_iter();
+        if lines.len() == 0 {
+            outcome::say("multipilot: there is no token; --new-token NAME makes one");
+        }
         return Ok(Some(
             lines
                 .map(|(name, role)| format!("{name} {role}\n"))

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::sheet::{self, Column};
 use crate::signals::STOP;
 use crate::world::of_testbed;
-use crate::{bundled, demo};
+use crate::{demo, scenario};
 
 const SCENARIO: &str = "leaving-wifi";
 const FILE: &str = "try.json";
@@ -43,10 +43,10 @@ pub struct Try {
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only the record: multipilot report draws it
+    /// Write the record only; multipilot report draws it
     #[arg(long)]
     no_report: bool,
-    /// Random numbers of the paths
+    /// Seed of the paths' random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print the whole record as JSON, and write no folder unless --out names one
@@ -68,7 +68,7 @@ pub fn main(args: &Try) -> Outcome {
             "{lack}; without root, multipilot compare {SCENARIO} --world sim simulates the download"
         )));
     }
-    let experiment = bundled::builtin(SCENARIO, &Default::default())?;
+    let experiment = scenario::builtin(SCENARIO, &Default::default())?;
     let scenario = &experiment.cells[0].scenario;
     let scheduler = scheduler::find(&args.scheduler).ok_or_else(|| {
         usage(format!(
@@ -195,6 +195,7 @@ fn record(title: &str, scenario: &Scenario, scheduler: &str, seed: u64, tried: &
         .map(|(name, experience)| json!({"way": name, "experience": experience}))
         .collect();
     json!({
+        "schema": mp_record::SCHEMA,
         "kind": "try",
         "title": title,
         "description": scenario.description.trim(),

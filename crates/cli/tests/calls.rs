@@ -18,19 +18,19 @@ fn commands() {
     refused(&["../../bin/sh"], "unknown command ../../bin/sh, and there is no multipilot-../../bin/sh on the PATH; see multipilot --help");
     refused(
         &["compare"],
-        "the following required arguments were not provided: <SCENARIO>; see multipilot --help",
+        "the following required arguments were not provided: <SCENARIO>; see multipilot compare --help",
     );
     refused(
         &["compare", "wifi-lte", "--world", "moon"],
-        "invalid value 'moon' for '--world <WORLD>' [possible values: sim, kernel, relay]; see multipilot --help",
+        "invalid value 'moon' for '--world <WORLD>' [possible values: sim, kernel, relay]; see multipilot compare --help",
     );
     refused(
         &["compare", "wifi-lte", "--seeds", "0"],
-        "invalid value '0' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot --help",
+        "invalid value '0' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot compare --help",
     );
     refused(
         &["compare", "wifi-lte", "--seeds", "-1"],
-        "invalid value '-1' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot --help",
+        "invalid value '-1' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot compare --help",
     );
     refused(
         &["help", "nothing"],
@@ -39,14 +39,57 @@ fn commands() {
     refused(
         &["list", "controlers"],
         "invalid value 'controlers' for '[KIND]' [possible values: controllers, schedulers, path-managers, initial-paths, allocations, agents, scenarios, loaded] \
-         — a similar value exists: 'controllers'; see multipilot --help",
+         — a similar value exists: 'controllers'; see multipilot list --help",
+    );
+}
+
+#[test]
+fn a_relay_of_a_wrong_address_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let relay = ["relay", "--listen", "127.0.0.1:0", "--state", state];
+    refused(
+        &[&relay[..], &["--address", "a b"]].concat(),
+        "--address a b: expected HOST, HOST:PORT or [ADDRESS]:PORT",
+    );
+}
+
+#[test]
+fn a_probe_of_a_link_that_is_missing_is_a_wrong_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("mp1:127.0.0.1:9#{}.{}", "A".repeat(43), "A".repeat(22));
+    let mut command = multipilot();
+    let command = command.args(["probe", &line, "--link", "nosuch0", "--json"]);
+    let reply = Reply::from(
+        command
+            .env("XDG_STATE_HOME", folder.path())
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(reply.code, 2, "{}", reply.err);
+    assert!(
+        reply
+            .err
+            .ends_with("multipilot: --link nosuch0: there is no such interface\n"),
+        "{}",
+        reply.err
+    );
+}
+
+#[test]
+fn help_fits_a_terminal() {
+    let reply = call(&["run", "--help"]);
+    assert!(
+        reply.out.lines().all(|l| l.chars().count() <= 128),
+        "{}",
+        reply.out
     );
 }
 
 #[test]
 fn help_and_version_go_to_stdout() {
-    for flag in ["--help", "--version"] {
-        let reply = call(&[flag]);
+    for flag in [&["--help"][..], &["--version"], &["help", "help"]] {
+        let reply = call(flag);
         assert_eq!((reply.code, reply.err.as_str()), (0, ""));
         assert!(reply.out.contains("multipilot"));
     }
@@ -416,12 +459,12 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
     );
     let reply = Reply::from(
         multipilot()
-            .args(["help", "hello"])
+            .args(["help", "hello", "world"])
             .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
             .output()
             .unwrap(),
     );
-    assert_eq!(reply.out, "hello --help\n");
+    assert_eq!(reply.out, "hello world --help\n");
 
     let reply = Reply::from(
         multipilot()
@@ -440,7 +483,7 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
 #[test]
 fn list_shows_every_name() {
     let reply = call(&["list", "--json"]);
-    let document = reply.json();
+    let document = reply.document();
     assert_eq!(
         (reply.code, reply.err.as_str(), &document["schema"]),
         (0, "", &json!(1))
@@ -524,6 +567,14 @@ fn list_shows_every_name() {
         );
     }
     assert!(call(&["list", "controllers"]).out.lines().count() >= 10);
+}
+
+#[test]
+fn the_radio_of_a_scenario_is_a_document() {
+    let set = ["--set", "duration=1s"];
+    let document = call(&[&["radio", "drones/orbit", "--json"], &set[..]].concat()).document();
+    let cells = document["cells"].as_array().unwrap();
+    assert!(cells[0]["links"][0]["mean_mbps"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -22,19 +22,18 @@ fn failed(path: &Path, e: &std::io::Error) -> Error {
 
 /// Makes the folder, or takes it from others where it is this server's or empty.
 pub fn folder(path: &Path) -> Result<(), Error> {
-    let meta = match fs::metadata(path) {
-        Ok(meta) => meta,
+    match fs::metadata(path) {
+        Ok(meta) if !meta.is_dir() || is_closed(path) => return Ok(()),
+        Ok(_) => {}
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let parents = path.parent().map_or(Ok(()), fs::create_dir_all);
             let made = parents.and_then(|()| DirBuilder::new().mode(0o700).create(path));
-            return made
-                .or_else(|e| if_closed(path).ok_or(e))
-                .map_err(|e| failed(path, &e));
+            return match made {
+                Err(e) if !is_closed(path) => Err(failed(path, &e)),
+                _ => Ok(()),
+            };
         }
         Err(e) => return Err(failed(path, &e)),
-    };
-    if !meta.is_dir() || meta.permissions().mode() & OTHERS == 0 {
-        return Ok(());
     }
     let mut entries = fs::read_dir(path).map_err(|e| failed(path, &e))?;
     let ours = OURS.iter().any(|name| path.join(name).exists()) || entries.next().is_none();
@@ -43,16 +42,18 @@ pub fn folder(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     // Another process closes the folder before it puts anything there: it may have done both since.
-    if_closed(path).ok_or_else(|| Error::Usage(format!(
+    if is_closed(path) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
         "{0}: others can look into it: chmod 700 {0}, or give the server a folder of its own (--data)",
         path.display()
     )))
 }
 
-/// Others cannot look into the folder.
-fn if_closed(path: &Path) -> Option<()> {
-    let meta = fs::metadata(path).ok()?;
-    (meta.is_dir() && meta.permissions().mode() & OTHERS == 0).then_some(())
+/// A folder that others cannot look into.
+fn is_closed(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.permissions().mode() & OTHERS == 0)
 }
 
 /// Opens the file, made where it is missing, and takes it from others.

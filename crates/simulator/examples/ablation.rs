@@ -1,14 +1,14 @@
 //! What each rule of a path manager is worth, over cells of `multipilot paper loss-aware`: a sample, or `--grid`, all.
 //!
 //!     cargo run --profile tune -p mp-simulator --example ablation -- [--seeds N] [--cells] [--grid]
-//!         [--controllers NAME,NAME] MANAGER[:key=value] …
+//!         [--only TEXT] [--controllers NAME,NAME] MANAGER[:key=value] …
 //!
 //! Each cell is run with a cold start (30 s), and with a warm start: 15 s over the same paths, 5 s of rest, then the 30 s that
 //! count; and cells whose paths change during the run, up and down. A row is a path manager with its settings: the cells that
 //! are significantly below −0.039 (the 95 % interval of the benefit over the seeds lies below it: more than MPTCP's header
 //! of 1.9 % of the payload, and 2 % for noise), and the mean benefit; against the first row the cells that are
 //! significantly worse and better. The number of harmed cells grows with the seeds: compare rows of the same number only.
-//! `--cells` prints a line for each cell.
+//! `--cells` prints a line for each cell. `--only` keeps those whose name contains the text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -206,7 +206,7 @@ fn parallel<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
 
 fn main() {
     let (mut seeds, mut list, mut grid, mut managers) = (4usize, false, false, Vec::new());
-    let mut controllers = CONTROLLERS.to_owned();
+    let (mut controllers, mut only) = (CONTROLLERS.to_owned(), String::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -218,6 +218,7 @@ fn main() {
             }
             "--controllers" => controllers = arguments.next().expect("names"),
             "--cells" => list = true,
+            "--only" => only = arguments.next().expect("a text"),
             "--grid" => grid = true,
             other => managers.push(Manager::parse(other)),
         }
@@ -227,6 +228,7 @@ fn main() {
         "two seeds, and a path manager"
     );
     let mut cells = cells(&controllers, grid);
+    cells.retain(|c| c.name.contains(&only));
     let singles = parallel(cells.len(), |i| {
         let cell = &cells[i];
         let alone = |path: &String| {
@@ -288,7 +290,7 @@ fn main() {
                 .collect();
             let all: Vec<(f64, f64)> = by_start[k].iter().map(|v| mean(v)).collect();
             let harmed = all.iter().filter(|(m, half)| m + half < HARM).count();
-            let average = all.iter().map(|(m, _)| m).sum::<f64>() / all.len() as f64;
+            let average = all.iter().map(|(m, _)| m).sum::<f64>() / all.len().max(1) as f64;
             let (mut worse, mut better) = (0, 0);
             for (i, now) in by_start[k].iter().enumerate() {
                 let Some(then) = first.as_ref().map(|f| &f[k][i]) else {

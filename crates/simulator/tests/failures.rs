@@ -4,7 +4,7 @@ mod common;
 use common::*;
 
 use mp_record::{Run, Sample};
-use mp_scenario::{Change, Event, Loss, Rule, Scenario, Variant};
+use mp_scenario::{Change, Event, Loss, Overrides, Rule, Scenario, Variant};
 
 fn event(at: u64, path: &str, change: Change) -> Event {
     Event {
@@ -244,6 +244,40 @@ fn a_path_in_backup_for_its_loss_is_used_soon_after_it_ends_and_not_before() {
         [(2.0, 10.0), (23.0, 30.0), (36.0, 49.0)].map(|(from, to)| rate(&run, "a", from, to));
     assert!(before > 40.0 && after > 40.0, "{before} and {after}");
     assert!(during < 0.1, "{during} while it loses");
+}
+
+/// After its loss it grows slowly, carries less than the other one, and is not to blame for that. The same scenario runs on the
+/// kernel (`crates/testbed/tests/connections.rs`).
+#[test]
+fn a_path_restored_after_its_loss_stays_in_use() {
+    let text = r#"
+        duration = "13s"
+        sample_interval = "50ms"
+        paths.a = { rate = "20Mbit", delay = "5ms" }
+        paths.b = { rate = "20Mbit", delay = "10ms" }
+        buffers = { autotune = false, receive = "256kB" }
+        connections = [{ direction = "upload" }]
+        events = [
+            { at = "1s", path = "a", loss = 0.1 },
+            { at = "8s", path = "a", loss = 0.0 },
+        ]
+        variants = [{ controller = "lia", path_manager = "loss-aware" }]
+    "#;
+    let read = |file: &std::path::Path| std::fs::read(file);
+    let folder = std::path::Path::new("/");
+    let experiment = mp_scenario::parse("test.toml", text, folder, &read, &Overrides::default());
+    let experiment = experiment.expect("a valid scenario");
+    let scenario = &experiment.cells[0].scenario;
+    for seed in 1..=8 {
+        let run = simulate(scenario, &scenario.variants[0], seed);
+        let backup = |from: f64, to: f64| {
+            let on_a = run.samples.iter().filter(|s| s.path == "a");
+            let within = on_a.filter(|s| (from..to).contains(&s.time_s));
+            within.map(|s| s.backup).collect::<Vec<bool>>()
+        };
+        assert!(backup(7.0, 8.0).contains(&true), "seed {seed}");
+        assert!(!backup(12.5, 13.0).contains(&true), "seed {seed}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
 from multipilot.papers.runs import trace_pairs
 from multipilot.stats import Mean
 
-BUDGET = "real time for the runs; what was not reached is left for a next call"
+BUDGET = "real time for the runs, e.g. 30m or 2h; the next call goes on with the rest"
 
 # Of a table that no terminal wraps.
 WIDE = 120
@@ -45,11 +45,15 @@ def agree(
     world: Annotated[World, typer.Option(help="kernel: its MPTCP; relay: our relay, each scheduler")] = World.KERNEL,
     quick: Annotated[bool, typer.Option(help="six short cells: a few minutes, a rough answer")] = False,
     drawn_: Annotated[bool, typer.Option("--drawn", help="cells drawn at random in place of the chosen ones")] = False,
-    seed: Annotated[str | None, typer.Option(help="of --drawn [default: the version]")] = None,
-    count: Annotated[int | None, typer.Option("--cells", min=1, help=f"of --drawn [default: {drawn.CELLS}]")] = None,
+    seed: Annotated[
+        str | None, typer.Option(help="with --drawn: what the cells are drawn from [default: the version]")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--cells", min=1, help=f"with --drawn: number of cells [default: {drawn.CELLS}]")
+    ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="of --drawn: pairs NAME.down and NAME.up of Mahimahi traces"),
+        typer.Option(metavar="FOLDER", help="with --drawn: folder of Mahimahi traces, in pairs NAME.down and NAME.up"),
     ] = None,
     budget: Annotated[str, typer.Option(help=BUDGET)] = "60m",
     out: Annotated[
@@ -60,8 +64,10 @@ def agree(
     ] = None,
     page_: Annotated[Path | None, typer.Option("--page", help="the report [default: OUT/agree.md]")] = None,
     only: Annotated[str, typer.Option(help="cells whose name matches, e.g. 'lia-*' or '*-3pc-*'")] = "*",
-    runs: Annotated[int | None, typer.Option(help="runs of each cell [default: as the variation demands]")] = None,
-    jobs: Annotated[int | None, typer.Option(help=JOBS)] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="runs of each cell [default: as the variation demands]")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help=JOBS)] = None,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
 ) -> None:
     relay = world is World.RELAY
@@ -80,7 +86,7 @@ def agree(
         console.fail(f"--only {only}: no such cell; there are {', '.join(c.name for c in every[:3])}, …")
     out = out or Path("results/agree-relay" if relay else "results/agree-drawn" if drawn_ else "results/agree")
     # The relay itself takes part of this machine: one run at a time.
-    real = worlds.RealWorld(out, console.seconds(budget), max(1, jobs or 1), world.value)
+    real = worlds.RealWorld(out, console.seconds(budget), jobs or 1, world.value)
     try:
         # Before minutes of simulation, not after.
         out.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ class Task:
     outside; whatever else the scenario has competes with them.
     """
 
+    #: As :func:`multipilot.simulate` takes it.
     scenario: Scenario = field(default_factory=lambda: BASE)
     #: Mbit/s, uniform in the logarithm.
     rate_mbps: Ends = None

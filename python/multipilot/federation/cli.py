@@ -17,24 +17,24 @@ INTERRUPTED = 130
 NEEDS = "federation across hosts needs Flower: pip install 'multipilot[federation]'"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-Address = Annotated[str, typer.Argument(metavar="HOST:PORT")]
+Address = Annotated[str, typer.Argument(metavar="HOST:PORT", help="address of the server")]
 
 
-@app.command(help="Merge what devices have seen, round after round. Prints the last state as JSON.")
+@app.command(help="Merge the statistics of devices, round after round. Prints the last state as JSON.")
 def serve(
     address: Address = "127.0.0.1:8470",
-    rounds: Annotated[int, typer.Option(min=1, help="then all clients end")] = 1_000_000,
-    interval: Annotated[str, typer.Option(help="between two rounds, e.g. 5s")] = "5s",
+    rounds: Annotated[int, typer.Option(min=1, help="rounds until all clients end")] = 1_000_000,
+    interval: Annotated[str, typer.Option(help="time between two rounds, e.g. 5s or 1m")] = "5s",
     trim: Annotated[
         float, typer.Option(min=0.0, max=0.5, help="share of the means left out at either end, against users that lie")
     ] = 0.25,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="believe all devices: the plain sums, nothing left out")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="keep the last state here")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="trust all devices: plain sums, nothing left out")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="file for the last state, replaced each round")
+    ] = None,
     tls: Annotated[
         tuple[Path, Path, Path] | None,
-        typer.Option(metavar="CA CERT KEY", help="PEM files; without them anyone can read and tell"),
+        typer.Option(metavar="CA CERT KEY", help="PEM files; without them anyone can read and report"),
     ] = None,
 ) -> None:
     def heard(known: Known, _: int) -> None:
@@ -57,14 +57,19 @@ def serve(
         raise typer.Exit(INTERRUPTED) from None
 
 
-@app.command(help="Tell what one device has seen, and keep what all together know.")
+@app.command(help="Report the statistics of one device, and keep the merged ones of all.")
 def join(
     address: Address,
-    device: Annotated[str, typer.Option(help="a name of its own; it stands for the device over restarts")],
-    own: Annotated[Path, typer.Option(metavar="FILE", help="what this device has seen: {link: [count, mean reward]}")],
-    known: Annotated[Path, typer.Option(metavar="FILE", help="written each round: what new connections begin with")],
+    device: Annotated[str, typer.Option(help="unique name of this device; it stays over restarts")],
+    own: Annotated[Path, typer.Option(metavar="FILE", help="statistics of this device: {link: [count, mean reward]}")],
+    known: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="the merged statistics, replaced each round; new connections start with them"
+        ),
+    ],
     root_certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="PEM; needed for a server with TLS")
+        Path | None, typer.Option(metavar="FILE", help="CA certificate (PEM) of a server with TLS")
     ] = None,
 ) -> None:
     try:

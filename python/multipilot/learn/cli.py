@@ -26,18 +26,18 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(help="Train the network that steers ddpg-mpcc, in the simulator; Ctrl-C keeps what was learnt.")
 def train(
     algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help=" | ".join(ALGORITHMS))] = "td3",
-    seed: Annotated[int, typer.Option(help="of networks, noise and paths")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, help="episodes in every lane")] = 28,
+    seed: Annotated[int, typer.Option(help="seed of networks, noise and paths")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="rounds of training: one episode in each lane")] = 28,
     lanes: Annotated[int, typer.Option(min=1, help="simulations at once")] = 16,
-    steps: Annotated[int, typer.Option(min=2, help="questions an episode, over both subflows")] = 400,
+    steps: Annotated[int, typer.Option(min=2, help="decisions in an episode, over both subflows")] = 400,
     history: Annotated[int, typer.Option(min=1, max=64, help="monitor intervals that the actor sees")] = 4,
     logs: Annotated[
-        int, typer.Option(min=0, help="rounds that plain MPCC steers, learnt from first; as many as --rounds: offline")
+        int, typer.Option(min=0, help="first rounds, in which plain MPCC steers; as many as --rounds: offline training")
     ] = 0,
     competing: Annotated[
-        int, typer.Option(min=0, help="in one of so many rounds two connections share the paths; 0: never")
+        int, typer.Option(min=0, help="two connections share the paths in one of N rounds; 0: never")
     ] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="of the simulator")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="threads of the simulator")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     out: Annotated[
         Path | None, typer.Option(help="folder of checkpoint, curve and actor [default: results/train/ALGORITHM-SEED]")

@@ -21,6 +21,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from multipilot import console
 from multipilot.console import fail, say
 from multipilot.env.task import BASE, Task
 from multipilot.learn.evaluate import Played, Policy, always_up, hold, of_file, play
@@ -117,13 +118,13 @@ def compare(
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+@app.command(help="Compare actors with plain MPCC on simulations that training never saw.")
 def main(
-    actors: Annotated[list[Path] | None, typer.Argument(help="actor files")] = None,
-    seeds: Annotated[int, typer.Option(min=2)] = 12,
-    intervals: Annotated[int, typer.Option(min=2, help="of each subflow")] = 100,
-    cases: Annotated[str, typer.Option(help=", ".join(CASES))] = "paths,competing",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    actors: Annotated[list[Path] | None, typer.Argument(metavar="[ACTOR]...", help="files of actors")] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="simulations of each case")] = 12,
+    intervals: Annotated[int, typer.Option(min=2, help="monitor intervals of each subflow")] = 100,
+    cases: Annotated[str, typer.Option(metavar="A,B", help=", ".join(CASES))] = "paths,competing",
+    as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
 ) -> None:
     wanted = [case for case in cases.split(",") if case]
     for case in wanted:
@@ -138,7 +139,7 @@ def main(
             case: {name: {k: [m.mean, m.half] for k, m in of.items()} for name, of in rows.items()}
             for case, rows in found.items()
         }
-        json.dump({"seeds": seeds, "intervals": intervals, "cases": document}, sys.stdout, indent=1)
+        json.dump({"schema": 1, "seeds": seeds, "intervals": intervals, "cases": document}, sys.stdout, indent=1)
         return
     for case, rows in found.items():
         print(f"\n{CASES[case].what}; {seeds} simulations, {intervals} intervals of each subflow\n")
@@ -150,4 +151,4 @@ def main(
 
 
 if __name__ == "__main__":
-    app()
+    console.run(app, "compare")

@@ -15,6 +15,8 @@ from typing import Annotated
 import typer
 from matplotlib.figure import Figure
 
+from multipilot import console
+from multipilot.console import fail
 from multipilot.report import svg
 
 Entries = Sequence[Mapping[str, float]]
@@ -53,16 +55,23 @@ def curve(runs: Mapping[str, Entries], levels: Mapping[str, float] | None = None
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+@app.command(help="Draw the learning curves of trainings as one picture.")
 def main(
-    folders: Annotated[list[Path], typer.Argument(help="folders of multipilot train")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders that multipilot train wrote")],
     out: Annotated[Path, typer.Option(help="the picture")] = Path("curve.svg"),
     level: Annotated[list[str] | None, typer.Option(help="NAME=REWARD, a line to compare with")] = None,
 ) -> None:
-    runs = {folder.name: json.loads((folder / "curve.json").read_text(encoding="utf-8")) for folder in folders}
-    levels = {name: float(value) for name, _, value in (item.partition("=") for item in level or [])}
-    out.write_text(curve(runs, levels), encoding="utf-8")
+    try:
+        levels = {name: float(value) for name, _, value in (item.partition("=") for item in level or [])}
+    except ValueError:
+        fail(f"--level {', '.join(level or [])}: expected NAME=REWARD, e.g. MPCC=0.52")
+    try:
+        runs = {folder.name: json.loads((folder / "curve.json").read_text(encoding="utf-8")) for folder in folders}
+        out.write_text(curve(runs, levels), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        fail(str(error))
+    print(out)
 
 
 if __name__ == "__main__":
-    app()
+    console.run(app, "curve")

@@ -39,9 +39,11 @@ def paper(
     only: Annotated[str | None, typer.Option(metavar="ITEM,…", help="these items only, e.g. table2,fig5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="simulator, few seeds, under two minutes")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="seeds a variant in the simulator [default: 20; pilot: 16]")
+        int | None, typer.Option(min=1, help="runs of each variant in the simulator [default: 20; pilot: 16]")
     ] = None,
-    budget: Annotated[str, typer.Option(help="time for the kernel; a later call goes on where this one stops")] = "60m",
+    budget: Annotated[
+        str, typer.Option(help="real time for the kernel, e.g. 30m or 2h; the next call goes on with the rest")
+    ] = "60m",
     jobs: Annotated[int, typer.Option(min=1, max=16, help="kernel points at once")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
     source: Annotated[

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from multipilot import toml
+from multipilot import _core, toml
 from multipilot._core import __version__
 from multipilot.simulation import expand
 
@@ -40,34 +39,34 @@ class Cell:
 
 
 def simulations(
-    files: Sequence[Path],
+    scenarios: Sequence[str | Path],
     controllers: Sequence[str],
     axes: Mapping[str, Sequence[str]],
     fixed: Mapping[str, str],
     duration: str | None,
     seeds: Sequence[int],
 ) -> Iterator[Cell]:
-    """Files × controllers × values of the axes × seeds; ScenarioError where a combination is no scenario.
+    """Scenarios × controllers × values of the axes × seeds; ScenarioError where a combination is no scenario.
 
     Seeds vary fastest and controllers next, so that a sweep that ends early has whole comparisons.
     """
     keys = list(axes)
-    for file in files:
-        document = _read(file)
+    for scenario in scenarios:
+        document = _read(scenario)
         for values in itertools.product(*(axes[key] for key in keys)):
             chosen = dict(zip(keys, values, strict=True))
             wanted = {k: value_of(v) for k, v in {**fixed, **chosen}.items()}
-            overrides = {key: v for k, v in wanted.items() for key in _keys(k, document, file)}
+            overrides = {key: v for k, v in wanted.items() for key in _keys(k, document, scenario)}
             for controller in controllers or [""]:
                 settings = {**({"controller": controller} if controller else {}), **chosen}
                 for seed in seeds:
                     text = expand(
-                        file,
+                        scenario,
                         controllers=[controller] if controller else None,
                         duration=duration,
                         **{**overrides, "seed": seed},
                     )
-                    yield Cell(SIMULATION, _absolute(text, file), file.stem, seed, settings)
+                    yield Cell(SIMULATION, text, PurePath(scenario).stem, seed, settings)
 
 
 def trainings(algorithms: Sequence[str], seeds: Sequence[int], plan: Mapping[str, int]) -> Iterator[Cell]:
@@ -85,32 +84,23 @@ def value_of(text: str) -> Any:
         return text
 
 
-def _absolute(text: str, file: Path) -> str:
-    """Files that a scenario names lie beside it, which a worker does not know."""
-
-    def place(found: re.Match[str]) -> str:
-        beside = (file.parent / found[2]).resolve()
-        return f'{found[1]} = "{beside}"' if beside.is_file() else found[0]
-
-    return re.sub(r'\b(trace|waypoints|channel) = "([^"]+)"', place, text)
-
-
-def _read(file: Path) -> dict[str, Any]:
+def _read(scenario: str | Path) -> dict[str, Any]:
     """Empty where it is none: whoever checks scenarios says why."""
     try:
-        return toml.loads(file.read_text(encoding="utf-8"))
+        file = Path(scenario)
+        return toml.loads(file.read_text(encoding="utf-8") if file.is_file() else _core.builtin(str(scenario)) or "")
     except (OSError, ValueError):
         return {}
 
 
-def _keys(key: str, document: dict[str, Any], file: Path) -> list[str]:
+def _keys(key: str, document: dict[str, Any], scenario: str | Path) -> list[str]:
     """What has to be set for this key: its places in the file or, where the file's own grid has it, that axis."""
     own = list(_leaves(document.get("grid", {})))
     if key in own:
         return [f"grid.{key}"]
     for axis in own:
         if fnmatch(axis, key) or fnmatch(key, axis):
-            raise ValueError(f"{key}: {file} has a grid of its own over {axis}; name that key")
+            raise ValueError(f"{key}: {scenario} has a grid of its own over {axis}; name that key")
     return _spread(key.split("."), document)
 
 

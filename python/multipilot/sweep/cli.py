@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from rich.table import Table
 from multipilot import console
 from multipilot._core import ScenarioError
 from multipilot.console import CANNOT_HERE, RUN_FAILED, fail, run, say
+from multipilot.record import RecordError
 from multipilot.stats import mean_of
 from multipilot.sweep import cluster, dataset, pool
 from multipilot.sweep.cells import Cell, simulations, trainings
@@ -29,9 +31,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Run a grid of scenarios, or training seeds, over all cores or a Ray cluster, into one data set.")
 def sweep(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[SCENARIO]...", help="scenario files")] = None,
+    scenarios: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SCENARIO]...", help="scenario files, or names of built-in ones"),
+    ] = None,
     controllers: Annotated[
-        str, typer.Option(metavar="A,B", help="these in place of the scenarios', each a cell of its own")
+        str, typer.Option(metavar="A,B", help="controllers in place of the scenarios' variants, each a cell of its own")
     ] = "",
     vary: Annotated[
         list[str] | None,
@@ -41,22 +46,26 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="a key of the scenarios, the same in all cells"),
     ] = None,
-    duration: Annotated[str | None, typer.Option(help="upper bound of each run")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="of each cell")] = 1,
-    first_seed: Annotated[int, typer.Option(min=0, help="the others count on from it")] = 1,
+    duration: Annotated[str | None, typer.Option(help="upper bound of each run: seconds, or with a unit such as 500ms")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 1,
+    first_seed: Annotated[int, typer.Option(min=0, help="seed of the first run; the next runs count on from it")] = 1,
     train: Annotated[
         str, typer.Option(metavar="A,B", help=f"train actors in place of scenarios: {', '.join(ALGORITHMS)}")
     ] = "",
-    rounds: Annotated[int | None, typer.Option(min=1, help="of each training [default: as multipilot train]")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="rounds of each training [default: as multipilot train]")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="processes here [default: one a core]")] = None,
     ray: Annotated[bool, typer.Option("--ray", help="run on Ray, on this machine")] = False,
-    address: Annotated[str | None, typer.Option(help="of a Ray cluster, e.g. auto or ray://head:10001")] = None,
-    out: Annotated[Path, typer.Option(help="the data set; what it holds is not run again")] = Path("results/sweep"),
+    address: Annotated[str | None, typer.Option(help="address of a Ray cluster, e.g. auto or ray://head:10001")] = None,
+    out: Annotated[Path, typer.Option(help="folder of the data set; runs that it holds are not repeated")] = Path(
+        "results/sweep"
+    ),
     as_json: Annotated[bool, typer.Option("--json", help="print the rows as one JSON document")] = False,
 ) -> None:
     count = workers or os.cpu_count() or 1
     try:
-        cells = _cells(files or [], controllers, vary or [], set_ or [], duration, seeds, first_seed, train, rounds)
+        cells = _cells(scenarios or [], controllers, vary or [], set_ or [], duration, seeds, first_seed, train, rounds)
         out.mkdir(parents=True, exist_ok=True)
         todo = [cell for cell in cells if not dataset.is_done(out, cell)]
         results = cluster.run_all(todo, count, address) if ray or address else pool.run_all(todo, count)
@@ -66,8 +75,11 @@ def sweep(
     except ConnectionError as error:
         fail(f"--address {address}: no Ray cluster answers there ({str(error).splitlines()[0]})", CANNOT_HERE)
     except (ScenarioError, ValueError, OSError) as error:
+        fail(_as_called(str(error), vary or []))
+    try:
+        rows = dataset.rows(out, cells)
+    except RecordError as error:
         fail(str(error))
-    rows = dataset.rows(out, cells)
     _report(cells, todo, rows, failures, out, as_json)
     if interrupted:
         left = sum(not dataset.is_done(out, cell) for cell in cells)
@@ -79,7 +91,7 @@ def sweep(
 
 
 def _cells(
-    files: list[Path],
+    scenarios: list[str],
     controllers: str,
     vary: list[str],
     fixed: list[str],
@@ -90,8 +102,8 @@ def _cells(
     rounds: int | None,
 ) -> list[Cell]:
     numbers = range(first, first + seeds)
-    if bool(files) == bool(train):
-        raise ValueError("name scenario files, or algorithms by --train: the one or the other")
+    if bool(scenarios) == bool(train):
+        raise ValueError("name scenarios, or algorithms by --train: the one or the other")
     if train:
         algorithms = _words(train)
         for name in algorithms:
@@ -102,8 +114,16 @@ def _cells(
     for key, value in (_pair("--vary", text) for text in vary):
         axes.setdefault(key, []).extend(_words(value))
     values = dict(_pair("--set", text) for text in fixed)
-    found = simulations(files, _words(controllers), axes, values, duration, numbers)
+    if duration and re.fullmatch(r"[\d.]+", duration):
+        duration += "s"
+    found = simulations(scenarios, _words(controllers), axes, values, duration, numbers)
     return list({cell.key: cell for cell in found}.values())
+
+
+def _as_called(said: str, vary: list[str]) -> str:
+    """Scenarios know of --set alone."""
+    own = any(said.startswith(f"--set {text.partition('=')[0]}=") for text in vary)
+    return said.replace("--set", "--vary", 1) if own else said
 
 
 def _words(text: str) -> list[str]:

@@ -127,7 +127,13 @@ def record(out: Path) -> Record:
 def _read(files: Iterable[Path]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for file in files:
-        found += parquet.ParquetFile(file).read().to_pylist()
+        try:
+            found += parquet.ParquetFile(file).read().to_pylist()
+        except (pa.ArrowInvalid, OSError) as error:
+            said = str(error).splitlines()[0]
+            raise RecordError(
+                f"{file}: not a Parquet file ({said}); delete it, and the same sweep runs it again"
+            ) from None
     for row in found:
         for name in ("settings", "cell", "path_mbps"):
             if row.get(name) is not None:

@@ -47,6 +47,14 @@ VALUES = {
 }
 
 
+def test_the_example_of_the_reference_is_valid(tmp_path: Path) -> None:
+    reference = Path(__file__).parents[3] / "docs/reference/claims.md"
+    (example,) = re.findall(r"^```toml\n(.*?)^```", reference.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    file = tmp_path / "claims.toml"
+    file.write_text(example, encoding="utf-8")
+    assert [claim.id for claim in load(file).all] == ["obs2-gain"]
+
+
 @pytest.mark.parametrize(
     ("test", "verdict"),
     [

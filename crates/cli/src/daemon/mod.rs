@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
+use mp_daemon::status::Status as Report;
 use mp_daemon::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -27,10 +28,10 @@ const LOG: &str = "/run/multipilot/daemon.log";
 
 #[derive(clap::Args)]
 pub struct Daemon {
-    /// Configuration (default: /etc/multipilot/daemon.toml, where there is one)
+    /// Configuration [default: /etc/multipilot/daemon.toml, where there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only see whether a daemon with this configuration could start here; needs no privilege
+    /// Only validate a configuration, and whether a daemon could start with it here; needs no privilege
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "socket", "log"])]
     check: Option<PathBuf>,
     /// Control socket, in place of the configured one
@@ -43,22 +44,22 @@ pub struct Daemon {
 
 #[derive(clap::Args)]
 pub struct Up {
-    /// Configuration (default: /etc/multipilot/daemon.toml, where there is one)
+    /// Configuration [default: /etc/multipilot/daemon.toml, where there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     socket: Socket,
-    /// Where the daemon appends what it does (default: /run/multipilot/daemon.log)
+    /// The daemon appends its log to this file [default: /run/multipilot/daemon.log]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// TCP and UDP of this host over all links to the relay that printed this line, in place of the configuration's, also
-    /// if the daemon is at work already; - reads it from stdin
+    /// Send TCP and UDP of this host over all links to the relay that printed this line. It replaces the relay of the
+    /// configuration, also of a daemon that runs; - reads it from stdin
     #[arg(long, value_name = "LINE")]
     relay: Option<String>,
-    /// With --relay: how streams are dealt to the links, see multipilot list schedulers (default: default)
+    /// With --relay: how streams are dealt to the links, see multipilot list schedulers [default: default]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
-    /// With --relay: an interface to use, may be repeated (default: every one with a default route)
+    /// With --relay: an interface to use, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
     #[command(flatten)]
@@ -110,7 +111,7 @@ pub fn up(args: &Up) -> Outcome {
         std::io::stderr(),
         "multipilot: the daemon is at work (process {id}); multipilot top shows what it does"
     );
-    let report = status::read(ask(socket, Request::Status)?)?;
+    let report = read(ask(socket, Request::Status)?)?;
     outcome::say(&format!("multipilot: {}", status::programs(&report)));
     Ok(())
 }
@@ -226,6 +227,15 @@ fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(of_daemon)
+}
+
+/// What a daemon answered when it was asked for its status.
+fn read(answer: serde_json::Value) -> Outcome<Report> {
+    serde_json::from_value(answer).map_err(|e| {
+        Failure::Run(format!(
+            "the daemon is of another version ({e}): multipilot down, then up"
+        ))
+    })
 }
 
 pub fn of_daemon(error: impl Into<Error>) -> Failure {

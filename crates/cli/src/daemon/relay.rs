@@ -10,7 +10,7 @@ use mp_daemon::relay::Status;
 use mp_daemon::Error;
 use mp_relay::capture::{self, Report};
 
-use super::{ask, listens_already, start, status, Up};
+use super::{ask, listens_already, read, start, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
 use crate::run::{self, Dns};
@@ -54,7 +54,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         }
         return Err(e);
     }
-    let daemon = status::read(ask(socket, Request::Status)?)?;
+    let daemon = read(ask(socket, Request::Status)?)?;
     let report = daemon.relay.and_then(|relay| relay.report);
     outcome::say(&format!(
         "multipilot: {} (process {})",

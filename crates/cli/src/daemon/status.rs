@@ -6,9 +6,9 @@ use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
 use serde_json::{json, Value};
 
-use super::{ask, relay, Socket};
+use super::{ask, read, relay, Socket};
 use crate::fallback;
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, Outcome};
 use crate::sheet::{Column, Sheet};
 
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub struct Status {
     pub socket: Socket,
     #[command(flatten)]
     pub relay: relay::RelaySocket,
-    /// One JSON document on stdout, and nothing else
+    /// Print one JSON document and nothing else
     #[arg(long)]
     pub json: bool,
 }
@@ -38,7 +38,7 @@ pub fn look(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
 pub fn main(args: &Status) -> Outcome {
     let (answer, relay) = look(args)?;
     if args.json {
-        let mut all = answer.unwrap_or_else(|| json!({}));
+        let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));
         if let Some(relay) = relay {
             all["relay"] = json!(relay);
         }
@@ -56,14 +56,6 @@ pub fn main(args: &Status) -> Outcome {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     outcome::print(&parts.join("\n"));
     Ok(())
-}
-
-pub fn read(answer: Value) -> Outcome<Report> {
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::Run(format!(
-            "the daemon is of another version ({e}): multipilot down, then up"
-        ))
-    })
 }
 
 /// Whether programs use MPTCP by themselves.

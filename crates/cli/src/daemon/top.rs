@@ -59,7 +59,7 @@ pub fn main(args: &Top) -> Outcome {
 
 fn look(args: &Status) -> Outcome<Seen> {
     let (answer, own) = status::look(args)?;
-    let daemon = answer.map(status::read).transpose()?;
+    let daemon = answer.map(super::read).transpose()?;
     let of_daemon = daemon.as_ref().and_then(|report| report.relay.as_ref());
     let parts = [
         of_daemon.map(relay::of_daemon),

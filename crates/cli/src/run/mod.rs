@@ -48,32 +48,32 @@ program's TCP and UDP. No root is needed but for --all.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
-    /// Congestion controller of its connections, see multipilot list controllers (default: the system's)
+    /// Congestion controller of its connections, see multipilot list controllers [default: the system's]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
-    /// With ddpg-mpcc: a trained actor, as multipilot train writes it (default: the one that ships)
+    /// With ddpg-mpcc: a trained actor, as multipilot train writes it [default: the one that ships]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
-    /// fullmesh, backup or single, on this host's interfaces (default: as the system is set up)
+    /// Path manager: fullmesh, backup or single, on this host's interfaces [default: as the system is set up]
     #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
     path_manager: Option<String>,
-    /// Open connections over this interface, or learn over which: lin-ucb (default: the routing table's choice).
-    /// Further subflows are the path manager's
+    /// Open connections over this interface, or learn over which: lin-ucb. Further subflows are the path manager's
+    /// [default: the routing table's choice]
     #[arg(long, value_name = "INTERFACE|NAME")]
     initial_path: Option<String>,
     /// The former name of --initial-path
     #[arg(long, hide = true)]
     primary: Option<String>,
-    /// TCP connections over all links to the relay that printed this line, and from there to any server
+    /// Send TCP connections over all links to the relay that printed this line, and from there to any server
     #[arg(long, value_name = "LINE", conflicts_with_all = ["path_manager", "initial_path", "primary", "actor"])]
     relay: Option<String>,
-    /// With --relay: how streams are dealt to the links, see multipilot list schedulers (default: default)
+    /// With --relay: how streams are dealt to the links, see multipilot list schedulers [default: default]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
-    /// With --relay: an interface to use, may be repeated (default: every one with a default route)
+    /// With --relay: an interface to use, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
-    /// With --relay and in place of a program: a SOCKS5 proxy here, until Ctrl-C
+    /// With --relay and in place of a program: run a SOCKS5 proxy at this address, until Ctrl-C
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -84,7 +84,7 @@ pub struct Run {
     /// Say at the end how many connections were MPTCP, also if none fell back to TCP
     #[arg(long, short, conflicts_with = "relay")]
     verbose: bool,
-    /// With --relay and in place of a program: TCP and UDP of every program of this host, until Ctrl-C; needs root
+    /// With --relay and in place of a program: send TCP and UDP of every program of this host, until Ctrl-C; needs root
     #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
     all: bool,
     #[command(flatten)]
@@ -104,13 +104,16 @@ pub struct Capture {
     /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
-    /// With --relay: all that goes to the relay, if this process is killed or while the relay does not answer: direct (default), or block until multipilot down
+    /// With --relay: traffic while the relay does not answer, or after this process was killed: direct, or block until
+    /// multipilot down [default: direct]
     #[arg(long, value_enum, requires = "relay")]
     pub leak: Option<Leak>,
-    /// With --relay: who answers queries to resolvers in private ranges, such as a home router: the relay's resolver (default), or they themselves (direct)
+    /// With --relay: who answers queries to resolvers in private ranges, such as a home router: the relay's resolver, or
+    /// they themselves (direct) [default: relay]
     #[arg(long, value_enum, requires = "relay")]
     pub dns: Option<Dns>,
-    /// With --relay: an interface whose hosts have this one for a router: their connections go to the relay too; may be repeated
+    /// With --relay: be the router of the hosts behind this interface, and send their connections to the relay too; may be
+    /// repeated
     #[arg(long, value_name = "IFACE", requires = "relay")]
     pub lan: Vec<String>,
     /// Control socket of a run --relay --all

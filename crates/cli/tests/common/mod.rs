@@ -46,6 +46,21 @@ impl Reply {
         serde_json::from_str(&self.out)
             .unwrap_or_else(|e| panic!("{e} in stdout: {}\nstderr: {}", self.out, self.err))
     }
+
+    /// What `--json` prints: of this schema, and each key is in the reference.
+    #[track_caller]
+    pub fn document(&self) -> serde_json::Value {
+        let document = self.json();
+        assert_eq!(document["schema"], 1, "{document}");
+        let page = include_str!("../../../../docs/reference/json.md");
+        for key in document.as_object().expect("an object").keys() {
+            assert!(
+                page.contains(&format!("`{key}`")),
+                "docs/reference/json.md does not mention {key}"
+            );
+        }
+        document
+    }
 }
 
 pub fn multipilot() -> Command {

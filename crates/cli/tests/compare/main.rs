@@ -36,7 +36,7 @@ fn json_is_one_document_and_leaves_no_folder() {
         ],
     );
     assert_eq!(reply.code, 0, "{}", reply.err);
-    let document = reply.json();
+    let document = reply.document();
     assert_eq!(
         (
             &document["schema"],

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use serde_json::Value;
-
 use crate::common::{multipilot, Reply};
 use crate::hosts::Hosts;
 
@@ -50,7 +48,7 @@ fn a_probe_writes_a_scenario_of_the_links() {
     command.stdin(fs::File::open(&given).unwrap());
     let reply = Reply::from(command.output().unwrap());
     assert_eq!(reply.code, 0, "{}", reply.err);
-    let record: Value = serde_json::from_str(&reply.out).unwrap();
+    let record = reply.document();
     for (number, name) in ["wifi", "lte"].into_iter().enumerate() {
         let link = &record["links"][number];
         assert_eq!(link["link"], name);

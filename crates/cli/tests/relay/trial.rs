@@ -20,7 +20,7 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
         .current_dir(folder.path());
     let reply = Reply::from(command.output().unwrap());
     assert_eq!(reply.code, 0, "{}", reply.err);
-    let record: Value = serde_json::from_str(&reply.out).unwrap();
+    let record = reply.document();
     assert_eq!(record["scheduler"], "ecf");
     assert_eq!(record["marks"][1]["what"], "wifi is gone");
     let gone = record["marks"][1]["at_s"].as_f64().unwrap();

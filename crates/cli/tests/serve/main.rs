@@ -150,7 +150,7 @@ fn a_wrong_call_is_one_line() {
             format!("multipilot: cannot listen on {address}: {in_use}")
         )
     );
-    refused(&["serve", "--operator"], "the following required arguments were not provided: --new-token <NAME>; see multipilot --help");
+    refused(&["serve", "--operator"], "the following required arguments were not provided: --new-token <NAME>; see multipilot serve --help");
     token(folder.as_ref(), "phone");
     let again = call(&["serve", "--data", folder, "--new-token", "phone"]);
     assert_eq!(again.code, 2, "{}", again.err);

@@ -1,5 +1,6 @@
 //! What the policy asks of the world: subflows opened, set to backup or restored, and probes.
 
+use super::state;
 use super::{Awareness, Reason};
 use crate::path_manager::{Action, Rule, State, View};
 
@@ -22,7 +23,7 @@ impl Awareness {
     /// (`mptcp_pm_mp_prio_send_ack`, net/mptcp/pm.c).
     fn push_open(&mut self, path: usize, view: &View<'_>, actions: &mut Vec<Action>) {
         let metered = view.paths[path].rule == Rule::Metered;
-        let backup = metered || self.paths[path].backup().is_some();
+        let backup = metered || matches!(self.paths[path].state, state::State::Backup(_));
         actions.push(Action::Open { path, backup });
         self.paths[path].timers.opening(view.now_us);
     }

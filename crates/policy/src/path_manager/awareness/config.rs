@@ -30,7 +30,7 @@ pub struct Config {
     pub harm: Option<Harm>,
     /// Received signal strength, dBm.
     pub signal: Option<Threshold<i32>>,
-    /// A path keeps its state for at least this long, µs.
+    /// A path keeps its state for at least this long, µs; a stall or a weak signal sets it to backup at once.
     pub dwell_us: u64,
     /// Backup times of a lossy path, and lengths of probation.
     pub backup_time: Backoff,

@@ -4,16 +4,13 @@ use crate::estimate::weight;
 
 /// Goodput below this share of the aim makes the connection fall behind.
 const SLOWER: f64 = 0.95;
-/// A connection that did better than its best path may stall for so long, s.
-pub(super) const AHEAD_S: f64 = 1.0;
-/// Goodput deficit at which a lossy or a slow path is set to backup, s.
-pub(super) const BEHIND_S: f64 = 0.8;
-const GOODPUT_SMOOTHING_S: f64 = 1.0;
 
-/// Goodput deficit without a path at which it is restored, s.
-const MISSED_S: f64 = 0.8;
-/// The others find their rate before the connection can miss a path, µs.
-const MISSED_AFTER_US: u64 = 500_000;
+/// Goodput deficit at which the connection is behind, whatever path may be the reason, s.
+pub(super) const BEHIND_S: f64 = 0.8;
+
+const SMOOTHING_S: f64 = 1.0;
+/// Goodput with the same paths is the mean of so many seconds at most.
+const TOGETHER_S: f64 = 10.0;
 
 /// Goodput since the poll before.
 #[derive(Debug, Clone, Copy)]
@@ -28,10 +25,11 @@ pub(super) struct Step {
 pub(super) struct Deficit(f64);
 
 impl Deficit {
-    /// Behind `aim`, bytes/s; at most `most` seconds.
-    pub fn add(&mut self, step: Step, aim: f64, ahead_s: f64, most: f64) {
+    /// Behind `aim`, bytes/s. A connection that did better may stall for `ahead_s`.
+    pub fn add(&mut self, step: Step, aim: f64, ahead_s: f64) {
         if aim > 0.0 {
-            self.0 = (self.0 + step.seconds * (SLOWER - step.rate / aim)).clamp(-ahead_s, most);
+            let more = step.seconds * (SLOWER - step.rate / aim);
+            self.0 = (self.0 + more).clamp(-ahead_s, 2.0 * BEHIND_S);
         }
     }
 
@@ -43,104 +41,48 @@ impl Deficit {
 /// A connection's goodput.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Goodput {
-    last: Option<Total>,
+    /// Time of the last poll, µs, and payload in order then.
+    last: Option<(u64, u64)>,
     /// Over about a second, bytes/s.
     pub smoothed: f64,
     /// `None` where it says nothing of the paths.
     pub step: Option<Step>,
     busy: bool,
-}
-
-/// Payload in order so far, at a poll.
-#[derive(Debug, Clone, Copy)]
-struct Total {
-    at_us: u64,
-    bytes: u64,
+    /// Nothing is in flight, nor was at the poll before.
+    pub idle: bool,
+    /// Mean since other paths carried data, or one began to lose, bytes/s, and its length, s.
+    pub together: f64,
+    together_s: f64,
 }
 
 impl Goodput {
-    /// Payload in order so far. A step counts only if something is in flight at this poll and at the one before: else the
-    /// application has nothing to send, or the whole connection stands still, as after an overrun of the receive window
-    /// (docs/explanation/receive-window.md), and no path is responsible.
-    pub fn update(&mut self, now_us: u64, bytes: u64, in_flight: bool) -> Option<Polled> {
-        let at_us = now_us;
-        let last = self.last.replace(Total { at_us, bytes });
+    /// Payload in order so far; returns the time since the poll before, µs. A step counts only if something is in flight at
+    /// this poll and at the one before: else the application has nothing to send, or the whole connection stands still, as
+    /// after an overrun of the receive window (docs/explanation/receive-window.md), and no path is responsible.
+    pub fn update(&mut self, now_us: u64, bytes: u64, in_flight: bool) -> Option<u64> {
+        let last = self.last.replace((now_us, bytes));
         let was_busy = std::mem::replace(&mut self.busy, in_flight);
         self.step = None;
-        let last = last.filter(|last| last.at_us < now_us)?;
-        let seconds = (now_us - last.at_us) as f64 / 1e6;
-        let rate = bytes.saturating_sub(last.bytes) as f64 / seconds;
-        self.smoothed += weight(seconds, GOODPUT_SMOOTHING_S) * (rate - self.smoothed);
+        let (at_us, before) = last.filter(|last| last.0 < now_us)?;
+        let seconds = (now_us - at_us) as f64 / 1e6;
+        let rate = bytes.saturating_sub(before) as f64 / seconds;
+        self.smoothed += weight(seconds, SMOOTHING_S) * (rate - self.smoothed);
         self.step = (was_busy && in_flight).then_some(Step { seconds, rate });
-        Some(Polled {
-            since_us: last.at_us,
-            idle: !was_busy && !in_flight,
-        })
+        self.idle = !was_busy && !in_flight;
+        if self.step.is_some() {
+            // The first second counts in full: what waited may have arrived at once.
+            self.together_s = (self.together_s + seconds).min(TOGETHER_S);
+            self.together += (rate - self.together) * seconds / self.together_s.max(1.0);
+        }
+        Some(now_us - at_us)
+    }
+
+    /// What was before says nothing of the paths that carry data now.
+    pub fn begin_anew(&mut self) {
+        (self.together, self.together_s) = (0.0, 0.0);
     }
 
     pub fn polled_us(&self) -> Option<u64> {
-        self.last.map(|last| last.at_us)
-    }
-}
-
-pub(super) struct Polled {
-    /// The poll before.
-    pub since_us: u64,
-    /// Nothing was in flight.
-    pub idle: bool,
-}
-
-/// Goodput of the connection while the same paths carried data: the mean of so many seconds at most.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Together {
-    mean: f64,
-    seconds: f64,
-}
-
-const TOGETHER_S: f64 = 10.0;
-
-impl Together {
-    /// The first second counts in full: what waited may have arrived at once.
-    pub fn add(&mut self, Step { seconds, rate }: Step) {
-        self.seconds = (self.seconds + seconds).min(TOGETHER_S);
-        self.mean += (rate - self.mean) * seconds / self.seconds.max(1.0);
-    }
-
-    /// bytes/s
-    pub fn mean(&self) -> f64 {
-        self.mean
-    }
-}
-
-/// Whether the connection misses a path in backup.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Missed {
-    since_us: u64,
-    /// Goodput with the path, or what that alone would carry, bytes/s; 0: nobody knows.
-    claim: f64,
-    deficit: Deficit,
-}
-
-impl Missed {
-    pub fn new(since_us: u64, claim: f64) -> Missed {
-        Missed {
-            since_us,
-            claim,
-            ..Missed::default()
-        }
-    }
-
-    /// While data of the path still arrive, the connection waits for those.
-    pub fn wait(&mut self, now_us: u64) {
-        self.since_us = now_us;
-    }
-
-    /// The connection has fallen behind the claim, and the other paths do not carry as much by now.
-    pub fn proven(&mut self, now_us: u64, step: Step, carried: f64) -> bool {
-        if self.claim <= 0.0 || now_us < self.since_us + MISSED_AFTER_US {
-            return false;
-        }
-        self.deficit.add(step, self.claim, 0.0, 2.0 * MISSED_S);
-        self.deficit.seconds() >= MISSED_S && carried < self.claim
+        self.last.map(|last| last.0)
     }
 }

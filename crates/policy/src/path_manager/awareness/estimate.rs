@@ -12,6 +12,18 @@ const PEAK_SMOOTHING_US: f64 = 2e5;
 const PEAK_MEMORY_US: u64 = 120_000_000;
 /// A loss at an RTT above this many times its minimum is put down to a full queue, not to the path.
 const QUEUE: f64 = 1.5;
+/// Of what the others bring, so many times as much becomes in order while a path waits for them.
+const WAITS: f64 = 1.5;
+/// Payload of a packet, bytes, as Ethernet leaves it to MPTCP.
+const PAYLOAD: f64 = 1_400.0;
+
+/// So far, either way, bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    pub in_order: u64,
+    /// On all paths, in order or not.
+    pub delivered: u64,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimate {
@@ -24,25 +36,22 @@ pub(super) struct Estimate {
     pub window: Window,
     /// When something was last delivered, µs; 0: never.
     pub heard_us: u64,
+    /// As of then.
+    heard: Progress,
     /// First poll of its subflow, µs.
     pub opened_us: u64,
-    /// Something was delivered since the last poll.
-    pub progressed: bool,
     /// Maxima of `recent` in this and in the previous half of the memory.
     peaks: [f64; 2],
     peaks_us: u64,
     /// Latest loss event; nothing was delivered since.
     event_us: u64,
     event_open: bool,
-    /// Payload of a packet, bytes.
-    packet: f64,
     last: Option<Counters>,
     in_flight: bool,
     /// When payload last arrived at this end.
     arrived_us: u64,
-    /// Packets sent since something was last delivered, and when that was.
-    unanswered: u64,
-    progress_us: u64,
+    /// Since when what was sent is unanswered.
+    unanswered_us: Option<u64>,
 }
 
 impl Estimate {
@@ -58,16 +67,17 @@ impl Estimate {
         self.arrived_us > 0 && now_us < self.arrived_us + srtt_us
     }
 
-    /// New counters, `elapsed` µs after the last.
+    /// New counters, so many µs after the last.
     pub fn update(
         &mut self,
         now_us: u64,
-        elapsed: f64,
+        elapsed_us: u64,
         counters: Option<&Counters>,
+        progress: Progress,
         in_flight: bool,
         config: &Config,
     ) {
-        (self.progressed, self.in_flight) = (false, in_flight);
+        self.in_flight = in_flight;
         let Some(&counters) = counters else {
             self.last = None;
             (self.rate, self.recent) = (0.0, 0.0);
@@ -76,8 +86,8 @@ impl Estimate {
         // A first poll, or another subflow: nothing to compare with.
         let last = self.last.replace(counters);
         let Some(moved) = last.and_then(|last| counters.since(&last)) else {
-            (self.opened_us, self.progress_us, self.heard_us) = (now_us, now_us, now_us);
-            self.unanswered = 0;
+            (self.opened_us, self.heard_us, self.heard) = (now_us, now_us, progress);
+            self.unanswered_us = None;
             return;
         };
         self.srtt_us = counters.srtt_us.unwrap_or(0);
@@ -87,30 +97,25 @@ impl Estimate {
         self.event_open &= delivered == 0;
         let queued = f64::from(self.srtt_us) > QUEUE * f64::from(self.min_rtt_us);
         let size = config.harm.map_or(PACKETS, |harm| harm.packets);
-        self.window
-            .add(moved.packets, u64::from(event && !queued), size);
-        let rate = delivered as f64 * 1e6 / elapsed;
-        // A path that has nothing to carry does not show what it can.
-        if delivered > 0 || in_flight {
-            self.rate += weight(elapsed, SMOOTHING_US) * (rate - self.rate);
-        }
-        self.remember_peak(now_us, elapsed, rate);
-        let lost = counters.sent.map_or(0, |s| s.lost);
-        let arrived = counters.packets().saturating_sub(lost);
-        if arrived > 0 {
-            self.packet = counters.bytes() as f64 / arrived as f64;
-        }
+        let lost = u64::from(event && !queued);
+        self.window.add(moved.packets, lost, size);
+        self.measure_rate(now_us, elapsed_us as f64, delivered);
+        // A receiver has nothing that could go unanswered, but its sender has.
+        let silent = counters.received.is_some_and(|r| r.silent) && !self.waits(progress);
         if delivered > 0 {
-            self.heard_us = now_us;
+            (self.heard_us, self.heard, self.unanswered_us) = (now_us, progress, None);
+        } else if moved.packets > 0 || silent {
+            self.unanswered_us.get_or_insert(now_us - elapsed_us);
         }
-        // A receiver has nothing that could go unanswered, but its sender has: a packet stands for it.
-        let silent = counters.received.is_some_and(|r| r.silent);
-        self.unanswered += moved.packets + u64::from(silent && delivered == 0);
-        if delivered > 0 || self.unanswered == 0 {
-            self.progressed = delivered > 0;
-            self.unanswered = 0;
-            self.progress_us = now_us;
-        }
+    }
+
+    /// The receive window has no room for more of this path: what it brought before becomes in order by what the others bring.
+    /// If the path is dead, the connection lacks some of its data, and gets no more in order than arrives. A new subflow on
+    /// another path counts from 0: then nobody knows.
+    pub fn waits(&self, now: Progress) -> bool {
+        let in_order = now.in_order.saturating_sub(self.heard.in_order);
+        let others = now.delivered.checked_sub(self.heard.delivered);
+        others.is_some_and(|others| in_order as f64 > WAITS * others as f64)
     }
 
     /// Losses within one round trip, or between two polls, are one event (RFC 5348 section 5.2): a full buffer drops
@@ -125,7 +130,12 @@ impl Estimate {
         event
     }
 
-    fn remember_peak(&mut self, now_us: u64, elapsed: f64, rate: f64) {
+    fn measure_rate(&mut self, now_us: u64, elapsed: f64, delivered: u64) {
+        let rate = delivered as f64 * 1e6 / elapsed;
+        // A path that has nothing to carry does not show what it can.
+        if delivered > 0 || self.in_flight {
+            self.rate += weight(elapsed, SMOOTHING_US) * (rate - self.rate);
+        }
         self.recent += weight(elapsed, PEAK_SMOOTHING_US) * (rate - self.recent);
         if now_us >= self.peaks_us + PEAK_MEMORY_US / 2 {
             self.peaks = [0.0, self.peaks[0]];
@@ -146,7 +156,7 @@ impl Estimate {
             return seen;
         }
         let rtt = f64::from(self.srtt_us) / 1e6;
-        let reno = self.packet / rtt * (1.5 / self.window.share()).sqrt();
+        let reno = PAYLOAD / rtt * (1.5 / self.window.share()).sqrt();
         seen.min(reno.max(self.rate))
     }
 
@@ -156,11 +166,10 @@ impl Estimate {
     }
 
     /// What it did before says nothing of what it does now.
-    pub fn begin_anew(&mut self, now_us: u64) {
+    pub fn begin_anew(&mut self) {
         self.window = Window::default();
         self.peaks = [0.0; 2];
-        self.unanswered = 0;
-        self.progress_us = now_us;
+        self.unanswered_us = None;
     }
 
     /// A new subflow has counters of its own.
@@ -170,17 +179,17 @@ impl Estimate {
 
     /// Nothing was delivered for so long, µs, although something was sent.
     pub fn stalled_us(&self, now_us: u64) -> Option<u64> {
-        (self.unanswered > 0).then(|| now_us - self.progress_us)
+        self.unanswered_us.map(|at| now_us - at)
     }
 
     /// Something gets through: while nothing does, only the silence can be judged. A receiver does not know what is in
     /// flight to it, but what a path delivers follows on what it delivered a round trip ago.
     pub fn responds(&self, now_us: u64, config: &Config) -> bool {
-        self.unanswered == 0 && self.delivers(now_us, config)
+        self.unanswered_us.is_none() && self.delivers(now_us, config)
     }
 
     /// Something has been delivered within the last round trip.
-    pub fn delivers(&self, now_us: u64, config: &Config) -> bool {
+    fn delivers(&self, now_us: u64, config: &Config) -> bool {
         let patience_us = u64::from(self.srtt_us).max(2 * config.interval_us);
         now_us <= self.heard_us + patience_us
     }
@@ -190,16 +199,12 @@ impl Estimate {
         self.in_flight && !self.delivers(now_us, config)
     }
 
-    /// For the next connection: how long a round trip is, and where the path is in backup, what it lost.
-    pub fn inherited(&self, backup: bool) -> Estimate {
+    /// For the next connection: how long a round trip is, and what was lost.
+    pub fn inherited(&self) -> Estimate {
         Estimate {
             srtt_us: self.srtt_us,
             min_rtt_us: self.min_rtt_us,
-            window: if backup {
-                self.window
-            } else {
-                Window::default()
-            },
+            window: self.window,
             ..Estimate::default()
         }
     }

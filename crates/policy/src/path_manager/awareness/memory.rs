@@ -15,7 +15,7 @@ pub struct Memory {
 impl Memory {
     /// Of two that hear of the path at the same time, the one counts that changed its mind last.
     pub fn is_newer_than(&self, other: &Memory) -> bool {
-        let age = |of: &Memory| (of.path.known_us() / 1_000_000, of.path.changed_us());
+        let age = |of: &Memory| (of.path.known_us() / 1_000_000, of.path.since_us);
         age(self) > age(other)
     }
 }

@@ -1,7 +1,8 @@
 //! Path awareness: a subflow on every path, and those that harm the connection set to backup (MP_PRIO) until they are worth
 //! it again.
 //!
-//! At each poll: estimate ([`estimate`], [`deficit`]), restore paths, set one path to backup at most ([`rules`] says both). The last normal path stays, unless nothing gets through it and another one can replace it.
+//! At each poll: estimate ([`estimate`], [`deficit`]), restore paths, set one path to backup at most ([`rules`] says both).
+//! The last normal path stays, unless nothing gets through it and another one can replace it.
 //! `docs/reference/path-awareness.md` is the same list for users; `docs/notes/2026-11-23-path-awareness.md` says what each
 //! rule is worth.
 
@@ -23,12 +24,15 @@ pub use memory::Memory;
 pub use state::Reason;
 
 use crate::path_manager::{Action, Event, Known, Manage, Rule, State, Subflow, View};
-use deficit::{Deficit, Goodput, Polled, Together, AHEAD_S, BEHIND_S};
+use deficit::{Deficit, Goodput};
+use estimate::Progress;
 use rules::Facts;
 use state::Path;
 
 /// Some ten round trips of a long path for the window to grow, and some for what it overshoots, µs.
 const START_US: u64 = 3_000_000;
+/// A connection that did better than its best path may stall for so long, s.
+const AHEAD_S: f64 = 1.0;
 
 #[derive(Debug, Clone)]
 pub struct Awareness {
@@ -56,12 +60,12 @@ impl Awareness {
     pub fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
         let normal = self.choose(view);
         let metered = |path: usize| view.paths[path].rule == Rule::Metered;
-        let reason = |path: usize| match self.paths.get(path).and_then(Path::reason) {
-            None if metered(path) => Some(Reason::Metered),
-            reason => reason,
+        let reason = |path: usize| {
+            let own = self.paths.get(path).and_then(Path::reason);
+            own.or(metered(path).then_some(Reason::Metered))
         };
         (0..view.paths.len())
-            .map(|path| (!normal.contains(&path)).then(|| reason(path)).flatten())
+            .map(|path| reason(path).filter(|_| !normal.contains(&path)))
             .collect()
     }
 
@@ -76,18 +80,19 @@ impl Awareness {
     fn estimate(&mut self, view: &View<'_>) {
         let now = view.now_us;
         let in_flight = self.in_flight(view);
-        let polled = (self.goodput).update(now, view.bytes, in_flight.contains(&true));
-        let Some(Polled { since_us, idle }) = polled else {
+        let any = in_flight.contains(&true);
+        let Some(elapsed_us) = self.goodput.update(now, view.bytes, any) else {
             return;
         };
         for (path, state) in self.paths.iter_mut().enumerate() {
-            if idle && state.is_known(now) {
-                state.rest(now - since_us);
+            if self.goodput.idle {
+                state.rest(now, elapsed_us);
             }
             let subflow = established(view).find(|s| s.path == path);
             let counters = subflow.map(|s| &s.counters);
-            let elapsed = (now - since_us) as f64;
-            (state.estimate).update(now, elapsed, counters, in_flight[path], &self.config);
+            let (progress, in_flight) = (progress(view), in_flight[path]);
+            let estimate = &mut state.estimate;
+            estimate.update(now, elapsed_us, counters, progress, in_flight, &self.config);
             state.evidence.hear(now, view.paths[path].probes);
         }
     }
@@ -99,131 +104,73 @@ impl Awareness {
         for s in established(view) {
             follows |= (self.paths[s.path].estimate).follows(view.now_us, &s.counters);
         }
-        // As while there is nothing to send: no deficit moves.
-        if self.begins(view) {
-            return in_flight;
-        }
         for s in established(view) {
             let sent = s.counters.sent.is_some_and(|sent| sent.in_flight > 0);
-            let received = |r: crate::view::Received| follows || r.silent;
+            let waits = self.paths[s.path].estimate.waits(progress(view));
+            let received = |r: crate::view::Received| follows || r.silent && !waits;
             in_flight[s.path] |= sent || s.counters.received.is_some_and(received);
         }
         in_flight
     }
 
-    /// Connections that have just begun have small windows. If those that carried data when a path was set to backup are
-    /// gone, goodput seems to fall, and the path to be missed.
-    fn begins(&self, view: &View<'_>) -> bool {
-        let Some(began_us) = view.began_us.filter(|at| view.now_us < at + START_US) else {
-            return false;
-        };
-        self.paths.iter().zip(view.paths).any(|(state, path)| {
-            let usable = path.up && path.rule != Rule::Metered;
-            usable && !state.is_normal() && state.changed_us().is_some_and(|at| at < began_us)
-        })
-    }
-
     fn restore(&mut self, view: &View<'_>) {
         let now = view.now_us;
-        for (path, state) in self.paths.iter_mut().enumerate() {
-            match rules::is_restored(state, now, view.paths[path].signal_dbm, &self.config) {
-                true => state.resume(now),
-                false => state.settle(now),
-            }
-        }
-        let Some(step) = self.goodput.step else {
-            return;
-        };
+        // Connections that have just begun have small windows. If those that carried data when a path was set to backup are
+        // gone, goodput seems to fall, and the path to be missed.
+        let began_us = view.began_us.filter(|at| now < at + START_US).unwrap_or(0);
         let recent = self.normal.iter().map(|&p| self.paths[p].estimate.recent);
-        let carried = self.goodput.smoothed.max(recent.sum());
-        let mut any = false;
-        for state in &mut self.paths {
-            if state.is_missed(now, step, carried, &self.config) {
-                state.probation(now, &self.config);
-                any = true;
+        let others = self.goodput.smoothed.max(recent.sum());
+        let mut missed = false;
+        for (path, state) in self.paths.iter_mut().enumerate() {
+            let step = (self.goodput.step).filter(|_| state.since_us >= Some(began_us));
+            if rules::is_restored(state, now, view.paths[path].signal_dbm, &self.config) {
+                state.resume(now);
+            } else if step.is_some_and(|step| state.is_missed(now, step, others)) {
+                state.resume_missed(now, &self.config);
+                missed = true;
             }
+            state.settle(now);
         }
-        if any {
-            // The others have shown what they carry alone.
-            for &path in &self.normal {
-                self.paths[path].estimate.forget_peaks();
-            }
+        // The others have shown what they carry alone.
+        for &path in self.normal.iter().filter(|_| missed) {
+            self.paths[path].estimate.forget_peaks();
         }
     }
 
     fn judge(&mut self, view: &View<'_>) {
         let normal = self.choose(view);
-        self.remember_together(view, &normal);
-        if normal.len() < 2 {
-            self.behind = Deficit::default();
-            self.leave_the_dead(&normal, view);
-            return;
+        let mut differs = normal != self.normal;
+        self.normal = normal;
+        for &path in &self.normal {
+            let state = &mut self.paths[path];
+            let loses = rules::loses(state, &self.config);
+            differs |= loses && !state.was_lossy;
+            // While nothing is heard of it, it has not ceased to lose.
+            if state.estimate.responds(view.now_us, &self.config) {
+                state.was_lossy = loses;
+            }
+        }
+        if differs {
+            self.goodput.begin_anew();
         }
         let standalone = |&path: &usize| self.paths[path].estimate.standalone();
-        let best = normal.iter().map(standalone).fold(0.0, f64::max);
-        if let Some(step) = self.goodput.step {
-            self.behind.add(step, best, AHEAD_S, 2.0 * BEHIND_S);
+        let best = self.normal.iter().map(standalone).fold(0.0, f64::max);
+        match self.goodput.step {
+            _ if self.normal.len() < 2 => self.behind = Deficit::default(),
+            Some(step) => self.behind.add(step, best, AHEAD_S),
+            None => {}
         }
-        let facts = self.facts(view, &normal);
-        if let Some((path, reason)) = facts.verdict() {
-            self.leave_out(path, reason, view.now_us);
-        }
-    }
-
-    fn facts<'a>(&'a self, view: &'a View<'a>, normal: &'a [usize]) -> Facts<'a> {
-        Facts {
+        let facts = Facts {
             view,
             config: &self.config,
             paths: &self.paths,
-            normal,
+            normal: &self.normal,
             behind_s: self.behind.seconds(),
-        }
-    }
-
-    fn leave_out(&mut self, path: usize, reason: Reason, now_us: u64) {
-        match reason {
-            Reason::Stalled => self.paths[path].die(now_us),
-            _ => self.paths[path].set_backup(reason, now_us, &self.config),
-        }
-        self.behind = Deficit::default();
-    }
-
-    /// The only normal path, once nothing gets through, where another one can replace it: metered, or in backup for less.
-    fn leave_the_dead(&mut self, normal: &[usize], view: &View<'_>) {
-        let &[path] = normal else { return };
-        let replaces = |p: usize| {
-            let dead = self.paths[p].reason() == Some(Reason::Stalled);
-            p != path && view.paths[p].up && !dead
         };
-        let replaceable = established(view).any(|s| replaces(s.path));
-        if replaceable && rules::stalled(&self.facts(view, normal), path).is_some() {
-            self.leave_out(path, Reason::Stalled, view.now_us);
-        }
-    }
-
-    /// What the connection carries with the paths that are in use.
-    fn remember_together(&mut self, view: &View<'_>, normal: &[usize]) {
-        if normal != self.normal {
-            for path in &mut self.paths {
-                path.together = Together::default();
-            }
-            self.normal = normal.to_vec();
-        }
-        let Some(step) = self.goodput.step else {
-            return;
-        };
-        for &path in normal {
-            let loses = self.facts(view, normal).loses(path);
-            let responds = (self.paths[path].estimate).responds(view.now_us, &self.config);
-            let state = &mut self.paths[path];
-            if loses && !state.was_lossy {
-                state.together = Together::default();
-            }
-            // While nothing is heard of it, it has not ceased to lose.
-            if responds {
-                state.was_lossy = loses;
-            }
-            state.together.add(step);
+        if let Some((path, reason)) = facts.verdict() {
+            let together = self.goodput.together;
+            self.paths[path].set_backup(reason, view.now_us, together, &self.config);
+            self.behind = Deficit::default();
         }
     }
 
@@ -239,34 +186,22 @@ impl Awareness {
         if !normal.is_empty() {
             return normal;
         }
-        // A metered path stands in where the others lose, but is preferred to a dead one.
+        // A metered path stands in for a dead one, and not for one that merely loses.
         let badness = |&path: &usize| {
-            let reason = reason(path);
             let loss = |p: &Path| (p.estimate.window.lower_bound() * 1e9) as u64;
-            Badness {
-                dead: reason == Some(Reason::Stalled),
-                metered: metered(path),
-                reason: match reason {
-                    None => 0,
-                    Some(Reason::Loss) => 2,
-                    Some(Reason::Signal) => 3,
-                    Some(_) => 1,
-                },
-                loss: self.paths.get(path).map_or(0, loss),
-            }
+            let dead = reason(path) == Some(Reason::Stalled);
+            let loss = self.paths.get(path).map_or(0, loss);
+            ((dead, metered(path)), (reason(path), loss))
         };
         live.into_iter().min_by_key(badness).into_iter().collect()
     }
 }
 
-/// By which paths of which none is good are compared, the first difference first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Badness {
-    dead: bool,
-    metered: bool,
-    reason: u8,
-    /// Lower bound, packets in 10⁹.
-    loss: u64,
+fn progress(view: &View<'_>) -> Progress {
+    Progress {
+        in_order: view.bytes,
+        delivered: established(view).map(|s| s.counters.bytes()).sum(),
+    }
 }
 
 fn established<'a>(view: &'a View<'a>) -> impl Iterator<Item = &'a Subflow> {

@@ -9,18 +9,23 @@
 
 use super::config::Config;
 use super::deficit::BEHIND_S;
+use super::established;
 use super::state::{Path, Reason, State};
 use crate::view::{Rule as User, View};
 
 /// Loss events below which nothing is concluded: slow start ends in two or three.
 const EVENTS: u64 = 5;
-/// A slow path has at least this many times the lowest RTT, and less than this share of what is delivered.
-const SLOW_RTT: f64 = 2.0;
-const SLOW_SHARE: f64 = 0.4;
-/// A small path delivers less than this share, and a smaller deficit is enough, s. It has had so long to find its rate, µs.
+
+/// A path costs more than it adds once the connection is so far behind, s, for each share that the path delivers: what a
+/// wrong verdict costs goes with the share. No verdict rests on less than this, s.
+const WORTH_S: f64 = 2.0;
+const LEAST_S: f64 = 0.1;
+/// A path without loss is set to backup only below this share, and once it has had so long to find its rate, µs.
 const SMALL_SHARE: f64 = 0.15;
-const SMALL_BEHIND_S: f64 = 0.2;
-const GROWN_US: u64 = 2_000_000;
+const GROWN_US: u64 = 1_000_000;
+/// The same of a path with so many times the lowest RTT, which the connection waits for.
+const SLOW_SHARE: f64 = 0.4;
+const SLOW_RTT: f64 = 2.0;
 /// A path is dead after so many round trips without a delivery, and so long, µs.
 const STALL_RTTS: u64 = 4;
 const STALL_US: u64 = 500_000;
@@ -38,21 +43,20 @@ pub(super) struct Facts<'a> {
 
 type Rule = fn(&Facts<'_>, usize) -> Option<f64>;
 
-pub(super) const RULES: [(Reason, Rule); 5] = [
+pub(super) const RULES: [(Reason, Rule); 4] = [
     (Reason::Stalled, stalled),
     (Reason::Signal, weak_signal),
     (Reason::Loss, lossy),
-    (Reason::Contribution, slow),
-    (Reason::Contribution, small),
+    (Reason::Contribution, minor),
 ];
 
 impl Facts<'_> {
     /// The path to set to backup now, and why.
     pub fn verdict(&self) -> Option<(usize, Reason)> {
-        let of = |(reason, rule): &(Reason, Rule)| self.worst(*rule).map(|path| (path, *reason));
+        let of = |(reason, rule): &(Reason, Rule)| Some((self.worst(*rule)?, *reason));
         let (path, reason) = RULES.iter().find_map(of)?;
-        // What loses is probed, whatever else speaks against it; and what was bad has hardly shown yet what it can carry.
-        let lossy = self.paths[path].was_bad || self.exceeds(path);
+        // What loses, or did lately, is probed: it has hardly shown yet what it can carry.
+        let lossy = self.paths[path].was_bad || exceeds(&self.paths[path], self.config);
         match reason == Reason::Contribution && lossy {
             true => Some((path, Reason::Loss)),
             false => Some((path, reason)),
@@ -70,98 +74,94 @@ impl Facts<'_> {
         worst.map(|(path, _)| path)
     }
 
-    fn others(&self, path: usize) -> impl Iterator<Item = &Path> {
-        let others = self.normal.iter().filter(move |&&p| p != path);
-        others.map(|&p| &self.paths[p])
-    }
-
     /// Another path that is not silent would carry more alone.
     fn is_replaceable(&self, path: usize) -> bool {
         let own = self.paths[path].estimate.standalone();
         let (now, config) = (self.view.now_us, self.config);
-        self.others(path)
-            .any(|p| p.estimate.standalone() > own && !p.estimate.silent(now, config))
+        let better = |p: &Path| p.estimate.standalone() > own && !p.estimate.silent(now, config);
+        self.normal.iter().any(|&p| better(&self.paths[p]))
     }
 
-    /// The connection lacks so much, s, and this path may be judged for it and replaced.
-    fn is_due(&self, path: usize, behind_s: f64) -> bool {
+    /// Data can go over another path, be it metered, or in backup for less than a stall.
+    fn has_other(&self, path: usize) -> bool {
+        established(self.view).any(|s| {
+            let dead = matches!(self.paths[s.path].state, State::Dead);
+            s.path != path && self.view.paths[s.path].up && !dead
+        })
+    }
+
+    /// The connection is further behind its best path alone than this one is worth, and may do without it.
+    fn costs(&self, path: usize) -> bool {
         let of = &self.paths[path];
         self.config.harm.is_some()
-            && self.behind_s >= behind_s
-            && matches!(of.state, State::Active { .. })
+            && self.behind_s >= (WORTH_S * self.share(path)).clamp(LEAST_S, BEHIND_S)
             && of.rested(self.view.now_us, self.config)
             && of.estimate.responds(self.view.now_us, self.config)
             && self.is_replaceable(path)
     }
 
-    /// The same of a path that delivers less than this share.
-    fn adds_little(&self, path: usize, behind_s: f64, share: f64) -> bool {
-        self.is_due(path, behind_s)
-            && self.share(path) < share
-            && self.view.paths[path].rule != User::Preferred
+    /// The connection waits for it.
+    fn is_slow(&self, path: usize) -> bool {
+        let rtt = |path: usize| f64::from(self.paths[path].estimate.srtt_us);
+        let lowest = self.normal.iter().map(|&p| rtt(p)).fold(f64::MAX, f64::min);
+        lowest > 0.0 && rtt(path) >= SLOW_RTT * lowest
     }
 
     fn share(&self, path: usize) -> f64 {
-        let total: f64 = self
-            .normal
-            .iter()
-            .map(|&p| self.paths[p].estimate.rate)
-            .sum();
-        self.paths[path].estimate.rate / total.max(1.0)
-    }
-
-    /// Its loss bound is above the threshold.
-    fn exceeds(&self, path: usize) -> bool {
-        let bound = self.paths[path].estimate.window.lower_bound();
-        self.config.harm.is_some_and(|harm| bound > harm.loss)
-    }
-
-    pub fn loses(&self, path: usize) -> bool {
-        self.paths[path].estimate.window.lost() >= EVENTS && self.exceeds(path)
+        let rate = |&path: &usize| self.paths[path].estimate.rate;
+        let total: f64 = self.normal.iter().map(rate).sum();
+        rate(&path) / total.max(1.0)
     }
 }
 
+/// Its loss bound is above the threshold.
+fn exceeds(path: &Path, config: &Config) -> bool {
+    let bound = path.estimate.window.lower_bound();
+    config.harm.is_some_and(|harm| bound > harm.loss)
+}
+
+/// The same, beyond doubt.
+pub(super) fn loses(path: &Path, config: &Config) -> bool {
+    path.estimate.window.lost() >= EVENTS && exceeds(path, config)
+}
+
 /// Data are in flight, and nothing is delivered.
-pub(super) fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
+fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let estimate = &facts.paths[path].estimate;
     let patience = (STALL_RTTS * u64::from(estimate.srtt_us)).max(STALL_US);
     let stalled_us = estimate.stalled_us(facts.view.now_us)?;
-    (stalled_us >= patience).then_some(stalled_us as f64)
+    (stalled_us >= patience && facts.has_other(path)).then_some(stalled_us as f64)
 }
 
 /// The signal is too weak to rely on.
 fn weak_signal(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let dbm = facts.view.paths[path].signal_dbm?;
     let weak = dbm < facts.config.signal?.backup;
-    let rested = facts.paths[path].rested(facts.view.now_us, facts.config);
-    (weak && rested).then_some(-f64::from(dbm))
+    (weak && facts.normal.len() > 1).then_some(-f64::from(dbm))
 }
 
-/// The connection is behind its best path alone, and this one loses.
+/// It costs more than it adds, and it loses.
 fn lossy(facts: &Facts<'_>, path: usize) -> Option<f64> {
-    let due = facts.loses(path) && facts.is_due(path, BEHIND_S);
-    due.then(|| facts.paths[path].estimate.window.lower_bound())
-}
-
-/// The connection is behind its best path alone, and waits for the path with the longest round trip.
-fn slow(facts: &Facts<'_>, path: usize) -> Option<f64> {
-    let rtt = |p: &Path| f64::from(p.estimate.srtt_us);
-    let own = rtt(&facts.paths[path]);
-    let fastest = facts.others(path).map(rtt).fold(f64::MAX, f64::min);
-    let due = facts.adds_little(path, BEHIND_S, SLOW_SHARE)
-        && fastest > 0.0
-        && own >= SLOW_RTT * fastest
-        && facts.others(path).all(|p| rtt(p) <= own);
-    due.then_some(own)
-}
-
-/// The connection is a little behind its best path alone, and this one carries so little that there is nothing to lose.
-fn small(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let of = &facts.paths[path];
-    let since_us = of.estimate.opened_us.max(of.changed_us().unwrap_or(0));
-    let due = facts.adds_little(path, SMALL_BEHIND_S, SMALL_SHARE)
-        && facts.view.now_us >= since_us + GROWN_US;
-    due.then(|| 1.0 - facts.share(path))
+    let due = loses(of, facts.config) && facts.costs(path);
+    due.then(|| of.estimate.window.lower_bound())
+}
+
+/// It costs more than it adds, and carries little, or less than the rest and late.
+fn minor(facts: &Facts<'_>, path: usize) -> Option<f64> {
+    let of = &facts.paths[path];
+    let share = facts.share(path);
+    let most = match facts.is_slow(path) {
+        true => SLOW_SHARE,
+        false => SMALL_SHARE,
+    };
+    let judged_us = of.since_us.map_or(0, |at| at + facts.config.dwell_us);
+    let grown_us = of.estimate.opened_us.max(judged_us) + GROWN_US;
+    let due = share < most
+        && facts.view.paths[path].rule != User::Preferred
+        && facts.view.now_us >= grown_us
+        && facts.costs(path);
+    due.then_some(1.0 - share)
 }
 
 /// Whether a path in backup, or a dead one, carries data again.
@@ -172,9 +172,9 @@ pub(super) fn is_restored(
     config: &Config,
 ) -> bool {
     let backup = match &path.state {
+        State::Active => return false,
+        State::Dead => return path.since_us.is_some_and(|at| path.estimate.heard_us > at),
         State::Backup(backup) => backup,
-        State::Dead { .. } => return path.estimate.progressed,
-        _ => return false,
     };
     let timed = now_us >= backup.until_us;
     match backup.reason {

@@ -2,36 +2,38 @@
 //!
 //! ```text
 //!            a rule of rules.rs              nothing gets through
-//! Active ───────────────────────▶ Backup    any state ──────────────▶ Dead
+//! Active ───────────────────────▶ Backup    Active ─────────────────▶ Dead
 //!   ▲  ▲                            │ │                                 │
 //!   │  └── time, probes, signal ────┘ │ the connection falls behind     │ something is delivered,
-//!   │                                 ▼ without it                      │ a new subflow is established
-//!   ├──── its time is over ─────  Probation                             │
+//!   │                                 │ without it                      │ a new subflow is established
+//!   ├──── and is not judged for a while                                 │
 //!   └───────────────────────────────────────────────────────────────────┘
 //! ```
 
 use super::config::{Backoff, Config};
-use super::deficit::{Missed, Step, Together};
+use super::deficit::{Deficit, Step, BEHIND_S};
 use super::estimate::Estimate;
 use super::probe::Evidence;
 use super::subflow::Timers;
 
 /// A path that has been active for so long starts again at the first backup time, µs.
 const FORGET_US: u64 = 60_000_000;
-/// Backup times of a slow or small path.
+/// Backup times of a path that does not lose.
 const REST: Backoff = Backoff {
     first_us: 60_000_000,
     most_us: 240_000_000,
 };
 /// A path of which nothing was heard for so long is a new one, µs.
 const MEMORY_US: u64 = 600_000_000;
+/// The others find their rate before the connection can miss a path, µs.
+const MISSED_AFTER_US: u64 = 500_000;
 
-/// Why a path is in backup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a path is in backup, the least bad first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    Loss,
     /// It held up the connection, or carried little.
     Contribution,
+    Loss,
     Signal,
     /// Nothing gets through.
     Stalled,
@@ -41,100 +43,68 @@ pub enum Reason {
     Unchosen,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) enum State {
-    /// Judged by all rules. `since_us`: the last change; `None` once it is forgotten.
-    Active {
-        since_us: Option<u64>,
-    },
-    /// It was set to backup wrongly, and is not judged by a goodput deficit until then.
-    Probation {
-        since_us: u64,
-        until_us: u64,
-    },
+    #[default]
+    Active,
     Backup(Backup),
     /// Nothing gets through.
-    Dead {
-        since_us: u64,
-    },
-}
-
-impl Default for State {
-    fn default() -> State {
-        State::Active { since_us: None }
-    }
+    Dead,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backup {
     pub reason: Reason,
-    pub since_us: u64,
     /// When time restores it.
     pub until_us: u64,
     /// Its loss before, packets lost per packet.
     pub loss: f64,
-    pub missed: Missed,
+    /// Goodput with the path, or what that alone would carry, bytes/s; 0: nobody knows.
+    claim: f64,
+    /// Behind the claim.
+    missed: Deficit,
 }
 
 /// One path: its state, and what that rests on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
     pub state: State,
+    /// When it came into this state, or will be taken to have: until then it is not judged. `None` once that is forgotten.
+    pub since_us: Option<u64>,
     pub estimate: Estimate,
     pub evidence: Evidence,
     pub timers: Timers,
-    /// Goodput of the connection with this path, since it last began to lose.
-    pub together: Together,
-    pub was_lossy: bool,
     /// It was dead, or in backup for its loss, and that is not forgotten.
     pub was_bad: bool,
-    /// Timed backup states in a row, and probations in a row.
-    pub backups: u32,
-    pub probations: u32,
+    /// It lost when something was last heard of it.
+    pub was_lossy: bool,
+    /// Timed backup states in a row.
+    backups: u32,
     /// When an earlier connection last heard of the path, µs.
-    pub known_us: u64,
+    known_us: u64,
 }
 
 impl Path {
-    pub fn is_normal(&self) -> bool {
-        matches!(self.state, State::Active { .. } | State::Probation { .. })
-    }
-
-    pub fn backup(&self) -> Option<&Backup> {
-        match &self.state {
-            State::Backup(backup) => Some(backup),
-            _ => None,
-        }
-    }
-
     pub fn reason(&self) -> Option<Reason> {
         match self.state {
+            State::Active => None,
             State::Backup(backup) => Some(backup.reason),
-            State::Dead { .. } => Some(Reason::Stalled),
-            _ => None,
+            State::Dead => Some(Reason::Stalled),
         }
     }
 
-    /// When it last changed its state.
-    pub fn changed_us(&self) -> Option<u64> {
-        match self.state {
-            State::Active { since_us } => since_us,
-            State::Probation { since_us, .. } | State::Dead { since_us } => Some(since_us),
-            State::Backup(backup) => Some(backup.since_us),
-        }
+    fn enter(&mut self, state: State, now_us: u64) {
+        (self.state, self.since_us) = (state, Some(now_us));
     }
 
     /// When it died.
     pub fn dead_us(&self) -> Option<u64> {
-        match self.state {
-            State::Dead { since_us } => Some(since_us),
-            _ => None,
-        }
+        self.since_us.filter(|_| matches!(self.state, State::Dead))
     }
 
     /// It has kept its state for long enough to be judged.
     pub fn rested(&self, now_us: u64, config: &Config) -> bool {
-        self.changed_us()
+        self.since_us
             .is_none_or(|at| now_us >= at + config.dwell_us)
     }
 
@@ -144,7 +114,6 @@ impl Path {
         self.known_us.max(own)
     }
 
-    /// No time passes for a path in backup while nothing is in flight, but not for ever.
     pub fn is_known(&self, now_us: u64) -> bool {
         now_us < self.known_us() + MEMORY_US
     }
@@ -158,82 +127,66 @@ impl Path {
         self.estimate.opened();
     }
 
-    pub fn die(&mut self, now_us: u64) {
-        self.state = State::Dead { since_us: now_us };
-        self.was_bad = true;
-    }
-
-    pub fn set_backup(&mut self, reason: Reason, now_us: u64, config: &Config) {
-        let times = match reason {
-            Reason::Contribution => REST,
-            _ => config.backup_time,
+    /// `together`: what the connection carried with it, bytes/s.
+    pub fn set_backup(&mut self, reason: Reason, now_us: u64, together: f64, config: &Config) {
+        self.was_bad = matches!(reason, Reason::Loss | Reason::Stalled);
+        if reason == Reason::Stalled {
+            return self.enter(State::Dead, now_us);
+        }
+        let (times, claim) = match reason {
+            Reason::Contribution => (REST, together),
+            Reason::Loss => (config.backup_time, together.max(self.estimate.standalone())),
+            _ => (config.backup_time, 0.0),
         };
-        let alone = match reason {
-            Reason::Loss => self.estimate.standalone(),
-            _ => 0.0,
-        };
-        self.state = State::Backup(Backup {
+        let backup = Backup {
             reason,
-            since_us: now_us,
             until_us: now_us + times.time(self.backups),
             loss: self.estimate.window.share(),
-            missed: Missed::new(now_us, self.together.mean().max(alone)),
-        });
+            claim,
+            missed: Deficit::default(),
+        };
+        self.enter(State::Backup(backup), now_us);
         self.evidence = Evidence::default();
-        self.was_bad = reason == Reason::Loss;
         self.backups += u32::from(reason != Reason::Signal);
     }
 
-    /// Ends a probation, and forgets what is long past.
+    /// Forgets what is long past.
     pub fn settle(&mut self, now_us: u64) {
-        match self.state {
-            State::Active { since_us: Some(at) } if now_us >= at + FORGET_US => {
-                (self.backups, self.probations, self.was_bad) = (0, 0, false);
-                self.state = State::Active { since_us: None };
-            }
-            State::Probation { until_us, .. } if now_us >= until_us => self.activate(now_us),
-            _ => {}
+        let active = matches!(self.state, State::Active);
+        if active && self.since_us.is_some_and(|at| now_us >= at + FORGET_US) {
+            (self.backups, self.was_bad, self.since_us) = (0, false, None);
         }
-    }
-
-    fn activate(&mut self, now_us: u64) {
-        self.state = State::Active {
-            since_us: Some(now_us),
-        };
     }
 
     /// Active again, and what it did before says nothing of what it does now.
     pub fn resume(&mut self, now_us: u64) {
-        self.estimate.begin_anew(now_us);
-        self.activate(now_us);
+        self.estimate.begin_anew();
+        self.enter(State::Active, now_us);
     }
 
-    /// Whether the connection, which carries so much, misses this path.
-    pub fn is_missed(&mut self, now_us: u64, step: Step, carried: f64, config: &Config) -> bool {
-        let delivers = self.estimate.delivers(now_us, config);
+    /// Active again, and not judged for as long as it would be in backup.
+    pub fn resume_missed(&mut self, now_us: u64, config: &Config) {
+        self.resume(now_us + config.backup_time.time(self.backups.saturating_sub(1)));
+    }
+
+    /// Whether the connection has fallen behind what it carried with this path. It waits for data of the path while they
+    /// still arrive, and for the last of them while the others deliver as much, bytes/s.
+    pub fn is_missed(&mut self, now_us: u64, step: Step, others: f64) -> bool {
+        let last_us = self.estimate.heard_us.max(self.since_us.unwrap_or(0));
         let State::Backup(backup) = &mut self.state else {
             return false;
         };
-        if delivers {
-            backup.missed.wait(now_us);
+        if now_us < last_us + MISSED_AFTER_US {
+            return false;
         }
-        matches!(backup.reason, Reason::Loss | Reason::Contribution)
-            && backup.missed.proven(now_us, step, carried)
+        backup.missed.add(step, backup.claim, 0.0);
+        backup.missed.seconds() >= BEHIND_S && others < backup.claim
     }
 
-    pub fn probation(&mut self, now_us: u64, config: &Config) {
-        self.estimate.begin_anew(now_us);
-        self.backups = self.backups.saturating_sub(1);
-        self.state = State::Probation {
-            since_us: now_us,
-            until_us: now_us + config.backup_time.time(self.probations),
-        };
-        self.probations += 1;
-    }
-
-    /// No time passes for a backup state while nothing is in flight.
-    pub fn rest(&mut self, us: u64) {
-        if let State::Backup(backup) = &mut self.state {
+    /// No time passes for a backup state while nothing is in flight, but not for ever.
+    pub fn rest(&mut self, now_us: u64, us: u64) {
+        let known = self.is_known(now_us);
+        if let (State::Backup(backup), true) = (&mut self.state, known) {
             backup.until_us += us;
         }
     }
@@ -251,29 +204,21 @@ impl Path {
                     false => 0,
                 };
                 State::Backup(Backup {
-                    since_us: backup.since_us + gap,
                     until_us: (backup.until_us + gap).max(now_us + more),
                     loss: self.evidence.loss(backup.loss),
                     // What one connection carried says nothing of what the next one has to send.
-                    missed: Missed::default(),
+                    claim: 0.0,
                     ..backup
                 })
             }
-            State::Probation { since_us, until_us } => State::Probation {
-                since_us: since_us + gap,
-                until_us: until_us + gap,
-            },
-            State::Active { since_us } => State::Active {
-                since_us: since_us.map(|at| at + gap),
-            },
-            State::Dead { .. } => State::default(),
+            State::Active | State::Dead => State::Active,
         };
         Path {
             state,
-            estimate: self.estimate.inherited(self.backup().is_some()),
-            backups: self.backups,
-            probations: self.probations,
+            since_us: self.since_us.map(|at| at + gap),
+            estimate: self.estimate.inherited(),
             was_bad: self.was_bad,
+            backups: self.backups,
             known_us: self.known_us(),
             ..Path::default()
         }

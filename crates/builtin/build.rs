@@ -1,4 +1,4 @@
-//! Embeds `scenarios/`, so that the command works alone, on a machine that has nothing else of multipilot.
+//! Embeds `scenarios/`, so that a program works alone, on a machine that has nothing else of multipilot.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
         );
     }
     code += "];\n";
-    fs::write(folder("OUT_DIR")?.join("bundled.rs"), code)
+    fs::write(folder("OUT_DIR")?.join("scenarios.rs"), code)
 }
 
 /// A folder that cargo names in the environment.
