@@ -76,6 +76,14 @@ def test_rsf_lb_yields_where_the_loss_rate_passes_half_its_target(simulate: Simu
     assert gain("0.001") > gain("0.01") > gain("0.03")
 
 
+def test_rsf_lb_is_reno_far_below_half_its_target_on_short_round_trips(simulate: Simulate) -> None:
+    """0.9 packets/s are lost on each path of 20 ms. Within 16 round trips a single one of them would be 3 a second."""
+    settings = {"grid.paths.*.loss": "[0.0002]", "duration": "60s"}
+    found = simulate("target-loss", ["reno", "rsf-lb"], 6, **settings)
+    lb, reno = (found.mean(SIM, "target-loss", v, "goodput_mbps") for v in ("rsf-lb", "reno"))
+    assert ratio(lb, reno).mean == pytest.approx(1.0, abs=0.06)
+
+
 def test_rows_are_reproducible_by_seed(simulate: Simulate, tmp_path: Path) -> None:
     def rows(folder: str) -> list[dict[str, object]]:
         found = simulate("9-shared-bottleneck", ["olia", "rsf-lb"], 2, tmp_path / folder, duration="20s")
