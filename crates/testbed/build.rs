@@ -1,4 +1,4 @@
-//! One hash over the sources that decide what the kernel world measures.
+//! One hash over the sources that decide what the worlds of kernel and relay measure.
 
 #[path = "../sources.rs"]
 mod sources;
@@ -13,6 +13,7 @@ fn main() -> std::io::Result<()> {
         "crates/policy/actors",
         "crates/policy/src",
         "crates/record/src",
+        "crates/relay/src",
         "crates/scenario/src",
         "crates/testbed/src",
         "crates/wireless/src",

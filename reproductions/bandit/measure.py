@@ -14,8 +14,8 @@ from multipilot.papers.provenance import Provenance, of_files, simulator_basis
 from multipilot.papers.results import OWN, SIM, Results
 from multipilot.papers.runs import Runner
 from reproductions.bandit import stream
-from reproductions.bandit.measured import load_table, load_tests
-from reproductions.bandit.places import FEATURES, Floats, Place, generate
+from reproductions.bandit.measured import load_tests
+from reproductions.bandit.places import FEATURES, Floats, generate
 from reproductions.bandit.policies import BASELINES, CHOSEN, Life, Stream, live
 from reproductions.bandit.stream import SIZES, Outcomes, load_or_simulate, simulate
 from reproductions.bandit.svm import Svm
@@ -130,7 +130,7 @@ def measure(runner: Runner, results: Results, recall: bool, data: Path | None) -
     draws: list[Draw] = []
     origins: list[Provenance] = []
     for seed in seeds:
-        places = _places(data, rounds, seed)
+        places = generate(rounds, seed) if data is None else load_tests(data, rounds, seed)
         found = [load_or_simulate(place, runner.out / "rounds", seed, recall) for place in places]
         outcomes = [o for o in found if o is not None]
         if len(outcomes) < len(places):
@@ -162,12 +162,6 @@ def basis() -> str:
     folder = Path(__file__).parent
     own = of_files(*(folder / name for name in ("measure.py", "places.py", "policies.py", "svm.py", "svm.json")))
     return f"{stream.basis()}{simulator_basis(*policies())}{own}"
-
-
-def _places(data: Path | None, rounds: int, seed: int) -> list[Place]:
-    if data is None:
-        return generate(rounds, seed)
-    return load_tests(data, rounds, seed) if data.is_dir() else load_table(data)
 
 
 def measured(results: Results) -> Measured | None:

@@ -1,4 +1,4 @@
-"""Places out of measurements that the user has: radio-and-bandwidth tests of 2022, or a table of the paper's schema.
+"""Places out of measurements that the user has: radio-and-bandwidth tests of 2022.
 
 The tests (github.com/mobilebandwidth, Apache-2.0: ``4G.csv.gz``, ``wifi4.csv.gz`` …) were not simultaneous, and hold
 one bandwidth each and no round-trip time, DNS time, loss or CQI. Wi-Fi and LTE tests of one city are paired at random,
@@ -99,43 +99,3 @@ def _paired(
         for index, name in enumerate(columns):
             context[:, FEATURES.index(f"{path}.{name}")] = [told[index] for _, told in tests]
     return Place(city, capacity, rtt, loss, context, REAL)
-
-
-def load_table(file: Path) -> list[Place]:
-    """A table of simultaneous measurements, as the paper had: CSV with ``location``, ``wifi.capacity_mbps``,
-    ``lte.capacity_mbps`` and any of the features by name (``wifi.rtt_ms``, ``lte.cqi``, …), one line a measurement."""
-    by_place: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with file.open(encoding="utf-8", newline="") as text:
-        reader = csv.DictReader(text)
-        needed = ["location", *(f"{path}.capacity_mbps" for path in PATHS)]
-        absent = [name for name in needed if name not in (reader.fieldnames or [])]
-        if absent:
-            raise ValueError(f"{file}: no column {', '.join(absent)}")
-        for row in reader:
-            by_place[row["location"]].append(row)
-    places = []
-    for name, rows in by_place.items():
-
-        def column(key: str, rows: list[dict[str, str]] = rows) -> np.ndarray:
-            return np.array([value(row.get(key) or "") for row in rows])
-
-        context = np.column_stack([column(feature) for feature in FEATURES])
-
-        def pair(reading: str, default: tuple[float, float], context: np.ndarray = context) -> np.ndarray:
-            columns = [context[:, FEATURES.index(f"{path}.{reading}")] for path in PATHS]
-            return np.column_stack([np.where(np.isnan(c), d, c) for c, d in zip(columns, default, strict=True)])
-
-        capacity = np.column_stack([column(f"{path}.capacity_mbps") for path in PATHS])
-        whole = np.isfinite(capacity).all(axis=1) & (capacity > 0).all(axis=1)
-        measured = frozenset({"capacity", *(f for i, f in enumerate(FEATURES) if np.isfinite(context[:, i]).any())})
-        places.append(
-            Place(
-                name,
-                capacity[whole],
-                pair("rtt_ms", (28.0, 48.0))[whole],
-                np.clip(pair("loss", (0.004, 0.001)), 0, 0.3)[whole],
-                context[whole],
-                measured,
-            )
-        )
-    return [place for place in places if len(place)]

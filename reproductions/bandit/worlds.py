@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from multipilot.papers import page
 from multipilot.papers.charts import Bars, draw
-from multipilot.papers.page import Section
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.results import KERNEL, SIM, WORLDS, Results, Row
 from multipilot.papers.tables import read
 from multipilot.report import svg
 from multipilot.stats import Mean, mean_of
@@ -93,9 +92,9 @@ def scenario(name: str, place: Place) -> str:
 
 def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, number in CHOSEN.items():
+    for name, place in CHOSEN.items():
         places = generate(DURATION_S // STEP_S, seed=3, leaving=LEAVING if name == "leaving" else 0.0)
-        (folder / f"{name}.toml").write_text(scenario(name, places[number]), encoding="utf-8")
+        (folder / f"{name}.toml").write_text(scenario(name, places[place]), encoding="utf-8")
 
 
 def _is(row: Row, world: str, name: str, variant: str) -> bool:
@@ -107,49 +106,33 @@ def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
     """Of the connections of the last third, the share that the bandit started on this path."""
     shares = []
     for row in results.rows:
-        table = read(row, "decisions") if _is(row, world, name, "bandit") else None
-        if table is not None:
-            late = table["time_s"].to_numpy() >= DURATION_S * 2 / 3
-            shares.append(float(np.mean(np.array(table["arm"].to_pylist())[late] == arm)))
+        chosen = read(row, "decisions") if _is(row, world, name, "bandit") else None
+        if chosen is not None:
+            late = chosen["time_s"].to_numpy() >= DURATION_S * 2 / 3
+            shares.append(float(np.mean(np.array(chosen["arm"].to_pylist())[late] == arm)))
     return mean_of(shares)
 
 
-def _completion(results: Results, world: str, name: str, variant: str) -> Mean:
-    return mean_of(
-        float(row["completion_s"]) for row in results.rows if _is(row, world, name, variant) and row["completion_s"]
-    )
-
-
-def completion_ms(results: Results, world: str, name: str, manager: str) -> Mean:
-    return _ms(_completion(results, world, name, manager))
-
-
-def _ms(seconds: Mean) -> Mean:
-    return Mean(1e3 * seconds.mean, 1e3 * seconds.half, seconds.n, 1e3 * seconds.std)
+def completion_ms(results: Results, world: str, name: str, variant: str) -> Mean:
+    rows = (row for row in results.rows if _is(row, world, name, variant) and row["completion_s"])
+    return mean_of(1e3 * float(row["completion_s"]) for row in rows)
 
 
 def show(results: Results) -> Section:
     panels = []
     rows = []
     for name in CHOSEN:
-        sim, kernel = ([_ms(_completion(results, w, name, m)) for m in VARIANTS] for w in (SIM, KERNEL))
+        sim, kernel = ([completion_ms(results, w, name, m) for m in VARIANTS] for w in (SIM, KERNEL))
         colours = [svg.PATHS[1] if m == "bandit" else svg.BAR for m in VARIANTS]
         panels.append(Bars(name, tuple(VARIANTS), sim, colours, kernel=kernel, digits=0))
         for world in (SIM, KERNEL):
-            stock, bandit = (_completion(results, world, name, m) for m in ("fullmesh", "bandit"))
+            stock, bandit = (completion_ms(results, world, name, m) for m in ("fullmesh", "bandit"))
             share = _late_share(results, world, name, "lte")
             if stock.n and bandit.n:
-                rows.append(
-                    [
-                        f"{name}, {'simulator' if world == SIM else 'Linux kernel'}",
-                        f"{1e3 * stock.mean:.0f} ms",
-                        f"{1e3 * bandit.mean:.0f} ms",
-                        f"{100 * (bandit.mean / stock.mean - 1):+.0f} %",
-                        f"{100 * share.mean:.0f} %" if share.n else "",
-                        f"{bandit.n}",
-                    ]
-                )
-    head = ["256 kB downloads", "fullmesh", "bandit", "change", "started on LTE, last third", "runs"]
+                cells = [number(stock, 0), number(bandit, 0), f"{100 * (bandit.mean / stock.mean - 1):+.0f} %"]
+                cells += [f"{100 * share.mean:.0f} %" if share.n else "", f"{bandit.n}"]
+                rows.append([f"{name}, {WORLDS[world]}", *cells])
+    head = ["256 kB downloads", "fullmesh, ms", "bandit, ms", "change", "started on LTE, last third", "runs"]
     lead = [
         "Four places as scenario files, the same for both worlds: short downloads one after the other for two minutes, "
         "while links and radio readings change every four seconds. The bandit starts with nothing and learns within "
@@ -157,13 +140,9 @@ def show(results: Results) -> Section:
         "kernel."
     ]
     if not rows:
-        lead.append("Not measured yet.")
-        return Section("Four places in both worlds", lead, [])
-    body = [
-        draw(panels, "Completion time by path manager, and with the bandit's initial path", 3.4),
-        page.table(head, rows),
-    ]
-    return Section("Four places in both worlds", lead, body)
+        return Section("Four places in both worlds", [*lead, "Not measured yet."], [])
+    picture = draw(panels, "Completion time by path manager, and with the bandit's initial path", 3.4)
+    return Section("Four places in both worlds", lead, [picture, table(head, rows)])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from functools import partial
 
 from multipilot.papers.charts import bars_of, draw
 from multipilot.papers.page import Section, lines, table
-from multipilot.papers.results import KERNEL, SIM, Measure, Results, over_competing
+from multipilot.papers.results import KERNEL, SIM, Results, over_competing
 from multipilot.papers.tables import round_trip
 from multipilot.stats import Mean
 from reproductions.ddpg import plan
@@ -62,16 +62,12 @@ def show_shared(results: Results) -> Section:
 
 
 def show_varying(results: Results) -> Section:
-    def mean(world: str, key: str, measure: Measure, controller: str) -> Mean:
-        return results.mean(world, key, controller, measure)
-
     keys = list(dict.fromkeys(key for world, key in results.folders if world == SIM and key.startswith(plan.VARYING)))
     traces = [key for key in keys if key != plan.VARYING]
     columns = [
-        *(partial(mean, world, plan.VARYING, m) for world in (SIM, KERNEL) for m in ("goodput_mbps", round_trip)),
-        *(partial(mean, SIM, key, "goodput_mbps") for key in traces),
+        *(results.column(world, plan.VARYING, m) for world in (SIM, KERNEL) for m in ("goodput_mbps", round_trip)),
+        *(results.column(SIM, key, "goodput_mbps") for key in traces),
     ]
-
     head = ["", "goodput,<br>Mbit/s", "round trip,<br>ms", "kernel:<br>goodput", "kernel:<br>round trip"]
     head += [f"goodput,<br>{key.removeprefix(plan.VARYING).strip()}" for key in traces]
     return Section(
@@ -89,11 +85,8 @@ def show_varying(results: Results) -> Section:
 
 
 def show_short(results: Results) -> Section:
-    def mean(world: str, size: str, what: str, controller: str) -> Mean:
-        return results.mean(world, plan.SHORT, controller, f"completion_{what}_s", {plan.SIZE_KEY: size})
-
-    columns = [partial(mean, SIM, size, what) for size, _ in SIZES for what in ("median", "p95")]
-
+    cells = [(SIM, size, what) for size, _ in SIZES for what in ("median", "p95")] + [(KERNEL, "1MB", "median")]
+    columns = [results.column(w, plan.SHORT, f"completion_{what}_s", {plan.SIZE_KEY: s}) for w, s, what in cells]
     words = [f"{words},<br>{what}" for _, words in SIZES for what in ("median", "95th")]
     return Section(
         "Short flows",
@@ -101,12 +94,7 @@ def show_short(results: Results) -> Section:
             "Downloads that arrive at random, two a second. The paper names the completion of short flows as a "
             "weakness. MPCC begins at 4 Mbit/s a subflow and doubles once an interval."
         ],
-        [
-            table(
-                ["seconds", *words, "kernel: 1 MB,<br>median"],
-                lines(plan.CONTROLLERS, *columns, partial(mean, KERNEL, "1MB", "median"), label=label),
-            )
-        ],
+        [table(["seconds", *words, "kernel: 1 MB,<br>median"], lines(plan.CONTROLLERS, *columns, label=label))],
         ["100 Mbit/s, 40 ms and 400 packets a path."],
     )
 

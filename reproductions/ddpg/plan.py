@@ -7,7 +7,7 @@ from pathlib import Path
 
 from multipilot.papers import charts
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.runs import trace_pairs
+from multipilot.papers.runs import traces_on
 from multipilot.report import svg
 
 CONTROLLERS = ("mpcc", "mpcc-loss", "ddpg-mpcc", "lia", "olia", "balia", "wvegas", "reno", "cubic", "bbr")
@@ -97,16 +97,8 @@ EXPERIMENTS = (
 
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
-    """The second path carries what a recorded one did: one experiment for each pair ``NAME.up``, ``NAME.down``."""
-    return tuple(
-        Experiment(
-            VARYING,
-            {},
-            {"paths.two.downlink.trace": str(down), "paths.two.uplink.trace": str(up)},
-            label=f"{VARYING} {name}",
-        )
-        for name, down, up in trace_pairs(folder)
-    )
+    """The second path carries what a recorded one did."""
+    return tuple(Experiment(VARYING, {}, how, label=f"{VARYING} {name}") for name, how in traces_on("two", folder))
 
 
 def _own(scenario: str, controller: str, **cell: str) -> Point:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from multipilot.papers.charts import Panel, draw
 from multipilot.papers.page import Section, lines, table
 from multipilot.papers.results import KERNEL, SIM, Measure, Results, path_mbps
-from multipilot.stats import Mean
 from reproductions.ddpg import plan
 from reproductions.ddpg.sections import Values, curves, label, of_rivals
 
@@ -27,15 +24,13 @@ def _panels(results: Results, scenario: str, axis: str, values: Values, x: str, 
 
 
 def _table(results: Results, scenario: str, cell: dict[str, str], words: str) -> str:
-    def mean(world: str, measure: Measure, controller: str) -> Mean:
-        return results.mean(world, scenario, controller, measure, cell)
-
-    here = [partial(mean, SIM, m) for m in ("goodput_mbps", path_mbps("one"), path_mbps("two"), of_rivals)]
-    kernel = [partial(mean, KERNEL, m) for m in ("goodput_mbps", of_rivals)]
+    here: tuple[Measure, ...] = ("goodput_mbps", path_mbps("one"), path_mbps("two"), of_rivals)
+    columns = [results.column(SIM, scenario, m, cell) for m in here]
+    columns += [results.column(KERNEL, scenario, m, cell) for m in (here[0], of_rivals)]
     body = [
         [name, plan.RIVAL_NAMES[plan.RIVAL_OF[controller]], *cells]
         for controller in plan.CONTROLLERS
-        for name, *cells in lines([controller], *here, *kernel, label=label, digits=1)
+        for name, *cells in lines([controller], *columns, label=label, digits=1)
     ]
     head = (
         f"{words} | beside | goodput | path 1 | path 2 | a competing<br>flow | kernel:<br>goodput | "
@@ -83,12 +78,10 @@ def show_loss(results: Results) -> Section:
 
 
 def show_rates(results: Results) -> Section:
-    def mean(rate: str, controller: str) -> Mean:
-        return results.mean(SIM, plan.RATES, controller, "goodput_mbps", {plan.RATE_KEY: rate})
-
     axis = "rate of path 2, Mbit/s"
     panels = _panels(results, plan.RATES, plan.RATE_KEY, SECOND_RATES, axis, True, "Mean of the competing flows")
-    body = lines(plan.CONTROLLERS, *(partial(mean, rate) for rate, _ in SECOND_RATES), label=label, digits=1)
+    columns = [results.column(SIM, plan.RATES, "goodput_mbps", {plan.RATE_KEY: rate}) for rate, _ in SECOND_RATES]
+    body = lines(plan.CONTROLLERS, *columns, label=label, digits=1)
     return Section(
         "Topology b: paths of unlike rate",
         [

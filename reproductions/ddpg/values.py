@@ -3,7 +3,7 @@
 fig4.CONTROLLER.WHAT.BUFFER   Mbit/s; WHAT: goodput, one (on path 1), rival (the single-path connection on path 2)
 fig5.CONTROLLER.WHAT.LOSS     Mbit/s; WHAT: goodput, rival
 fig6., fig7., fig8.WHO        intervals 51 to 100; WHO: learned and its rival, and plain and its rival (two MPCC)
-fig8.rise                     the learned actor's mean reward, last ten intervals less first ten
+fig6., fig8.rise              the learned actor's mean rate and reward, last ten intervals less first ten
 alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
 peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
 short.CONTROLLER.SIZE         s, median completion of downloads
@@ -58,7 +58,8 @@ def values(results: Results, world: str) -> Values:
     for figure, what in FIGURES.items():
         for who in COURSES:
             found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
-    found["fig8.rise"] = _rise(courses["learned"]) if "learned" in courses else MISSING
+    for figure in ("fig6", "fig8"):
+        found[f"{figure}.rise"] = _rise(courses["learned"], FIGURES[figure]) if "learned" in courses else MISSING
     return found
 
 
@@ -94,5 +95,5 @@ def _courses(results: Results) -> dict[str, Course]:
     return found
 
 
-def _rise(course: Course) -> Mean:
-    return mean_of(float(row[-10:].mean() - row[:10].mean()) for row in course.reward)
+def _rise(course: Course, what: str) -> Mean:
+    return mean_of(float(row[-10:].mean() - row[:10].mean()) for row in getattr(course, what))

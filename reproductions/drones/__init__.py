@@ -19,7 +19,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from multipilot.papers.claims import load
-from multipilot.papers.paper import Experiment, Item, Paper
+from multipilot.papers.paper import Experiment, Item, Paper, Point
+from multipilot.papers.results import RELAY
 from reproductions.drones import balance, beams, cloning, factors, flows, links, tables, theory, transport
 from reproductions.drones.values import values
 
@@ -55,6 +56,18 @@ EXPERIMENTS = (
 )
 
 
+def _over_relay(scenario: str, cell: dict[str, str], controller: str, *schedulers: str) -> Point:
+    return Point(scenario, cell, controller, schedulers=schedulers, world=RELAY)
+
+
+#: What the claims on schedulers need, most important first.
+POINTS = (
+    *(_over_relay(factors.SCENARIO, {factors.LOSS: "0.02"}, c, *factors.SCHEDULERS) for c in ("ld-mpsp", "lia")),
+    _over_relay(factors.SCENARIO, {factors.LOSS: "0.001"}, "ld-mpsp", "default", "delay-balance"),
+    *(_over_relay(cloning.SCENARIO, cloning.at(size, "0.2"), "bbr", "min-rtt", "cloning") for size in cloning.SIZES),
+    _over_relay(balance.SCENARIO, {balance.SIZE: "1MB"}, "ld-mpsp", "min-rtt", "delay-balance"),
+)
+
 PAPER = Paper(
     name="drones",
     title="802.11ay for drones: beams, links and low delay",
@@ -62,7 +75,7 @@ PAPER = Paper(
     claims=load(Path(__file__).with_name("claims.toml")),
     values=values,
     experiments=EXPERIMENTS,
-    points=(),
+    points=POINTS,
     items=(
         Item("tables", (tables.BEST, tables.HANDOFF, tables.MOBILE), tables.show),
         Item("handoff", (tables.HANDOFF,), tables.show_handoff),

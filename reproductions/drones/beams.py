@@ -30,10 +30,9 @@ def overhead(_: Results) -> Section:
         ("802.11ad", "802.11ad: all devices train", svg.MUTED),
         ("chosen", "at most 40 chosen devices train", svg.PATHS[1]),
     ):
-        found = [c for c in air.cells("overhead") if c.values["case"] == case]
-        curves.append(
-            Curve(label, [float(c.values[COUNT]) for c in found], [c.training_ms for c in found], colour, bold=True)
-        )
+        found = [one for one in training() if one["case"] == case]
+        x, y = ([one[key] for one in found] for key in ("devices", "training_ms"))
+        curves.append(Curve(label, x, y, colour, bold=True))
     panel = Panel("Beam training at one access point", "devices", "ms of each beacon interval", curves)
     return Section(
         "Figure 7: overhead against the number of devices",
@@ -41,7 +40,7 @@ def overhead(_: Results) -> Section:
             "802.11ad trains every device that is there; algorithm 1 those that it chose, at most 40. A chosen device "
             "is polled too.",
         ],
-        [draw([panel], "Training time over devices, growing for 802.11ad, level above forty chosen devices")],
+        [draw([panel], "Training time over devices: all of them, and forty chosen ones")],
         [
             "Predicted from frame times, 27 sectors; nothing calibrated.",
         ],

@@ -36,8 +36,7 @@ def lossy(results: Results) -> Section:
             cell = {RETRY: str(retries)}
             means = [results.mean(SIM, LOSSY, name, read, cell) for read in (gbps, competing_gbps, share)]
             if means[0].n:
-                line = [f"{retries}, {0.4 ** (retries + 1):.0e}", NAMES[name]]
-                lines.append([*line, *map(number, means)])
+                lines.append([f"{retries}, {0.4 ** (retries + 1):.0e}", NAMES[name], *map(number, means)])
     return Section(
         "Figure 5: five Reno flows against five multipath flows, 40 % of frames failing",
         [
@@ -45,13 +44,7 @@ def lossy(results: Results) -> Section:
             "ones on all seven. 40 % of MPDUs fail; block acks send them again, up to a limit that the paper does not "
             "state. What is left is the loss that TCP sees.",
         ],
-        [
-            table(
-                ["retries, loss", "multipath controller", "multipath, Gbit/s", "Reno, Gbit/s", "multipath of both"],
-                lines,
-                names=2,
-            )
-        ],
+        [table("retries, loss | controller | multipath, Gbit/s | Reno, Gbit/s | multipath of both", lines, names=2)],
         [
             "Two of the seven links carry no Reno flow, so that an even split of ten flows is 50 %. With the "
             "standard's seven retries 0.07 % are lost for good.",

@@ -12,7 +12,7 @@ from multipilot.papers.charts import Curve, Panel, draw
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
 from multipilot.report import svg
-from multipilot.stats import mean_of
+from multipilot.stats import Mean, mean_of
 from reproductions.drones.series import delays
 
 #: Mean delays of seven links, ms; each draw is uniform within half of that around it.
@@ -75,14 +75,14 @@ def _newcomer(before: int, seed: int) -> np.ndarray:
     return play(newcomer, 2000, np.random.default_rng([seed, 99]))
 
 
-def rounds_to_best(before: int, span: int = 20) -> float:
-    """Median over seeds: rounds until the mean of the next ``span`` is within 5 % of the best super-arm's."""
+def rounds_to_best(before: int, span: int = 20) -> Mean:
+    """Rounds until the mean of the next ``span`` is within 5 % of the best super-arm's."""
     found = []
     for seed in range(2 * SEEDS + 1):
         means = np.convolve(_newcomer(before, seed), np.ones(span) / span, "valid")
         good = np.flatnonzero(means >= 0.95 * BEST)
-        found.append(good[0] if len(good) else len(means))
-    return float(np.median(found))
+        found.append(float(good[0]) if len(good) else float(len(means)))
+    return mean_of(found)
 
 
 def _population(results: Results) -> list[list[str]]:
@@ -119,7 +119,7 @@ def show(results: Results) -> Section:
         label = "alone" if not before else f"after {before} device" + "s" * (before > 1)
         curves.append(Curve(label, list(edges[:-1]), means, colour, bold=not before, markers=False))
     right = Panel("A newcomer's super-arms", "rounds", "% of the best", curves, log_x=True, from_zero=False, rules=[])
-    lines = [[str(before), f"{rounds_to_best(before):.0f}"] for before in BEFORE]
+    lines = [[str(before), number(rounds_to_best(before), 0)] for before in BEFORE]
     return Section(
         "MS-UCB: which links, alone and federated",
         [

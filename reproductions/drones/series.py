@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,16 @@ def delays(row: Row) -> np.ndarray:
     table = _table(row, "transfers")
     pairs = zip(table["start_s"].to_pylist(), table["end_s"].to_pylist(), strict=True)
     return np.sort([end - start for start, end in pairs if end is not None])
+
+
+def quantile(q: float) -> Callable[[Row], float]:
+    """Of a run's transfers, ms."""
+
+    def read(row: Row) -> float:
+        found = delays(row)
+        return float(np.quantile(found, q)) * 1e3 if len(found) else math.nan
+
+    return read
 
 
 def extra_bytes(row: Row) -> float:

@@ -126,5 +126,5 @@ def show_handoff(results: Results) -> Section:
             "A device on one access point at a time is cut off at each change. The diamonds are the paper's rows, at "
             "the handoff time that the other rows are predicted with.",
         ],
-        [draw([panel], "Goodput of mobile TCP falls with the handoff time", height=3.3)],
+        [draw([panel], "Goodput of mobile TCP over the handoff time", height=3.3)],
     )

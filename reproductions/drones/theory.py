@@ -41,7 +41,7 @@ def show(_: Results) -> Section:
             "q)/τ*)/(2w²).",
         ],
         [
-            draw([left, right], "Windows and prices of four links come to rest", height=3.4),
+            draw([left, right], "Windows and prices of four links over time", height=3.4),
             table(["link", "window, integrated", "closed form", "price, integrated", "closed form"], lines),
         ],
         [

@@ -57,11 +57,13 @@ def show(results: Results) -> Section:
         rows = _rows(results, case)
         if not rows:
             continue
-        rate = np.mean([rate_over_time(row) for row in rows], axis=0)
+        rates = [rate_over_time(row) for row in rows]
+        rate = np.mean(rates, axis=0)
         time = np.arange(1.0, len(rate) + 1)
         curves.append(Curve(name, list(time), list(rate), TINTS[case], bold=case == "ms-ucb", markers=False))
         mean = gbps(results, case)
-        lines.append([name, number(mean, 1), number(ratio(mean, base)), f"{np.std(rate[5:]):.1f}"])
+        spread = mean_of(float(np.std(one[5:])) for one in rates)
+        lines.append([name, number(mean, 1), number(ratio(mean, base)), number(spread, 1)])
     panel = Panel("All ten devices together, payload", "s", "Gbit/s", curves)
     return Section(
         "Figure 8: throughput over 30 s",

@@ -14,17 +14,14 @@ factors.CONTROLLER.SCHEDULER.MANAGER.LOSS.WHAT   WHAT: goodput (Mbit/s), rtt (ms
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-
-import numpy as np
 
 from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.quantity import Values, constant
 from multipilot.papers.results import Measure, Results, Row
 from multipilot.stats import Mean, mean_of
 from reproductions.drones import balance, beams, cloning, factors, flows, tables, transport
-from reproductions.drones.series import delays, extra_bytes, rate_over_time
+from reproductions.drones.series import extra_bytes, quantile, rate_over_time
 
 #: Seconds of figure 11: the first Reno flow comes at 10 s, the last leaves by 110 s.
 WHEN = {"before": (5, 10), "after": (-10, None)}
@@ -61,7 +58,7 @@ def values(results: Results, world: str) -> Values:
         for size in cloning.SIZES:
             for loss, share in (("0.0", "0"), ("0.2", "0.2")):
                 rows = cloning.rows_at(results, scheduler, size, share, world)
-                for what, of in (("p50", _quantile(0.5)), ("p99", _quantile(0.99)), ("extra", extra_bytes)):
+                for what, of in (("p50", quantile(0.5)), ("p99", quantile(0.99)), ("extra", extra_bytes)):
                     found[f"cloning.{scheduler}.{size}.{loss}.{what}"] = mean_of(map(of, rows))
     for combination in factors.COMBINATIONS:
         for loss in factors.LOSSES:
@@ -71,18 +68,8 @@ def values(results: Results, world: str) -> Values:
     for scheduler in balance.SCHEDULERS:
         for size in balance.SIZES:
             rows = balance.rows_at(results, scheduler, size, world)
-            found[f"balance.{scheduler}.{size}"] = mean_of(map(_quantile(0.5), rows))
+            found[f"balance.{scheduler}.{size}"] = mean_of(map(quantile(0.5), rows))
     return found
-
-
-def _quantile(q: float) -> Callable[[Row], float]:
-    """Of a run's deliveries, ms."""
-
-    def read(row: Row) -> float:
-        found = delays(row)
-        return float(np.quantile(found, q)) * 1e3 if len(found) else math.nan
-
-    return read
 
 
 def _radio() -> Values:

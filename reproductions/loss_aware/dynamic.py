@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from multipilot.papers.charts import NAMES, Curve, Panel, draw
-from multipilot.papers.page import Section, number, table
+from multipilot.papers.page import Section, lines, number, table
 from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
 from multipilot.papers.spread import Boxes
 from multipilot.papers.spread import Series as BoxSeries
@@ -46,13 +47,17 @@ def _boxes(results: Results, scenario: str, title: str, managers: Sequence[str])
 
 
 def _table(results: Results, scenario: str, managers: Sequence[str]) -> str:
-    lines = []
-    for world, name in WORLDS.items():
-        for controller in CONTROLLERS:
-            means = [mean_of(goodputs(results, world, scenario, controller, m)) for m in managers]
-            if any(m.n for m in means):
-                lines.append([NAMES[controller], name, *(number(m, 1) for m in means)])
-    return table(["", "world", *(f"{MANAGERS[m][0]},<br>Mbit/s" for m in managers)], lines, names=2)
+    def mean(world: str, manager: str, controller: str) -> Mean:
+        return mean_of(goodputs(results, world, scenario, controller, manager))
+
+    body = [
+        [who, name, *cells]
+        for world, name in WORLDS.items()
+        for who, *cells in lines(
+            CONTROLLERS, *(partial(mean, world, m) for m in managers), label=NAMES.__getitem__, digits=1
+        )
+    ]
+    return table(["", "world", *(f"{MANAGERS[m][0]},<br>Mbit/s" for m in managers)], body, names=2)
 
 
 def show_average(results: Results) -> Section:
@@ -137,23 +142,15 @@ def reactions(results: Results, world: str, controller: str, manager: str) -> di
 
 
 def show_failure(results: Results) -> Section:
-    lines = []
+    body = []
     for world, name in WORLDS.items():
         for controller in CONTROLLERS:
             for manager in ("fullmesh", LA):
                 found = reactions(results, world, controller, manager)
                 goodput = mean_of(goodputs(results, world, FAILURE, controller, manager))
+                cells = [number(found["lowest"], 0), number(found["full"]), number(found["used"]), number(goodput, 1)]
                 if goodput.n:
-                    lines.append(
-                        [
-                            NAMES[controller],
-                            f"{MANAGERS[manager][0]}, {name}",
-                            number(found["lowest"], 0),
-                            number(found["full"], 2),
-                            number(found["used"], 2),
-                            number(goodput, 1),
-                        ]
-                    )
+                    body.append([NAMES[controller], f"{MANAGERS[manager][0]}, {name}", *cells])
     head = (
         " |  | goodput in order<br>falls to, % of<br>the LTE's rate | death to<br>that rate, s | "
         "return to<br>use, s | Mbit/s<br>over 90 s"
@@ -167,7 +164,7 @@ def show_failure(results: Results) -> Section:
         ],
         [
             *_drawn(results, FAILURE, "linux-reno", ("fullmesh", LA), "Rate of each path around a failure"),
-            table(head, lines, names=2),
+            table(head, body, names=2),
         ],
         [
             "Pictures: acknowledged payload of each subflow. Table: payload that the receiver has in order, for data "
@@ -199,19 +196,14 @@ def show_handover(results: Results) -> Section:
     )
 
 
-def flaps(results: Results, world: str, controller: str, loss: str) -> Mean:
-    rows = results.find(world, THRESHOLD, variant(controller, LA), {"paths.wifi.loss": loss})
-    found = [paths_of(row, 0.25, 119.0) for row in rows]
-    return mean_of(max(changes_per_minute(series) for series in paths.values()) for paths in found if paths)
+def flaps(results: Results, loss: str, controller: str) -> Mean:
+    rows = results.find(SIM, THRESHOLD, variant(controller, LA), {"paths.wifi.loss": loss})
+    runs = [paths_of(row, 0.25, 119.0) for row in rows]
+    return mean_of(max(changes_per_minute(series) for series in paths.values()) for paths in runs if paths)
 
 
 def show_threshold(results: Results) -> Section:
-    losses = ("0.0003", "0.0006")
-    lines = [
-        [NAMES[c], *(number(m, 2) for m in means)]
-        for c in CONTROLLERS
-        if any((means := [flaps(results, SIM, c, loss) for loss in losses])[i].n for i in range(2))
-    ]
+    changes = [partial(flaps, results, loss) for loss in ("0.0003", "0.0006")]
     dead = [mean_of(goodputs(results, SIM, DEAD, "linux-reno", m)) for m in ("fullmesh", LA)]
     begun = [
         f"20 + 20 Mbit/s, the Wi-Fi dead for the first 10 of 30 s: {dead[0].mean:.1f} Mbit/s stock, "
@@ -224,6 +216,6 @@ def show_threshold(results: Results) -> Section:
             "minutes, to backup and back each counted; aim: at most 1.",
             *(begun if dead[0].n else []),
         ],
-        [table(["", "0.03 % loss", "0.06 % loss"], lines)],
+        [table(["", "0.03 % loss", "0.06 % loss"], lines(CONTROLLERS, *changes, label=NAMES.__getitem__))],
         ["Simulator, 50 + 50 Mbit/s; intervals over the seeds."],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -11,6 +12,7 @@ from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
 from reproductions.loss_aware.benefit import Benefit, benefits, of
 from reproductions.loss_aware.dynamic import variant
+from reproductions.loss_aware.pictures import percent, with_loss
 from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, LA, LOSSES, SIZES, V_WIFI, WIFI, known
 from reproductions.loss_aware.verdict import HEAD, KINDS, totals
 
@@ -100,11 +102,7 @@ def _detail(trace: str, stock: Benefit, kinds: Sequence[Benefit | None]) -> list
 
 
 def _mean_at(results: Results, scenario: str, loss: float, manager: str) -> float:
-    cells = [
-        b
-        for b in of(benefits(results, SIM, scenario), "balia", manager)
-        if abs(float(b.at("paths.wifi.loss") or "nan") - loss) < 1e-9
-    ]
+    cells = with_loss(of(benefits(results, SIM, scenario), "balia", manager), scenario, loss)
     return mean_of(b.mean.mean for b in cells).mean
 
 
@@ -112,8 +110,8 @@ def show_balia(results: Results) -> Section:
     lines = []
     for loss in LOSSES:
         values = [_mean_at(results, s, loss, a) for s in (WIFI, V_WIFI) for a in ("fullmesh", LA)]
-        if values[0] == values[0] or values[2] == values[2]:
-            lines.append([f"{100 * loss:g} %", *("–" if v != v else f"{v:+.2f}" for v in values)])
+        if not all(map(math.isnan, values)):
+            lines.append([percent(loss), *("–" if math.isnan(v) else f"{v:+.2f}" for v in values)])
     head = (
         "loss on<br>the Wi-Fi | fixed buffers,<br>stock | fixed,<br>aware | tuned buffers,<br>stock | tuned,<br>aware"
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.runs import trace_pairs
+from multipilot.papers.runs import traces_on
 
 #: The controllers of the verdict: the paper's, and what a stock kernel has.
 CONTROLLERS = ("balia", "linux-reno", "cubic", "bbr")
@@ -87,15 +87,12 @@ EXPERIMENTS = (
 
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
-    """Two experiments for each pair ``NAME.up``, ``NAME.down`` of Mahimahi traces, packed by gzip or not.
-
-    The scenario begins where the second one's measured connection does, so that all are over the same part of a trace.
+    """Two experiments for each trace. The scenario begins where the second one's measured connection does, so that all
+    are over the same part of a trace.
     """
     found: list[Experiment] = []
-    for name, down, up in trace_pairs(folder):
-        key = f"9-trace {name}"
-        traces = {"paths.lte.downlink.trace": str(down), "paths.lte.uplink.trace": str(up)}
-        first = Experiment("9-trace", {}, traces, ben=True, tables=False, label=key)
+    for name, settings in traces_on("lte", folder):
+        first = Experiment("9-trace", {}, settings, ben=True, tables=False, label=f"9-trace {name}")
         found += [first, _once_known(first, _after_another(("wifi", "lte"), "download"))]
     return tuple(found)
 

@@ -17,7 +17,9 @@ value has one number a seed, so n counts seeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -34,26 +36,19 @@ SIDES = {"wifi": WIFI, "lte": LTE}
 KINDS = {"stock": "fullmesh", "rule": RULE, "aware": LA}
 #: Seconds of figure 6's run, clear of the changes at 30 s and 60 s.
 WHEN = {"before": (5, 30), "during": (33, 60), "after": (65, 89)}
-_RATE = {"wifi": "paths.wifi.rate", "lte": "paths.lte.rate"}
 
 
 def values(results: Results, world: str) -> Values:
     found: dict[str, Mean] = {}
     for side, scenario in SIDES.items():
         for kind, manager in KINDS.items():
+            of_cells = partial(_by_seed, results, world, scenario, manager)
             for loss in LOSSES:
-
-                def lossy(cell: Mapping[str, str], key: str = LOSS_KEY[scenario], loss: float = loss) -> bool:
-                    return abs(float(cell[key]) - loss) < 1e-9
-
-                found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = _by_seed(results, world, scenario, manager, "ben", lossy)
-            for name, fast in (("slow", False), ("fast", True)):
-
-                def rated(cell: Mapping[str, str], key: str = _RATE[side], fast: bool = fast) -> bool:
-                    return (float(cell[key].removesuffix("Mbit")) > 20) == fast
-
-                mean = _by_seed(results, world, scenario, manager, "goodput_mbps", rated)
-                found[f"fig4.{side}.{kind}.{name}"] = mean
+                mean = of_cells("ben", LOSS_KEY[scenario], partial(math.isclose, loss))
+                found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = mean
+            rate = f"paths.{side}.rate"
+            found[f"fig4.{side}.{kind}.slow"] = of_cells("goodput_mbps", rate, lambda mbps: mbps <= 20)
+            found[f"fig4.{side}.{kind}.fast"] = of_cells("goodput_mbps", rate, lambda mbps: mbps > 20)
     for controller in CONTROLLERS:
         for manager, (name, _) in MANAGERS.items():
             kind = "rule" if manager == RULE else name.removeprefix("loss-")
@@ -68,12 +63,12 @@ def values(results: Results, world: str) -> Values:
 
 
 def _by_seed(
-    results: Results, world: str, scenario: str, manager: str, column: str, keep: Callable[[Mapping[str, str]], bool]
+    results: Results, world: str, scenario: str, manager: str, column: str, key: str, keep: Callable[[float], bool]
 ) -> Mean:
-    """Of BALIA, one mean over the chosen cells a seed."""
+    """Of BALIA, one mean a seed over the cells whose value of this key is to be kept."""
     seeds: dict[int, list[float]] = {}
     for cell, variants in results.cells(world, scenario).items():
-        if keep(dict(cell)):
+        if keep(float(dict(cell)[key].removesuffix("Mbit"))):
             for row in variants.get(variant("balia", manager), ()):
                 if row.get(column) is not None:
                     seeds.setdefault(int(row["seed"]), []).append(float(row[column]))

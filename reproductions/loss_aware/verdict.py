@@ -96,17 +96,9 @@ def _by_set(cells: Grid) -> list[list[str]]:
         for controller in CONTROLLERS:
             kinds = [v for kind in KINDS if (v := verdict(kind.of(found, controller)))]
             if len(kinds) > 1:
-                lines.append(
-                    [
-                        escape(SETS[name]),
-                        NAMES[controller].split(",")[0],
-                        str(kinds[0].cells),
-                        " → ".join(str(v.harmed) for v in kinds),
-                        " → ".join(str(v.beyond) for v in kinds),
-                        " → ".join(str(v.open) for v in kinds),
-                        " → ".join(f"{v.mean:+.2f}" for v in kinds),
-                    ]
-                )
+                counts = [(v.harmed, v.beyond, v.open, f"{v.mean:+.2f}") for v in kinds]
+                arrows = (" → ".join(map(str, column)) for column in zip(*counts, strict=True))
+                lines.append([escape(SETS[name]), NAMES[controller].split(",")[0], str(kinds[0].cells), *arrows])
     return lines
 
 

@@ -45,10 +45,9 @@ def _name(cell: Alone) -> str:
     return where + words(cell.cell)
 
 
-def _picture(cells: Sequence[Alone], title: str) -> str:
-    dots = [Dot(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
-    panel = Dots(title, dots, "pilot / best other", (1 - MARGIN, 1 + MARGIN))
-    return draw([panel], f"{title}: a dot for each cell, sorted, with its interval", height=3.4)
+def dots(cells: Sequence[Alone], title: str) -> Dots:
+    found = [Dot(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
+    return Dots(title, found, "pilot / best other", (1 - MARGIN, 1 + MARGIN))
 
 
 def _against_each(cells: Sequence[Alone]) -> str:
@@ -66,7 +65,9 @@ def _against_each(cells: Sequence[Alone]) -> str:
 def _body(cells: Sequence[Alone], what: str) -> list[str]:
     if not said(cells):
         return []
-    return [_picture(cells, f"Alone, all {what} cells"), _against_each(cells), _cell_table(cells)]
+    title = f"Alone, all {what} cells"
+    picture = draw([dots(cells, title)], f"{title}: a dot for each cell, sorted, with its interval", height=3.4)
+    return [picture, _against_each(cells), _cell_table(cells)]
 
 
 def said(cells: Sequence[Alone]) -> str:

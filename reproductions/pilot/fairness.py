@@ -51,15 +51,14 @@ def _cell_table(cells: Sequence[Beside]) -> str:
     return table(HEAD, [_line(cell, place(cell)) for cell in unfair_first(cells)], style="wide")
 
 
-def _picture(cells: Sequence[Beside], what: str) -> str:
-    known = [(cell, cell.verdict) for cell in cells]
-    share = [Dot(cell.share, verdict) for cell, verdict in known if verdict]
-    keeps = [Dot(cell.keeps, verdict) for cell, verdict in known if verdict]
-    panels = [
-        Dots(f"Share, {what}", share, "pilot / one TCP flow in its place", FAIR_SHARE),
-        Dots(f"Kept, {what}", keeps, "others beside pilot / beside their kind", (KEEPS_AT_LEAST, 1 / KEEPS_AT_LEAST)),
-    ]
-    return draw(panels, f"Shares of pilot and its competitors, {what}, sorted", height=3.4)
+def shares(cells: Sequence[Beside], title: str) -> Dots:
+    found = [Dot(cell.share, verdict) for cell in cells if (verdict := cell.verdict)]
+    return Dots(title, found, "pilot / one TCP flow in its place", FAIR_SHARE)
+
+
+def _kept(cells: Sequence[Beside], title: str) -> Dots:
+    found = [Dot(cell.keeps, verdict) for cell in cells if (verdict := cell.verdict)]
+    return Dots(title, found, "others beside pilot / beside their kind", (KEEPS_AT_LEAST, 1 / KEEPS_AT_LEAST))
 
 
 def said(cells: Sequence[Beside]) -> str:
@@ -68,7 +67,10 @@ def said(cells: Sequence[Beside]) -> str:
 
 
 def _body(cells: Sequence[Beside], what: str) -> list[str]:
-    return [_picture(cells, what), _cell_table(cells)] if said(cells) else []
+    if not said(cells):
+        return []
+    panels = [shares(cells, f"Share, {what}"), _kept(cells, f"Kept, {what}")]
+    return [draw(panels, f"Shares of pilot and its competitors, {what}, sorted", height=3.4), _cell_table(cells)]
 
 
 def _kernel(results: Results) -> str:

@@ -8,8 +8,6 @@ from multipilot.papers.results import KERNEL, SIM, Results
 from reproductions.pilot import alone, fairness
 from reproductions.pilot.cells import alone as alone_cells
 from reproductions.pilot.cells import alone_at, beside, drawn_beside
-from reproductions.pilot.judge import FAIR_SHARE, MARGIN, Alone, Beside
-from reproductions.pilot.pictures import Dot, Dots
 from reproductions.pilot.plan import DRAWN
 
 
@@ -26,20 +24,13 @@ def summary(results: Results) -> list[str]:
     return [f"{name}: {counts}" for name, counts in parts if counts]
 
 
-def _alone(cells: list[Alone], what: str) -> Dots:
-    dots = [Dot(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
-    return Dots(f"Alone, {what}", dots, "pilot / best other", (1 - MARGIN, 1 + MARGIN))
-
-
-def _share(cells: list[Beside], what: str) -> Dots:
-    dots = [Dot(cell.share, verdict) for cell in cells if (verdict := cell.verdict)]
-    return Dots(f"Beside others, {what}", dots, "pilot / one TCP flow in its place", FAIR_SHARE)
-
-
 def show(results: Results) -> Section:
-    chosen = [_alone(alone_cells(results, SIM), "chosen"), _share(beside(results, SIM), "chosen")]
-    drawn = [_alone(list(alone_at(results, SIM, DRAWN)), "drawn"), _share(drawn_beside(results), "drawn")]
-    rows = [row for row in (drawn, chosen) if any(panel.dots for panel in row)]
+    cells = (
+        ("drawn", list(alone_at(results, SIM, DRAWN)), drawn_beside(results)),
+        ("chosen", alone_cells(results, SIM), beside(results, SIM)),
+    )
+    panels = [[alone.dots(a, f"Alone, {what}"), fairness.shares(b, f"Beside others, {what}")] for what, a, b in cells]
+    rows = [row for row in panels if any(panel.dots for panel in row)]
     label = "Ratios of pilot to the best other controller alone, and its shares beside others"
     return Section(
         "All cells",

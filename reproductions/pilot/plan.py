@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from multipilot.papers.paper import Experiment, Point
-from multipilot.papers.runs import trace_pairs
+from multipilot.papers.runs import traces_on
 
 PILOT = "pilot"
 #: What pilot is compared with: a stock kernel's controllers, and LIA, which is RFC 6356.
@@ -99,16 +99,8 @@ EXPERIMENTS = (
 
 
 def on_traces(folder: Path) -> tuple[Experiment, ...]:
-    """One experiment for each pair ``NAME.up``, ``NAME.down`` of Mahimahi traces, packed by gzip or not."""
-    return tuple(
-        Experiment(
-            TRACE,
-            settings={"paths.two.downlink.trace": str(down), "paths.two.uplink.trace": str(up)},
-            tables=False,
-            label=f"{TRACE} {name}",
-        )
-        for name, down, up in trace_pairs(folder)
-    )
+    found = traces_on("two", folder)
+    return tuple(Experiment(TRACE, {}, how, tables=False, label=f"{TRACE} {name}") for name, how in found)
 
 
 #: On the kernel fewer controllers, for its runs take real time.

@@ -11,7 +11,7 @@ from functools import partial
 from multipilot.papers.charts import NAMES, bars_of, draw
 from multipilot.papers.claims.predicate import Check, Verdict
 from multipilot.papers.page import Section, number, table
-from multipilot.papers.results import KERNEL, SIM, Results, Row, over_competing, path_mbps, ratio
+from multipilot.papers.results import KERNEL, SIM, WORLDS, Results, Row, over_competing, path_mbps, ratio
 from multipilot.papers.tables import on_path
 from multipilot.stats import Mean
 from reproductions.rsf.printed import BDP, RIVALS, SHARED_BDP, SHARED_DEEP, TABLE, Numbers, of_connection
@@ -64,14 +64,12 @@ def goals(results: Results) -> Section:
         first, second, third = (f(results, variant) for f in (against_best_path, against_tcp, on_congested_path))
         if not any(m.n for m in (first, second, third)):
             continue
-        lines.append(
-            [
-                NAMES[variant],
-                _verdict(Check(first, low=1 - MARGIN), first),
-                _verdict(Check(second, high=1 + 2 * MARGIN), second),
-                _verdict(Check(ratio(third, uncoupled), high=1 - 2 * MARGIN), third),
-            ]
+        checks = (
+            (Check(first, low=1 - MARGIN), first),
+            (Check(second, high=1 + 2 * MARGIN), second),
+            (Check(ratio(third, uncoupled), high=1 - 2 * MARGIN), third),
         )
+        lines.append([NAMES[variant], *(_verdict(check, shown) for check, shown in checks)])
     return Section(
         "RFC 6356's three goals, every controller",
         [
@@ -121,23 +119,11 @@ def built_in(results: Results) -> Section:
     for row in TABLE:
         numbers = Numbers(results, row, row.cell)
         best = max((numbers.mean(v) for v in RIVALS), key=lambda m: -math.inf if math.isnan(m.mean) else m.mean)
-        rsf = numbers.mean(row.rsf)
-        if not rsf.n:
-            continue
-        over = [ratio(rsf, numbers.mean(v)) for v in ("reno", "cubic", "bbr")]
+        rsf, reno, cubic, bbr = (numbers.mean(v) for v in (row.rsf, "reno", "cubic", "bbr"))
         kernel = ratio(numbers.mean("bbr", KERNEL), numbers.mean(row.rsf, KERNEL))
-        lines.append(
-            [
-                row.id,
-                row.title,
-                number(best),
-                number(rsf),
-                *(number(numbers.mean(v)) for v in ("reno", "cubic", "bbr")),
-                number(over[0]),
-                number(over[2]),
-                number(kernel if kernel.n else None),
-            ]
-        )
+        if rsf.n:
+            means = (best, rsf, reno, cubic, bbr, ratio(rsf, reno), ratio(rsf, bbr), kernel)
+            lines.append([row.id, row.title, *map(number, means)])
     return Section(
         "What a stock kernel has: Reno, CUBIC and BBR on each subflow",
         [
@@ -207,34 +193,13 @@ def targets(results: Results) -> Section:
         lb = results.mean(SIM, "target-loss", "rsf-lb", "goodput_mbps", cell)
         if reno.n:
             lost = [lost_a_second(results, v, value) for v in ("reno", "rsf-lb")]
-            loss.append(
-                [
-                    f"{100 * float(value):g} %",
-                    number(reno),
-                    number(lb),
-                    number(ratio(lb, reno)),
-                    *(number(m) for m in lost),
-                ]
-            )
-    long = {v: results.mean(SIM, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db", "rsf-lb")}
-    kernel = {v: results.mean(KERNEL, "2-long-flows", v, of_connection, BDP) for v in ("lia", "reno", "rsf-db")}
-    same = [
-        [
-            "simulator",
-            number(ratio(long["rsf-db"], long["lia"])),
-            number(ratio(long["rsf-db"], long["reno"])),
-            number(ratio(long["rsf-lb"], long["reno"])),
-        ]
-    ]
-    if kernel["rsf-db"].n:
-        same.append(
-            [
-                "kernel",
-                number(ratio(kernel["rsf-db"], kernel["lia"])),
-                number(ratio(kernel["rsf-db"], kernel["reno"])),
-                number(None),
-            ]
-        )
+            loss.append([f"{100 * float(value):g} %", *map(number, (reno, lb, ratio(lb, reno), *lost))])
+    same = []
+    for world, name in WORLDS.items():
+        mean = results.column(world, "2-long-flows", of_connection, BDP)
+        lia, reno, db, lb = map(mean, ("lia", "reno", "rsf-db", "rsf-lb"))
+        if db.n:
+            same.append([name, *map(number, (ratio(db, lia), ratio(db, reno), ratio(lb, reno)))])
     return Section(
         "Where RSF is Reno, and where it is not",
         [

@@ -106,12 +106,8 @@ def show_failure(results: Results) -> Section:
             curves.append(curve_of(variant, x, means, **style))
     row = next(r for r in TABLE if r.id == "8")
     names = ["tcp", *RIVALS, "rsf-lb", "reno"]
-    bars = bars_of(
-        "Mean over 100 s, all five",
-        names,
-        partial(_at, results, row.scenario, of_all, BDP),
-        paper=[row.paper.get("rsf" if v == "rsf-lb" else v) for v in names],
-    )
+    paper = [row.paper.get("rsf" if v == "rsf-lb" else v) for v in names]
+    bars = bars_of("Mean over 100 s, all five", names, partial(_at, results, row.scenario, of_all, BDP), paper=paper)
     panel = Panel("Throughput over time", "time, s", "Mbit/s, all five", curves, rules=[(50, "path 1 dies")])
     return Section(
         "Figure 9: a path dies, scenario 8",
@@ -145,15 +141,8 @@ def show_wifi(results: Results) -> Section:
     for rate, words in (("20Mbit", "20 Mbit/s of IP a path"), ("54Mbit", "54 Mbit/s of IP a path")):
         cell = {"paths.*.rate": rate, **BDP}
         paper = [18.60 if v == "rsf-db" and rate == "20Mbit" else None for v in names]
-        panels.append(
-            bars_of(
-                f"Mbit/s on a path: {words}",
-                names,
-                partial(_at, results, "w-wifi", of_path, cell),
-                paper=paper,
-                digits=1,
-            )
-        )
+        mean = partial(_at, results, "w-wifi", of_path, cell)
+        panels.append(bars_of(f"Mbit/s on a path: {words}", names, mean, paper=paper, digits=1))
     return Section(
         "Figure 11: Wi-Fi",
         ["The paper has 17.65 to 18.60 Mbit/s a path on 54 Mbit/s of air, which is what 802.11g leaves of it."],

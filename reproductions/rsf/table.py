@@ -112,18 +112,10 @@ def show_deep(results: Results) -> Section:
     for row in TABLE:
         deep = {**row.cell, **DEEP}
         numbers, shallow = Numbers(results, row, deep), Numbers(results, row, row.cell)
-        means = {v: numbers.mean(v) for v in COLUMNS}
-        if not any(m.n for m in means.values()):
+        means = [numbers.mean(v) for v in COLUMNS]
+        if not any(m.n for m in means):
             continue
-        lines.append(
-            [
-                row.id,
-                escape(row.title),
-                *(number(means[v]) for v in COLUMNS),
-                number(numbers.gain()),
-                number(shallow.gain()),
-            ]
-        )
+        lines.append([row.id, escape(row.title), *map(number, (*means, numbers.gain(), shallow.gain()))])
     head = ["", "", *(escape(NAMES[v]).replace(", ", ",<br>") for v in COLUMNS), "RSF / best", "the same,<br>1 BDP"]
     return Section(
         "Table 2 with buffers of 1000 packets",

@@ -43,7 +43,7 @@ def _runs(paper: Paper, runner: Runner, item: Item, world: str) -> list[object]:
     asked: Iterator[Asked] = (
         (runner.simulation(e) for e in paper.experiments if e.scenario in item.scenarios)
         if world == SIM
-        else (runner.point(p) for p in paper.points if p.scenario in item.scenarios)
+        else (runner.point(p) for p in paper.points if p.world == world and p.scenario in item.scenarios)
     )
     return [(one.subject, one.basis) for one in asked]
 
@@ -191,11 +191,11 @@ def costs(runner: Runner, world: str, experiments: Sequence[Experiment], points:
         lines = [f"simulator: {e.key}: {_state(runner.simulation(e))}, {c.runs:,} runs" for e, c in left]
         runs, seconds = sum(c.runs for _, c in left), sum(c.seconds for _, c in left)
         return [*lines, f"simulator: {runs:,} runs to do, {spell(seconds)} of simulated time"] if left else []
-    asked = [(point, runner.point(point)) for point in points]
+    asked = [(point, runner.point(point)) for point in points if point.world == world]
     missing = [(point, one) for point, one in asked if not one.done]
-    lines = [f"kernel: {point.name}: {_state(one)}, {point.runs} runs" for point, one in missing]
+    lines = [f"{world}: {point.name}: {_state(one)}, {point.runs} runs" for point, one in missing]
     runs, seconds = sum(p.runs for p, _ in missing), sum(runner.longest(p) for p, _ in missing)
-    return [*lines, f"kernel: {runs} runs to do, at most {spell(seconds)} of real time"] if missing else []
+    return [*lines, f"{world}: {runs} runs to do, at most {spell(seconds)} of real time"] if missing else []
 
 
 def _state(asked: Asked) -> str:

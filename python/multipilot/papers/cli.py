@@ -20,10 +20,10 @@ from multipilot.papers.folder import NAMES, load
 from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import simulator_source
 from multipilot.papers.publish import as_text, locked, publish
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, Results
 from multipilot.papers.runs import Budget, Runner, find_scenarios
 
-WORLDS = ("sim", "kernel", "both")
+WORLDS = {"sim": (SIM,), "kernel": (KERNEL,), "relay": (RELAY,), "all": (SIM, *REAL)}
 QUICK_SEEDS = 3
 INTERRUPTED = 130
 
@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def paper(
     name: Annotated[str, typer.Argument(metavar="PAPER", help=" | ".join(NAMES))],
     world: Annotated[
-        str | None, typer.Option(help="sim, kernel or both [default: both, where this machine can]")
+        str | None, typer.Option(help="sim, kernel, relay or all [default: all, where this machine can]")
     ] = None,
     only: Annotated[str | None, typer.Option(metavar="ITEM,…", help="these items only, e.g. table2,fig5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="simulator, few seeds, under two minutes")] = False,
@@ -42,9 +42,9 @@ def paper(
         int | None, typer.Option(min=1, help="runs of each variant in the simulator [default: 20; pilot: 16]")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="real time for the kernel, e.g. 30m or 2h; the next call goes on with the rest")
+        str, typer.Option(help="real time for kernel and relay, e.g. 30m or 2h; the next call goes on with the rest")
     ] = "60m",
-    jobs: Annotated[int, typer.Option(min=1, max=16, help="kernel points at once")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="points of kernel or relay at once")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
     source: Annotated[
         Path | None,
@@ -59,8 +59,7 @@ def paper(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="paper bandit: folder of radio tests, or CSV table, in place of the generator; paper ddpg: folder of "
-            "trained actors",
+            help="paper bandit: folder of radio tests, in place of the generator; paper ddpg: folder of trained actors",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the figures as one JSON document")] = False,
@@ -86,7 +85,7 @@ def paper(
         fail(str(error))
     if world not in (None, *WORLDS):
         fail(f"--world {world}: one of {', '.join(WORLDS)}")
-    worlds = {"sim": (SIM,), "kernel": (KERNEL,)}.get(world or "", (SIM,) if quick and not world else (SIM, KERNEL))
+    worlds = WORLDS[world or ("sim" if quick else "all")]
     known = [item.name for item in chosen.items]
     wanted = known if only is None else [part.strip() for part in only.split(",") if part.strip()]
     for part in wanted:
@@ -117,31 +116,26 @@ def paper(
             _refuse_to_lock(chosen, runner)
         folder.mkdir(parents=True, exist_ok=True)
         results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
+        page = publish(chosen, results, wanted)
+        (folder / "index.html").write_text(page.html, encoding="utf-8")
+        (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
+        if lock:
+            bases = {world: check.bases(chosen, runner, world) for world in (SIM, *REAL)}
+            say(f"verdicts: {locked(chosen, results, bases, sample.kept(chosen, runner, results), runner.scenarios)}")
     except (ValueError, OSError) as error:
         fail(str(error))
     except RunFailed as error:
         fail(str(error), RUN_FAILED)
     except KeyboardInterrupt:
         fail(f"interrupted: the same call with --out {folder} goes on where this one stopped", INTERRUPTED)
-    page = publish(chosen, results, wanted)
-    (folder / "index.html").write_text(page.html, encoding="utf-8")
-    (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
-    if lock:
-        try:
-            bases = {world: check.bases(chosen, runner, world) for world in (SIM, KERNEL)}
-            say(f"verdicts: {locked(chosen, results, bases, sample.kept(chosen, runner, results), runner.scenarios)}")
-        except (ValueError, OSError) as error:
-            fail(str(error))
-        except RunFailed as error:
-            fail(str(error), RUN_FAILED)
     if as_json:
         print(json.dumps(page.document, indent=1))
     else:
         print(folder / "index.html")
     if refusal is not None:
-        if world in ("kernel", "both"):
+        if world not in (None, "sim"):
             fail(f"{refusal} (the page holds the simulator's part; --world sim asks for no more)", CANNOT_HERE)
-        say(f"no kernel runs: {refusal}")
+        say(f"no runs in real time: {refusal}")
     if failed:
         raise typer.Exit(RUN_FAILED)
 
@@ -209,10 +203,10 @@ def _measure(
     jobs: int,
     data: Path | None = None,
 ) -> tuple[Results, CannotHere | None, int]:
-    """What was measured, why the kernel world refused if it did, and how many kernel points failed."""
+    """What was measured, why a real world refused if it did, and how many of its points failed."""
     results = Results()
     experiments, points = _asked(chosen, wanted)
-    missing = [p for p in points if not runner.on_kernel(p, results, recall=True)]
+    missing = [p for p in points if not runner.measure(p, results, recall=True) and p.world in worlds]
     with console.progress() as progress:
         if chosen.own is not None and any(not i.scenarios for i in chosen.items if i.name in wanted):
             own = progress.add_task("simulator  rounds and policies", total=None)
@@ -227,35 +221,33 @@ def _measure(
             meter.begin(experiment.key, cost)
             runner.simulate(experiment, results, recall, meter.heard)
         meter.end()
-        if KERNEL not in worlds:
-            return results, None, 0
-        return results, *_on_kernel(missing, runner, results, Budget(seconds), jobs, progress)
+        return results, *_in_real_time(missing, runner, results, Budget(seconds), jobs, progress)
 
 
-def _on_kernel(
+def _in_real_time(
     missing: list[Point], runner: Runner, results: Results, budget: Budget, jobs: int, progress: console.Progress
 ) -> tuple[CannotHere | None, int]:
     failed, refusal = 0, None
-    task = progress.add_task("kernel", total=len(missing))
+    task = progress.add_task("points", total=len(missing), visible=bool(missing))
     under_way: dict[Future[float], Point] = {}
     todo = deque(missing)
     if missing:
         rest = sum(_estimate(point, results) for point in missing) / jobs
-        say(f"kernel: {len(missing)} points to measure, about {spell(rest)} in real time")
+        say(f"{len(missing)} points to measure, about {spell(rest)} in real time")
     with ThreadPoolExecutor(jobs) as pool:
         try:
             while (todo or under_way) and refusal is None:
                 while todo and len(under_way) < jobs and budget.allows(_estimate(todo[0], results)):
                     point = todo.popleft()
-                    progress.update(task, description=f"kernel  {point.name}")
+                    progress.update(task, description=f"{point.world}  {point.name}")
                     under_way[pool.submit(_timed, runner, point)] = point
                 if not under_way:
-                    say(f"the budget is spent with {len(todo)} kernel points to go: call again with the same --out")
+                    say(f"the budget is spent with {len(todo)} points to go: call again with the same --out")
                     break
                 done = next(as_completed(under_way))
                 point = under_way.pop(done)
                 try:
-                    say(f"kernel: {point.name}: {done.result():.0f} s")
+                    say(f"{point.world}: {point.name}: {done.result():.0f} s")
                 except CannotHere as error:
                     refusal = error
                 except RunFailed as error:
@@ -267,15 +259,15 @@ def _on_kernel(
             raise
     # In the paper's order, in whichever they ended.
     for point in missing:
-        runner.on_kernel(point, results, recall=True)
+        runner.measure(point, results, recall=True)
     if failed:
-        say(f"{failed} kernel points failed: call again with the same --out to try them once more")
+        say(f"{failed} points failed: call again with the same --out to try them once more")
     return refusal, failed
 
 
 def _timed(runner: Runner, point: Point) -> float:
     begun = monotonic()
-    runner.on_kernel(point, Results())
+    runner.measure(point, Results())
     return monotonic() - begun
 
 

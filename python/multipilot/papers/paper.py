@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multipilot.papers.claims import Claims
+from multipilot.papers.results import KERNEL
 
 if TYPE_CHECKING:
     from multipilot.papers.claims.quantity import Values
@@ -44,11 +45,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement on the kernel: a variant in one cell of a scenario's grid, whose key ``case`` is a case's name.
+    """One measurement in real time, on the kernel or over the relay: a variant in one cell of a scenario's grid, whose
+    key ``case`` is a case's name.
 
-    ``beside`` are further path managers to compare it with, in the same call, ``initial_paths`` the choices of the
-    initial path to compare; ``settings``, ``ben`` and ``label`` as in an :class:`Experiment`. One run decides no claim:
-    fewer points with five runs say more.
+    ``beside`` are further path managers to compare it with, in the same call, ``initial_paths`` and ``schedulers`` the
+    choices of these to compare; ``settings``, ``ben`` and ``label`` as in an :class:`Experiment`. One run decides no
+    claim: fewer points with five runs say more.
     """
 
     scenario: str
@@ -57,10 +59,12 @@ class Point:
     path_manager: str = "fullmesh"
     beside: tuple[str, ...] = ()
     initial_paths: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
     ben: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     seeds: int = 5
+    world: str = KERNEL
 
     @property
     def key(self) -> str:
@@ -69,7 +73,8 @@ class Point:
     @property
     def runs(self) -> int:
         """With ``ben`` one more over each of two paths."""
-        return self.seeds * ((1 + len(self.beside)) * max(1, len(self.initial_paths)) + 2 * self.ben)
+        chosen = max(1, len(self.initial_paths)) * max(1, len(self.schedulers))
+        return self.seeds * ((1 + len(self.beside)) * chosen + 2 * self.ben)
 
     @property
     def variant(self) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 
 from multipilot import _core
 from multipilot.papers.folder import reproductions
-from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.results import KERNEL, RELAY, SIM
 from multipilot.papers.sources import Sources
 
 DONE = "done"
-#: As `multipilot list --json` names the worlds' sources.
-_WORLDS = {SIM: "simulator", KERNEL: "kernel"}
+#: As `multipilot list --json` names the worlds' sources: kernel and relay are one crate.
+_WORLDS = {SIM: "simulator", KERNEL: "kernel", RELAY: "kernel"}
 #: Sources or commits of several records.
 _MOST_NAMED = 3
 
@@ -77,7 +77,7 @@ def sources(command: str) -> dict[str, str]:
         told: Mapping[str, Any] = json.loads(done.stdout).get("sources", {})
     except ValueError:
         told = {}
-    bytes_of = _digest([Path(command)]) if len(told) < len(_WORLDS) else ""
+    bytes_of = "" if {*_WORLDS.values()} <= {*told} else _digest([Path(command)])
     return {world: str(told.get(name, bytes_of)) for world, name in _WORLDS.items()}
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from multipilot.papers import page
 from multipilot.papers.claims import Claims, Judgement, judge, lock, table
 from multipilot.papers.claims.claim import THEORY
+from multipilot.papers.claims.claim import WORLDS as JUDGED
 from multipilot.papers.claims.quantity import CERTAIN, Values
 from multipilot.papers.paper import Item, Paper
 from multipilot.papers.provenance import commit, said, today
-from multipilot.papers.results import KERNEL, OWN, SIM, WORLDS, Results
+from multipilot.papers.results import OWN, REAL, WORLDS, Results
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
 
 
 def _values(paper: Paper, results: Results) -> dict[str, Values]:
-    return {world: paper.values(results, world) for world in (SIM, KERNEL, THEORY)}
+    return {world: paper.values(results, world) for world in JUDGED}
 
 
 def _judged(claims: Claims, values: Mapping[str, Values]) -> list[Judgement]:
@@ -66,7 +67,7 @@ def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.
     """With what its claims came out as, and where its numbers come from."""
     section = item.show(results)
     mine = [j for j in judged if j.claim.item == item.name and j.prose]
-    prose = [f"Linux kernel: {j.prose}" if j.world == KERNEL else j.prose for j in mine]
+    prose = [f"{WORLDS[j.world].capitalize()}: {j.prose}" if j.world in REAL else j.prose for j in mine]
     found = {world: results.origins(world, item.scenarios or (OWN,)) for world in WORLDS}
     origins = [f"{name.capitalize()}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
     return replace(section, name=item.name, lead=[*section.lead, *prose], origins=origins)
@@ -79,7 +80,7 @@ def _facts(results: Results) -> str:
         for world, name in WORLDS.items()
         if runs[world] and results.origins(world)
     ]
-    kernel = next((f for (w, _), fs in results.folders.items() if w == KERNEL for f in fs), None)
+    kernel = next((f for (w, _), fs in results.folders.items() if w in REAL for f in fs), None)
     if kernel:
         parts.append(f"Linux {json.loads((kernel / 'result.json').read_text(encoding='utf-8')).get('kernel')}.")
     parts.append(

@@ -18,8 +18,10 @@ Row = dict[str, Any]
 Cell = tuple[tuple[str, str], ...]
 Measure = str | Callable[[Row], float | None]
 
-SIM, KERNEL = "sim", "kernel"
-WORLDS = {SIM: "simulator", KERNEL: "Linux kernel"}
+SIM, KERNEL, RELAY = "sim", "kernel", "relay"
+WORLDS = {SIM: "simulator", KERNEL: "Linux kernel", RELAY: "relay"}
+#: Measured in real time, at chosen points.
+REAL = (KERNEL, RELAY)
 #: In place of a scenario: what a paper measures by itself.
 OWN = "own"
 
@@ -104,6 +106,12 @@ class Results:
     ) -> Mean:
         """Mean over seeds of a column, or of a function of the row."""
         return mean_over(self.find(world, scenario, variant, cell), measure)
+
+    def column(
+        self, world: str, scenario: str, measure: Measure, cell: Mapping[str, str] | None = None
+    ) -> Callable[[str], Mean]:
+        """The mean of each variant, by its name."""
+        return lambda variant: self.mean(world, scenario, variant, measure, cell)
 
     def has(self, world: str, scenario: str | None = None) -> bool:
         return any(w == world and scenario in (None, s) for w, s in self._sets)

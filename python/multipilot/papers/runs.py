@@ -27,7 +27,7 @@ from multipilot.papers.cost import Cost, of_comparison
 from multipilot.papers.folder import reproductions
 from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
-from multipilot.papers.results import KERNEL, SIM, Results, Row
+from multipilot.papers.results import SIM, Results, Row
 from multipilot.papers.sources import Sources, words
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
@@ -49,6 +49,12 @@ def trace_pairs(folder: Path) -> Iterator[tuple[str, Path, Path]]:
         up = down.with_name(down.name.replace(".down", ".up"))
         if up.exists():
             yield down.name.split(".down")[0], down.resolve(), up.resolve()
+
+
+def traces_on(path: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Name of each pair, and the settings by which a path carries what was recorded."""
+    for name, down, up in trace_pairs(folder):
+        yield name, {f"paths.{path}.downlink.trace": str(down), f"paths.{path}.uplink.trace": str(up)}
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,8 @@ class Runner:
         seeds = min(self.seeds, experiment.most_seeds or self.seeds)
         return self._asked(SIM, experiment.scenario, label, settings, seeds, experiment.ben)
 
-    def on_kernel(self, point: Point, results: Results, recall: bool = False) -> bool:
-        """One point; with ``recall`` only if it was measured before. Whether there is a result now."""
+    def measure(self, point: Point, results: Results, recall: bool = False) -> bool:
+        """One point in real time; with ``recall`` only if it was measured before. Whether there is a result now."""
         asked = self.point(point)
         if recall and not asked.done:
             return False
@@ -137,16 +143,17 @@ class Runner:
             if not recall:
                 raise RunFailed(f"{BUSY}: the emulated paths did not keep their times")
             return False
-        results.add(KERNEL, point.key, document, asked.folder, Provenance.read(asked.folder))
+        results.add(point.world, point.key, document, asked.folder, Provenance.read(asked.folder))
         return True
 
     def point(self, point: Point) -> Asked:
         managers = ", ".join(f'"{name}"' for name in (point.path_manager, *point.beside))
         managers = f"[{managers}]" if point.beside else managers
-        initial = f", initial_path = {json.dumps(point.initial_paths)}" if point.initial_paths else ""
-        variants = f'[{{controller = "{point.controller}", path_manager = {managers}{initial}}}]'
+        further = {"initial_path": point.initial_paths, "scheduler": point.schedulers}
+        rest = "".join(f", {key} = {json.dumps(names)}" for key, names in further.items() if names)
+        variants = f'[{{controller = "{point.controller}", path_manager = {managers}{rest}}}]'
         settings = {**point.settings, **self._held(point.scenario, point.cell), "variants": variants}
-        return self._asked(KERNEL, point.scenario, point.variant, settings, point.seeds, point.ben)
+        return self._asked(point.world, point.scenario, point.variant, settings, point.seeds, point.ben)
 
     @contextmanager
     def once(self, experiment: Experiment, cell: Mapping[str, str]) -> Iterator[Results]:

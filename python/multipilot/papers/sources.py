@@ -10,25 +10,28 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from multipilot.papers.results import KERNEL, SIM
+from multipilot.bandit import policies
+from multipilot.papers.results import KERNEL, RELAY, SIM
+from multipilot.simulation import list_schedulers
 
 #: The crates whose build scripts list the sources of their world.
-_CRATES = {SIM: "simulator", KERNEL: "testbed"}
+_CRATES = {SIM: "simulator", KERNEL: "testbed", RELAY: "testbed"}
 _KINDS = frozenset({".rs", ".c", ".h", ".json"})
 
 _AWARE = {"loss-aware", "signal-aware"}
 _ARMS = {"ms-ucb", "ms-ucb-federated"}
-_INITIAL = {
-    "lin-ucb", "active-explorer", "epsilon-greedy", "bootstrapped-ucb", "adaptive-greedy", "explore-first",
-    "adaptive-active-greedy", "thompson",
-}  # fmt: skip
+_INITIAL = {*policies()}
 _MANAGED = _AWARE | _ARMS | {"mptcp-la"}
 #: The learning environment, which no scenario names.
 ENVIRONMENT = "multipilot.env"
 
+#: Schedulers are in files of their names. The default one is Linux' own, and what min-rtt has the others use too.
+_SCHEDULERS = {entry["name"] for entry in list_schedulers()} - {"default", "min-rtt"}
+
 #: By the start of a file's path: the words of a scenario of which one chooses it. Controllers' headers are found by
 #: name. Every other file of a world is for all of its runs. An empty set: no result depends on it.
 CHOSEN: Mapping[str, Set[str]] = {
+    **{f"crates/policy/src/scheduler/{name.replace('-', '_')}": {name} for name in _SCHEDULERS},
     "controllers/bpf/contention": set(),
     "controllers/bpf/proof": set(),
     "crates/kernel/src/agent": {"ddpg-mpcc"},
@@ -42,28 +45,30 @@ CHOSEN: Mapping[str, Set[str]] = {
     "crates/policy/src/path_manager/mptcp_la": {"mptcp-la"},
     "crates/policy/src/path_manager/ms_ucb": _ARMS,
     "crates/policy/src/path_manager/ndiffports": {"ndiffports"},
-    "crates/policy/src/scheduler/blest": {"blest"},
     "crates/policy/src/scheduler/cloning": {"cloning", "ld-mpsp"},
     "crates/policy/src/scheduler/delay_balance": {"delay-balance", "ld-mpsp"},
-    "crates/policy/src/scheduler/ecf": {"ecf"},
-    "crates/policy/src/scheduler/edpf": {"edpf"},
-    "crates/policy/src/scheduler/ld_mpsp": {"ld-mpsp"},
-    "crates/policy/src/scheduler/redundant": {"redundant"},
-    "crates/policy/src/scheduler/round_robin": {"round-robin"},
     "crates/policy/src/super_arm/": _ARMS,
     "crates/scenario/src/radio/": {"radio"},
     "crates/simulator/src/env/": {ENVIRONMENT},
     "crates/simulator/src/pcapng/": set(),
     "crates/simulator/src/rivals/bbr/": {"bbr"},
     "crates/simulator/src/rivals/cubic": {"cubic"},
-    "crates/testbed/src/relay": set(),
     "crates/testbed/src/trial/": set(),
     "crates/wireless/": {"radio"},
 }
-#: In one world only. On the kernel Linux manages paths and schedules, unless a scenario names one of these.
-_IN = {
-    SIM: {"controllers/bpf/": set[str]()},
-    KERNEL: dict.fromkeys(("crates/host/", "crates/policy/src/"), _MANAGED | _INITIAL),
+_NEVER: Set[str] = frozenset()
+#: On the kernel Linux manages paths and schedules, unless a scenario names one of these. Over the relay there are
+#: streams alone, which come by its proxy and use all paths.
+IN_ONE_WORLD: Mapping[str, Mapping[str, Set[str]]] = {
+    SIM: {"controllers/bpf/": _NEVER},
+    KERNEL: {
+        **dict.fromkeys(("crates/host/", "crates/policy/src/"), _MANAGED | _INITIAL),
+        **dict.fromkeys(("crates/relay/src/", "crates/testbed/src/relay"), _NEVER),
+    },
+    RELAY: {
+        **dict.fromkeys(("crates/host/", "crates/policy/src/path_manager", "crates/testbed/src/aware"), _NEVER),
+        **dict.fromkeys((f"crates/relay/src/{part}" for part in ("capture", "datagram", "probe", "resolver")), _NEVER),
+    },
 }
 #: What all controllers are made of.
 _BASE = ("mp.h", "mp_math.h")
@@ -100,7 +105,7 @@ class Sources:
     def used(self, world: str, words: Set[str]) -> list[str]:
         """The files that decide a run of a scenario with these words."""
         headers = self._headers(words)
-        chosen = {**CHOSEN, **_IN[world]}
+        chosen = {**CHOSEN, **IN_ONE_WORLD[world]}
         return [name for name in self.files(world) if _is_used(name, chosen, headers, words)]
 
     def basis(self, world: str, words: Set[str]) -> str:

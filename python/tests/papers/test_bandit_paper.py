@@ -14,7 +14,7 @@ from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
 from multipilot.stats import mean_of
 from reproductions.bandit import PAPER, stream, worlds
-from reproductions.bandit.measured import UNKNOWN, load_table, load_tests, value
+from reproductions.bandit.measured import UNKNOWN, load_tests, value
 from reproductions.bandit.places import FEATURES, generate
 from reproductions.bandit.policies import CHOSEN, CONTEXT, Life, Stream, live
 from reproductions.bandit.stream import SIZES, load_or_simulate
@@ -104,20 +104,6 @@ def test_radio_tests_are_paired_by_city(tmp_path: Path) -> None:
     assert "wifi.rtt_ms" not in here.real
     with pytest.raises(ValueError, match=r"no tests here; expected wifi4\.csv\.gz"):
         load_tests(tmp_path / "nowhere", rounds=5)
-
-
-def test_a_table_of_the_papers_schema(tmp_path: Path) -> None:
-    file = tmp_path / "cell-vs-wifi.csv"
-    file.write_text(
-        "location,wifi.capacity_mbps,lte.capacity_mbps,wifi.rtt_ms,lte.cqi\na,10,5,20,9\na,2,,30,8\nb,1,9,,\n"
-    )
-    a, b = load_table(file)
-    assert (a.name, len(a), a.rtt_ms[0, 0]) == ("a", 1, 20.0)
-    assert "lte.cqi" in a.real
-    assert math.isnan(b.context[0, FEATURES.index("lte.cqi")])
-    file.write_text("location\nx\n")
-    with pytest.raises(ValueError, match=r"no column wifi\.capacity_mbps, lte\.capacity_mbps"):
-        load_table(file)
 
 
 def test_rounds_are_simulated_once_and_start_on_both_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

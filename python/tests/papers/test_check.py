@@ -14,9 +14,9 @@ from multipilot.papers.claims import lock
 from multipilot.papers.paper import Paper
 from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.publish import locked
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.results import KERNEL, RELAY, SIM, WORLDS, Results
 from multipilot.papers.runs import Runner, find_scenarios
-from multipilot.papers.sources import CHOSEN, ENVIRONMENT, Sources, words
+from multipilot.papers.sources import CHOSEN, ENVIRONMENT, IN_ONE_WORLD, Sources, words
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,8 +29,10 @@ def test_the_checkout_has_the_sources_that_the_command_is_built_from() -> None:
 
 def test_what_scenarios_choose_is_where_the_table_says() -> None:
     here = Sources(ROOT)
-    files = {name for world in (SIM, KERNEL) for name in here.files(world)}
+    files = {name for world in WORLDS for name in here.files(world)}
     assert [start for start in CHOSEN if not any(name.startswith(start) for name in files)] == []
+    for world, by in IN_ONE_WORLD.items():
+        assert [start for start in by if not any(name.startswith(start) for name in here.files(world))] == []
     listed = [simulation.list_controllers, simulation.list_schedulers, simulation.list_path_managers]
     names = {entry["name"] for entries in (*listed, simulation.list_initial_paths) for entry in entries()}
     assert {word for by in CHOSEN.values() for word in by} <= names | {"radio", "bbr", "cubic", ENVIRONMENT}
@@ -51,21 +53,29 @@ def add(copy: Path, file: str, text: str = "int changed;\n") -> None:
     path.write_text(before + text if "cfg(test)" in text else text + before, encoding="utf-8")
 
 
+REAL_LIA = {"kernel lia", "relay lia"}
+
+
 @pytest.mark.parametrize(
     ("file", "text", "changed"),
     [
         ("controllers/wvegas.h", "int changed;\n", set[str]()),
-        ("controllers/lia.h", "int changed;\n", {"lia", "dalia", "aware", "kernel lia"}),
+        ("controllers/lia.h", "int changed;\n", {"lia", "dalia", "aware", *REAL_LIA}),
         ("controllers/lia.h", "// A remark.\n", set[str]()),
         ("controllers/mpcc_utility.h", "int changed;\n", {"ddpg"}),
-        ("controllers/mp_math.h", "int changed;\n", {"lia", "dalia", "ddpg", "aware", "kernel lia"}),
-        ("controllers/bpf/glue.bpf.c", "int changed;\n", {"kernel lia"}),
+        ("controllers/mp_math.h", "int changed;\n", {"lia", "dalia", "ddpg", "aware", *REAL_LIA}),
+        ("controllers/bpf/glue.bpf.c", "int changed;\n", REAL_LIA),
         ("crates/policy/src/path_manager/awareness/mod.rs", "fn changed() {}\n", {"aware"}),
         ("crates/policy/src/path_manager/fullmesh.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware"}),
         ("crates/policy/src/path_manager/presence.rs", "\n#[cfg(test)]\nmod tests {\n}\n", set[str]()),
         ("crates/simulator/src/tcp/sender.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware"}),
-        ("crates/testbed/src/emulator.rs", "fn changed() {}\n", {"kernel lia"}),
-        ("crates/links/src/loss.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware", "kernel lia"}),
+        ("crates/testbed/src/emulator.rs", "fn changed() {}\n", REAL_LIA),
+        ("crates/testbed/src/relay.rs", "fn changed() {}\n", {"relay lia"}),
+        ("crates/relay/src/flow/mod.rs", "fn changed() {}\n", {"relay lia"}),
+        ("crates/relay/src/capture/mod.rs", "fn changed() {}\n", set[str]()),
+        ("crates/policy/src/scheduler/linux.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware", "relay lia"}),
+        ("crates/policy/src/scheduler/ecf.rs", "fn changed() {}\n", set[str]()),
+        ("crates/links/src/loss.rs", "fn changed() {}\n", {"lia", "dalia", "ddpg", "aware", *REAL_LIA}),
         ("crates/wireless/src/lib.rs", "fn changed() {}\n", set[str]()),
     ],
 )
@@ -74,7 +84,8 @@ def test_a_basis_is_of_the_sources_that_a_scenario_uses(copy: Path, file: str, t
 
     def bases() -> dict[str, str]:
         found = Sources(copy)
-        return {n: found.basis(SIM, w) for n, w in chosen.items()} | {"kernel lia": found.basis(KERNEL, {"lia"})}
+        real = {f"{world} lia": found.basis(world, {"lia"}) for world in (KERNEL, RELAY)}
+        return {n: found.basis(SIM, w) for n, w in chosen.items()} | real
 
     before = bases()
     add(copy, file, text)
@@ -111,7 +122,7 @@ def checked(paper: Paper, copy: Path, out: Path, world: str = SIM, command: str 
     """As by a command built from the copy."""
     runner = Runner("rsf", out, find_scenarios("rsf"), command or console.command(), 2)
     runner.__dict__["checkout"] = found = Sources(copy)
-    runner.__dict__["sources"] = {world: found.whole(world) for world in (SIM, KERNEL)}
+    runner.__dict__["sources"] = {world: found.whole(world) for world in WORLDS}
     return check.check(paper, runner, [world]), runner
 
 

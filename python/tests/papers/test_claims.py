@@ -17,7 +17,7 @@ from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
 from multipilot.papers.paper import Paper
 from multipilot.papers.provenance import Provenance
 from multipilot.papers.publish import locked, publish
-from multipilot.papers.results import KERNEL, SIM, Results
+from multipilot.papers.results import KERNEL, RELAY, SIM, Results
 from multipilot.stats import Mean, difference, mean_of
 from reproductions.ddpg.sections import PAYLOAD, resting_rate
 from reproductions.drones import tables
@@ -281,6 +281,21 @@ def test_worlds_that_differ_are_told() -> None:
     assert "differ significantly" not in table.summary([*sim, *single])
 
 
+def test_a_world_has_its_column_where_a_claim_is_tested_there(tmp_path: Path) -> None:
+    file = tmp_path / "claims.toml"
+    test = 'test = { ratio = ["two", "one"], at_least = 1 }\n'
+    file.write_text('worlds = ["sim"]\n' + HEAD + test, encoding="utf-8")
+    assert load(file).all[0].worlds == (SIM,)
+    assert "Linux kernel" not in table.html(load(file), [])
+    file.write_text('worlds = ["sim"]\n' + HEAD + 'worlds = ["sim", "relay"]\n' + test, encoding="utf-8")
+    found = load(file)
+    html = table.html(found, judge(found, VALUES, SIM))
+    assert [name in html for name in ("<th>simulator", "<th>relay", "<th>Linux kernel")] == [True, True, False]
+    others = [*judge(found, VALUES, SIM), *judge(found, {"one": around(1, 0.01), "two": around(3, 0.01)}, RELAY)]
+    assert "simulator and relay differ significantly" in table.html(found, others)
+    assert "Simulator and relay differ significantly in 1 of the 1 claims" in table.summary(others)
+
+
 def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_path: Path) -> None:
     found = Claims((TWICE,))
     sim = judge(found, {"one": around(1, 0.01), "two": around(2, 0.01)}, SIM)
@@ -294,7 +309,7 @@ def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_pa
     assert again[SIM]["a"] == {
         "verdict": "holds", "value": 2.0, "low": 1.944, "high": 2.056, "n": 3, **origin,
     }  # fmt: skip
-    assert again[KERNEL]["a"] == {"verdict": "undecided", "n": 0}
+    assert KERNEL not in again, "what was never measured has no line"
     # Another call measures the kernel alone.
     none = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     later = judge(found, {"one": around(1, 0.01), "two": around(0.5, 0.01)}, KERNEL)
@@ -309,10 +324,9 @@ def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path
     bases = {SIM: {c.id: "b" for c in rsf.claims.all}}
     locked(one, goals_measured(), bases, {}, tmp_path)
     first = lock.read(tmp_path)
-    assert set(first[SIM]) == {c.id for c in rsf.claims.all if SIM in c.worlds}
+    assert set(first[SIM]) <= {c.id for c in rsf.claims.all if SIM in c.worlds and c.item == "goals"}
     told = {key: first[SIM]["goal1-lia"][key] for key in ("verdict", "commit", "basis")}
     assert told == {"verdict": "contradicted", "commit": "abc", "basis": "b"}
-    assert first[SIM]["obs2-gain"] == {"verdict": "undecided", "n": 0}
     long_flows = Results()
     rows = [
         {"variant": name, "controller": name, "path_manager": "fullmesh", "seed": seed, "transfers": 5,
@@ -360,12 +374,13 @@ def test_every_verdict_of_the_lock_has_its_template(paper: Paper) -> None:
     assert lock.unspoken(paper.claims, lock.read(paper.claims.folder)) == []
 
 
-def test_the_lock_has_all_claims_and_no_others(paper: Paper) -> None:
+def test_the_lock_has_claims_of_the_paper_and_no_others(paper: Paper) -> None:
     assert paper.claims.folder is not None
     kept = lock.read(paper.claims.folder)
     kept.pop(lock.SAMPLES, None)
     for world, lines in kept.items():
-        assert set(lines) == {c.id for c in paper.claims.all if world in c.worlds}
+        assert set(lines) <= {c.id for c in paper.claims.all if world in c.worlds}
+    assert len(kept[SIM]) > 0.9 * sum(SIM in c.worlds for c in paper.claims.all)
 
 
 class Classes(HTMLParser):

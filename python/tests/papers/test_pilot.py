@@ -263,13 +263,13 @@ def test_kernel_points_are_cells_of_the_simulator_and_run_five_times(tmp_path: P
     assert any(point.label == reference(RENO) for point in POINTS)
     runner = Runner("pilot", tmp_path, find_scenarios("pilot"), console.command(), 1)
     for point in POINTS:
-        assert not runner.on_kernel(point, Results(), recall=True)
+        assert not runner.measure(point, Results(), recall=True)
 
 
 def test_a_kernel_point_of_an_unknown_case_is_refused(tmp_path: Path) -> None:
     runner = Runner("pilot", tmp_path, find_scenarios("pilot"), "/nonexistent", 1)
     with pytest.raises(ValueError, match='no case "none such"'):
-        runner.on_kernel(Point(LOSS, {"case": "none such"}, "pilot"), Results(), recall=True)
+        runner.measure(Point(LOSS, {"case": "none such"}, "pilot"), Results(), recall=True)
 
 
 def test_the_simulators_rows_make_cells(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from multipilot.papers import provenance
 from multipilot.papers.claims import judge
 from multipilot.papers.claims.predicate import checks, combined
 from multipilot.papers.paper import Experiment
-from multipilot.papers.results import SIM, Results, ratio
+from multipilot.papers.results import SIM, Results, Row, ratio
+from multipilot.papers.tables import delivered, read
 from multipilot.stats import mean_of
 from reproductions.rsf import PAPER, theory
 from reproductions.rsf.figures import between
@@ -74,6 +75,21 @@ def test_rsf_lb_yields_where_the_loss_rate_passes_half_its_target(simulate: Simu
     assert gain("0.01") < 0.95
     assert gain("0.03") < 0.8
     assert gain("0.001") > gain("0.01") > gain("0.03")
+
+
+def test_rsf_lb_is_reno_far_below_half_its_target_on_short_round_trips(simulate: Simulate) -> None:
+    """0.9 packets/s are lost on each path of 20 ms. Within 16 round trips a single one of them would be 3 a second."""
+    settings = {"grid.paths.*.loss": "[0.0002]", "duration": "60s"}
+    found = simulate("target-loss", ["reno", "rsf-lb"], 6, **settings)
+
+    def late(row: Row) -> float:
+        """In the second half: what slow start loses at the start is above the target."""
+        samples = read(row)
+        assert samples is not None
+        return float(np.diff(delivered(samples, np.array([30.0, 59.0])))[0])
+
+    lb, reno = (found.mean(SIM, "target-loss", v, late) for v in ("rsf-lb", "reno"))
+    assert ratio(lb, reno).mean == pytest.approx(1.0, abs=0.06)
 
 
 def test_rows_are_reproducible_by_seed(simulate: Simulate, tmp_path: Path) -> None:

@@ -1,23 +1,4 @@
-"""``claims.toml``: a paper's claims one by one.
-
-    [derive]
-    "row2.gain" = { ratio = ["row2.rsf-db", { best = ["row2.lia", "row2.olia"] }] }
-
-    [[claim]]
-    id = "obs2"
-    where = "Observation 2, figure 3"
-    says = "At 2 % loss RSF carries twice what the best of the others carries."
-    item = "fig3"                     # the section of the page that shows it
-    unit = "×"                        # of the effect
-    paper = "2.02"                    # what the paper prints, if it prints a value
-    by = "RFC 6356"                   # whose claim it is, where it is not the paper's
-    test = { ratio = ["row2.rsf-db", "row2.lia"], of = 2.02, tolerance = 0.1 }
-    [claim.prose]                     # for every verdict, and remarks on one; {name|.1f} is a value
-    always = "RSF-DB carries {row2.gain} times what the best of the others carries."
-    contradicted = "That is not the printed ratio."
-
-``worlds`` lists where a claim is tested: ``["sim", "kernel"]`` unless given, or ``["theory"]`` for what is computed.
-"""
+"""``claims.toml``: a paper's claims one by one, in the format of docs/reference/claims.md."""
 
 from __future__ import annotations
 
@@ -31,11 +12,12 @@ from multipilot import toml
 from multipilot.papers.claims.predicate import Verdict, kind_of
 from multipilot.papers.claims.quantity import Values, Wrong, quantity
 from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.results import WORLDS as MEASURED
 
 THEORY = "theory"
 #: The key of a template for every verdict.
 ALWAYS = "always"
-WORLDS = (SIM, KERNEL, THEORY)
+WORLDS = (*MEASURED, THEORY)
 _PLACE = re.compile(r"\{([^{}|]+)(?:\|([^{}]+))?\}")
 #: Numbers in digits and in words.
 _NUMBER = re.compile(
@@ -96,10 +78,11 @@ _OPTIONAL = ("unit", "paper", "by", "worlds", "prose")
 def load(file: Path) -> Claims:
     try:
         document = toml.loads(file.read_text(encoding="utf-8"))
-        strange = set(document) - {"derive", "claim"}
+        strange = set(document) - {"worlds", "derive", "claim"}
         if strange:
-            raise Wrong(f"{', '.join(sorted(strange))}: expected [derive] and [[claim]]")
-        found = tuple(_claim(entry) for entry in document.get("claim", []))
+            raise Wrong(f"{', '.join(sorted(strange))}: expected worlds, [derive] and [[claim]]")
+        worlds = document.get("worlds", (SIM, KERNEL))
+        found = tuple(_claim({"worlds": worlds, **entry}) for entry in document.get("claim", []))
         twice = {c.id for c in found if sum(c.id == other.id for other in found) > 1}
         if twice:
             raise Wrong(f"there are two claims {', '.join(sorted(twice))}")
@@ -117,7 +100,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise Wrong(f"claim {name}: an id has letters, digits and hyphens")
     kind_of(entry["test"])
-    worlds = tuple(entry.get("worlds", (SIM, KERNEL)))
+    worlds = tuple(entry["worlds"])
     if not set(worlds) <= set(WORLDS):
         raise Wrong(f"claim {name}: worlds are {', '.join(WORLDS)}")
     for verdict, text in entry.get("prose", {}).items():

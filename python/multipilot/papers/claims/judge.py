@@ -71,23 +71,24 @@ def _one(claim: Claim, values: Values, world: str) -> Judgement:
         raise Wrong(f"claim {claim.id}: {error}") from None
 
 
-def _effects(judged: Sequence[Judgement]) -> dict[str, tuple[Mean, Mean]]:
-    """In the simulator and on the kernel, of claims with one effect that has an interval in both."""
-    sim, kernel = (
+def _effects(judged: Sequence[Judgement], real: str) -> dict[str, tuple[Mean, Mean]]:
+    """In the simulator and in a real world, of claims with one effect that has an interval in both."""
+    sim, other = (
         {j.claim.id: j.effect for j in judged if j.world == world and j.parts == 1 and j.effect and j.n >= 2}
-        for world in (SIM, KERNEL)
+        for world in (SIM, real)
     )
-    return {name: (sim[name], kernel[name]) for name in sim if name in kernel}
+    return {name: (sim[name], other[name]) for name in sim if name in other}
 
 
-def compared(judged: Sequence[Judgement]) -> set[str]:
-    """Claims of which simulator and kernel can be told apart."""
-    return {*_effects(judged)}
+def compared(judged: Sequence[Judgement], real: str = KERNEL) -> set[str]:
+    """Claims of which the simulator and a real world can be told apart."""
+    return {*_effects(judged, real)}
 
 
-def differ(judged: Sequence[Judgement]) -> set[str]:
-    """Those whose effect differs significantly between simulator and kernel."""
-    return {name for name, (a, b) in _effects(judged).items() if abs(a.mean - b.mean) > math.hypot(a.half, b.half)}
+def differ(judged: Sequence[Judgement], real: str = KERNEL) -> set[str]:
+    """Those whose effect differs significantly between the two."""
+    effects = _effects(judged, real)
+    return {name for name, (a, b) in effects.items() if abs(a.mean - b.mean) > math.hypot(a.half, b.half)}
 
 
 def counted(judged: Sequence[Judgement]) -> dict[Verdict, int]:

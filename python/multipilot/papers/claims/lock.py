@@ -13,10 +13,9 @@ from typing import Any
 
 from multipilot import toml
 from multipilot.files import replacing
-from multipilot.papers.claims.claim import THEORY, Claims
+from multipilot.papers.claims.claim import THEORY, WORLDS, Claims
 from multipilot.papers.claims.judge import Judgement
 from multipilot.papers.claims.predicate import Verdict
-from multipilot.papers.results import KERNEL, SIM
 
 NAME = "claims.lock"
 #: Beside the worlds.
@@ -49,18 +48,21 @@ def updated(
     origins: Mapping[str, Mapping[str, Mapping[str, str]]],
     claims: Sequence[str],
 ) -> Lock:
-    """``origins`` are by world and claim. Claims that no longer exist go; what was not measured now stays as it was."""
+    """``origins`` are by world and claim. Claims that no longer exist go; what was not measured now stays as it was.
+    What never was is left out.
+    """
     found: Lock = {}
-    for world in (SIM, KERNEL, THEORY):
+    for world in WORLDS:
         fresh = {j.claim.id: j for j in judged if j.world == world}
         lines: dict[str, Entry] = {}
         for name in claims:
             kept = before.get(world, {}).get(name)
             if name not in fresh:
                 continue
-            if fresh[name].measured or not kept:
+            if fresh[name].measured:
                 kept = entry(fresh[name], origins.get(world, {}).get(name, {}))
-            lines[name] = kept
+            if kept:
+                lines[name] = kept
         if lines:
             found[world] = lines
     return found

@@ -1,17 +1,5 @@
-"""Predicates of ``claims.toml``. Each becomes checks: an effect that must lie between two bounds.
-
-    { within = Q, of = 2.02, tolerance = 0.1 }      Q within 10 % of 2.02; or low = …, high = … in place of these
-    { ratio = [Q, Q], at_least = 1.5 }              or at_most, or of and tolerance, or low and high
-    { compare = [Q, ">", Q] }                       or "<"; margin = …: by more than that
-    { order = [Q, Q, …] }                           the first is the greatest, each neighbour significantly
-    { monotone = "fig6.lia", direction = "falling" }  over the values "fig6.lia.…" in their order; or "rising"
-    { alike = [Q, Q, …], tolerance = 0.05 }         each within 5 % of the first
-    { all = [test, …] }
-    { none = "why it cannot be tested" }
-
-A check holds where the whole 95 % interval of its effect lies between the bounds, is contradicted where the whole
-interval lies outside, and is undecided otherwise. One run has no interval, so it decides nothing. Testing many claims
-is not corrected for: of twenty, one may be decided by chance.
+"""Predicates of ``claims.toml`` (docs/reference/claims.md). Each becomes checks: an effect that must lie between two
+bounds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,5 @@
-"""Quantities of ``claims.toml``: a value's name, a number, or a table with one operation.
-
-    "row2.lia"                        a computed value
-    2.0                               a constant
-    { ratio = [a, b] }                a / b
-    { minus = [a, b] }                a − b
-    { sum = [a, b, …] }
-    { best = [a, b, …] }              the one with the greatest mean; { least = … } with the smallest
-
-Every quantity is a mean with its 95 % interval. Intervals are combined as of independent means.
+"""Quantities of ``claims.toml`` (docs/reference/claims.md). Every one is a mean with its 95 % interval. Intervals are
+combined as of independent means.
 """
 
 from __future__ import annotations

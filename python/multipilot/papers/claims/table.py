@@ -1,4 +1,4 @@
-"""The table of claims that opens a page: simulator and kernel side by side, and one picture of both."""
+"""The table of claims that opens a page: its worlds side by side, and one picture of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
 from multipilot.papers.claims.judge import Judgement, compared, counted, differ
 from multipilot.papers.claims.predicate import Verdict
-from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, WORLDS
 from multipilot.report import svg
 
 CSS = """
 table.claims td { white-space: normal; vertical-align: top; text-align: left }
 table.claims th { text-align: left }
 table.claims td:nth-child(1) { min-width: 290px }
-table.claims td:nth-child(3), table.claims td:nth-child(4) { min-width: 150px }
+table.claims td:nth-child(n+3) { min-width: 150px }
 table.claims small { display: block; color: var(--muted); font-size: 12px }
 .badge { display: inline-block; border-radius: 99px; padding: 0 9px; font-size: 12.5px; font-weight: 600; color: #fff }
 .badge.holds { background: #1f7a4d }
@@ -29,8 +29,9 @@ table.claims small { display: block; color: var(--muted); font-size: 12px }
 .badge.undecided { background: #8a5a00 }
 .badge.untestable { background: #626b76 }
 """
-NAMES = {SIM: "simulator", KERNEL: "Linux kernel", THEORY: "computed"}
-COLOURS = {SIM: svg.PATHS[0], KERNEL: svg.PATHS[1]}
+NAMES = {**WORLDS, THEORY: "computed"}
+#: Of the picture: shape, colour and height beside the line.
+MARKS = {SIM: ("o", svg.PATHS[0], -0.14), KERNEL: ("s", svg.PATHS[1], 0.14), RELAY: ("^", svg.PATHS[2], 0.14)}
 
 
 def style_of(verdict: Verdict) -> str:
@@ -77,22 +78,24 @@ def _cell(judgement: Judgement | None) -> str:
 def html(claims: Claims, judged: Sequence[Judgement]) -> str:
     """One line a claim; whose claim it is, where that is not the paper's."""
     by_world = {w: {j.claim.id: j for j in judged if j.world == w} for w in NAMES}
-    apart = differ(judged)
+    shown = [w for w in WORLDS if any(w in claim.worlds for claim in claims.all)] or [SIM]
+    apart = {real: differ(judged, real) for real in REAL}
     rows = []
     for claim in claims.all:
         who = "" if claim.by == "the paper" else f" · claim of {claim.by}"
         place = f'<a href="#{escape(claim.item)}">{escape(claim.where)}</a>'
         text = f"{escape(claim.says)}<small>{place}{escape(who)}</small>"
-        if claim.id in apart:
-            text += "<small><strong>simulator and kernel differ significantly</strong></small>"
+        for real in REAL:
+            if claim.id in apart[real]:
+                text += f"<small><strong>simulator and {NAMES[real]} differ significantly</strong></small>"
         paper = escape(claim.paper) or '<span class="muted">–</span>'
         if THEORY in claim.worlds:
             computed = _cell(by_world[THEORY].get(claim.id))
-            cells = f'<td colspan="2">{computed}<small>computed, no world</small></td>'
+            cells = f'<td colspan="{len(shown)}">{computed}<small>computed, no world</small></td>'
         else:
-            cells = "".join(f"<td>{_cell(by_world[w].get(claim.id))}</td>" for w in (SIM, KERNEL))
+            cells = "".join(f"<td>{_cell(by_world[w].get(claim.id))}</td>" for w in shown)
         rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td><td>{paper}</td>{cells}</tr>')
-    head = "".join(f"<th>{name}</th>" for name in ("claim", "printed", "simulator", "Linux kernel"))
+    head = "".join(f"<th>{name}</th>" for name in ("claim", "printed", *(NAMES[w] for w in shown)))
     return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
@@ -113,10 +116,10 @@ def summary(judged: Sequence[Judgement]) -> str:
             *([f"{count[Verdict.UNTESTABLE]} cannot be tested"] if count[Verdict.UNTESTABLE] else []),
         ]
         sentences.append(f"{name[0].upper()}{name[1:]}: of {len(mine)} claims {', '.join(parts)}.")
-    if both := compared(judged):
-        apart = len(both & differ(judged))
-        told = f"{apart} of the {len(both)}"
-        sentences.append(f"Simulator and Linux kernel differ significantly in {told} claims measured in both.")
+    for real in REAL:
+        if both := compared(judged, real):
+            told = f"{len(both & differ(judged, real))} of the {len(both)} claims measured in both"
+            sentences.append(f"Simulator and {NAMES[real]} differ significantly in {told}.")
     return " ".join(sentences) or "Nothing has been measured yet."
 
 
@@ -135,9 +138,8 @@ class Forest:
                 mean = one.effect
                 if mean is None or not mean.n:
                     continue
-                shift = -0.14 if one.world == SIM else 0.14
                 half = None if math.isnan(mean.half) else mean.half / centre
-                shape, colour = ("o" if one.world == SIM else "s"), COLOURS[one.world]
+                shape, colour, shift = MARKS[one.world]
                 at = mean.mean / centre
                 axes.errorbar(at, y + shift, xerr=half, fmt=shape, color=colour, ms=5, capsize=2, lw=1.2)
         axes.axvline(1, color=svg.MUTED, lw=1, ls=(0, (4, 3)))
@@ -148,8 +150,9 @@ class Forest:
         axes.set_xlabel("ours over the printed value (grey: what counts as the same)")
         axes.legend(
             handles=[
-                Line2D([], [], ls="", marker="o" if world == SIM else "s", color=colour, label=NAMES[world])
-                for world, colour in COLOURS.items()
+                Line2D([], [], ls="", marker=shape, color=colour, label=NAMES[world])
+                for world, (shape, colour, _) in MARKS.items()
+                if any(one.world == world for _, _, judged in self.lines for one in judged)
             ],
             # Above the axes: within them it would hide bars where there are few.
             loc="lower right",
