@@ -35,7 +35,7 @@ static __always_inline void agent_hear(struct mp_subflow *subflow)
 		subflow->state[DDPG_ANSWER] = *(volatile __u64 *)&answer->answer;
 }
 
-static __always_inline void agent_tell(const struct mp_subflow *subflow, __u64 serial)
+static __always_inline void agent_tell(struct sock *sk, const struct mp_subflow *subflow, __u64 serial)
 {
 	struct mp_record *record = bpf_ringbuf_reserve(&mp_records, sizeof(*record), 0);
 
@@ -51,18 +51,23 @@ static __always_inline void agent_tell(const struct mp_subflow *subflow, __u64 s
 	record->elapsed_us = subflow->state[DDPG_ELAPSED_US];
 	record->rtt_us = subflow->state[DDPG_RTT_US];
 	record->min_rtt_us = subflow->min_rtt_us;
+	record->others = subflow->state[MPCC_OTHERS];
+	record->local_ip = sk->__sk_common.skc_rcv_saddr;
+	record->remote_ip = sk->__sk_common.skc_daddr;
+	record->local_port = sk->__sk_common.skc_num;
+	record->remote_port = sk->__sk_common.skc_dport;
 	bpf_ringbuf_submit(record, 0);
 }
 
 #define AGENT_HEAR(subflow) agent_hear(subflow)
 #define AGENT_SERIAL(subflow) ((subflow)->state[DDPG_SERIAL])
-#define AGENT_TELL(subflow, serial) agent_tell(subflow, serial)
+#define AGENT_TELL(sk, subflow, serial) agent_tell(sk, subflow, serial)
 
 #else
 
 #define AGENT_HEAR(subflow)
 #define AGENT_SERIAL(subflow) 0
-#define AGENT_TELL(subflow, serial)
+#define AGENT_TELL(sk, subflow, serial)
 
 #endif
 #endif

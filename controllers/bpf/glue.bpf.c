@@ -210,7 +210,7 @@ int glue_cong_control(__u64 *context)
 	serial = AGENT_SERIAL(&c->subflows[slot]);
 	LOGGED(MP_HOOK_INTERVAL, &NO_ACK, now_us, 0, CONTROLLER(on_interval)(c, slot, now_us));
 	if (AGENT_SERIAL(&c->subflows[slot]) != serial)
-		AGENT_TELL(&c->subflows[slot], serial + 1);
+		AGENT_TELL(sk, &c->subflows[slot], serial + 1);
 	glue_apply(sk, &c->subflows[slot]);
 	return 0;
 }
@@ -341,7 +341,7 @@ void BPF_PROG(glue_release, struct sock *sk)
 	if (entry) {
 		c = &entry->connection;
 		LOGGED(MP_HOOK_CLOSE, &NO_ACK, 0, 0, CONTROLLER(on_close)(c, slot));
-		AGENT_TELL(&c->subflows[slot], 0);
+		AGENT_TELL(sk, &c->subflows[slot], 0);
 		slot_leave(entry, slot);
 	}
 	self->owner = 0;

@@ -78,6 +78,11 @@ struct mp_record {
 	__u64 elapsed_us;
 	__u64 rtt_us;
 	__u64 min_rtt_us;
+	__u64 others;   /* rates of the siblings, as the controller knew them, bytes/s */
+	__u32 local_ip; /* of IPv4, in the network's byte order; without meaning for a socket of IPv6 */
+	__u32 remote_ip;
+	__u32 local_port;
+	__u32 remote_port; /* in the network's byte order */
 };
 
 /* An answer, at owner modulo MP_ANSWERS. It holds for one record: a dead agent's are worth nothing. */

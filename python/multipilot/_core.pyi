@@ -66,7 +66,7 @@ def simulate(
 ) -> tuple[str, str, Tables, Tables, Tables]: ...
 
 Ends = tuple[float, float] | None
-Varied = dict[str, Ends]
+Varied = dict[str, Ends | float]
 
 class Lanes:
     """Many simulations side by side, each of which asks one subflow at a time; see :mod:`multipilot.env`."""
@@ -100,6 +100,10 @@ class Together:
     def step(self, actions: bytes, park: list[bool]) -> tuple[bytes, float, float, float, list[float], bool]: ...
 
 def act(actor: str, observations: bytes) -> bytes: ...
+def replay(
+    source: Given, cell: list[tuple[str, str]], variant: str, connection: str, path: str, history: int, words: bytes
+) -> tuple[bytes, bytes, bytes]:
+    """Observations, rewards and facts of one recorded subflow's intervals; see :mod:`multipilot.learn.logs`."""
 
 class Bandit:
     def __init__(self, policy: str, settings_json: str, arms: list[str], features: list[str], seed: int) -> None: ...

@@ -1,7 +1,8 @@
 """What a comparison leaves behind, as Arrow tables: the same for a folder on disk and for a run simulated just now.
 
 A record folder holds ``result.json`` (the document that ``multipilot compare --json`` prints), ``scenario.toml`` (the
-scenario as it was run) and ``runs/NNNN/{transfers,samples,decisions}.arrow``, where NNNN is the index of the row.
+scenario as it was run) and ``runs/NNNN/{transfers,samples,decisions,intervals}.arrow``, where NNNN is the index of the
+row.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RecordNotFoundError(RecordError, FileNotFoundError):
 
 @dataclass(frozen=True, repr=False)
 class Record:
-    """Rows (one a run), transfers, samples and decisions (each with the index of its row in the column ``row``).
+    """Rows (one a run), transfers, samples, decisions and intervals (each with the index of its row in ``row``).
 
     Rates are Mbit/s and times seconds, except where a column's name carries another unit (``srtt_us``).
     """
@@ -47,6 +48,8 @@ class Record:
     samples: pa.Table
     #: Where connections were started, and what came of it; empty unless a bandit chose and the record is a folder's.
     decisions: pa.Table = field(default_factory=lambda: DECISIONS.empty_table())
+    #: What the agents of learned controllers were asked on the kernel; empty elsewhere.
+    intervals: pa.Table = field(default_factory=lambda: INTERVALS.empty_table())
     scenario_text: str = ""
     path: Path | None = field(default=None, compare=False)
 
@@ -140,7 +143,7 @@ class Record:
         folder.mkdir(parents=True, exist_ok=True)
         for name in TABLES:
             for index, table in split_rows(getattr(self, name), len(self.row_dicts)):
-                if name == "decisions" and not len(table):
+                if name in OPTIONAL and not len(table):
                     continue
                 file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -151,12 +154,12 @@ class Record:
         return folder
 
     def to_parquet(self, folder: str | Path) -> list[Path]:
-        """Write each table as one Parquet file, decisions only where there are some; returns the files' paths."""
+        """Write each table as one Parquet file, decisions and intervals only if there are some; returns the paths."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files = []
         for name in ("rows", *TABLES):
-            if name == "decisions" and not len(self.decisions):
+            if name in OPTIONAL and not len(getattr(self, name)):
                 continue
             files.append(folder / f"{name}.parquet")
             parquet.write_table(getattr(self, name), files[-1], compression="zstd")
@@ -322,4 +325,28 @@ DECISION = [
 ]
 DECISIONS: pa.Schema = pa.schema([ROW, *DECISION])
 
-TABLES = {"transfers": TRANSFERS, "samples": SAMPLES, "decisions": DECISIONS}
+#: One monitor interval of a subflow under a learned controller.
+INTERVALS: pa.Schema = pa.schema(
+    [
+        ROW,
+        ("time_s", pa.float64()),
+        ("transfer", pa.uint32()),
+        ("subflow", pa.uint32()),
+        ("path", pa.string()),
+        ("serial", pa.uint64()),
+        ("rate", pa.uint64()),
+        ("mss", pa.uint64()),
+        ("delivered", pa.uint64()),
+        ("lost", pa.uint64()),
+        ("elapsed_us", pa.uint64()),
+        ("rtt_us", pa.uint64()),
+        ("min_rtt_us", pa.uint64()),
+        ("others", pa.uint64()),
+        ("answer", pa.uint64()),
+        ("delay_us", pa.uint64()),
+    ]
+)
+
+TABLES = {"transfers": TRANSFERS, "samples": SAMPLES, "decisions": DECISIONS, "intervals": INTERVALS}
+#: Without a file where they are empty.
+OPTIONAL = ("decisions", "intervals")

@@ -2,6 +2,7 @@
 //! bytes in machine order, which NumPy reads without copying.
 
 use mp_policy::actor::{Actor, FEATURES};
+use mp_record::Interval;
 use mp_simulator::env::{self, Answers, Range, Shown, Task};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -25,6 +26,10 @@ pub struct Varied {
     #[pyo3(item)]
     loss: Ends,
     #[pyo3(item)]
+    lossy: f64,
+    #[pyo3(item)]
+    jitter_ms: Ends,
+    #[pyo3(item)]
     change_s: Ends,
     #[pyo3(item)]
     start: Ends,
@@ -42,6 +47,12 @@ fn task(source: &Given, wishes: Wishes, varied: &Varied) -> PyResult<Task> {
             "change_s: a path's rate changes to another one of rate_mbps, which is None; set it too",
         ));
     }
+    if !(0.0..=1.0).contains(&varied.lossy) {
+        let lossy = varied.lossy;
+        return Err(PyValueError::new_err(format!(
+            "lossy: {lossy} is no share of the paths; expected 0 to 1"
+        )));
+    }
     let range = |name: &str, ends: Ends, least: f64, most: f64| match ends {
         None => Ok(None),
         Some((low, high)) if low >= least && high >= low && high <= most => {
@@ -57,6 +68,8 @@ fn task(source: &Given, wishes: Wishes, varied: &Varied) -> PyResult<Task> {
         queue_bdp: range("queue_bdp", varied.queue_bdp, 0.01, 1e3)?,
         // Above half of all packets lost, retransmissions alone keep a subflow busy.
         loss: range("loss", varied.loss, 0.0, 0.5)?,
+        lossy: varied.lossy,
+        jitter_ms: range("jitter_ms", varied.jitter_ms, 0.0, 1e3)?,
         change_s: range("change_s", varied.change_s, 0.01, 86_400.0)?,
         start: range("start", varied.start, 0.01, 1.0)?,
         ..Task::new(experiment.cells.remove(0).scenario)
@@ -236,6 +249,66 @@ impl Together {
         let together = &mut self.together;
         let found = py.detach(|| together.step(&actions, &park));
         shown(py, found)
+    }
+}
+
+/// Observations, rewards and facts of the monitor intervals of one subflow, as `Lanes` has them. `cell`: keys and values of
+/// the grid; `words`: nine whole numbers an interval, `RECORDED` of `multipilot.learn.logs`.
+#[pyfunction]
+#[pyo3(signature = (source, cell, variant, connection, path, history, words))]
+#[allow(clippy::too_many_arguments)]
+pub fn replay<'py>(
+    py: Python<'py>,
+    source: Given,
+    cell: Vec<(String, String)>,
+    variant: &str,
+    connection: &str,
+    path: &str,
+    history: usize,
+    words: &[u8],
+) -> PyResult<(
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+)> {
+    let experiment = load(&source, Wishes::default())?;
+    let found = experiment.cells.into_iter().find_map(|c| {
+        let same = cell.iter().all(|pair| c.values.contains(pair)) && cell.len() == c.values.len();
+        let variants = same.then(|| c.scenario.variants.clone())?;
+        let variant = variants.into_iter().find(|v| v.name == variant)?;
+        Some((c.scenario, variant))
+    });
+    let (scenario, variant) = found.ok_or_else(|| {
+        PyValueError::new_err(format!("the record's scenario has no variant {variant}"))
+    })?;
+    let mut subflow =
+        env::Replay::new(scenario, &variant, connection, path, history).map_err(failed)?;
+    let mut answers = Answers::default();
+    for interval in words.as_chunks::<72>().0 {
+        let interval = interval_of(interval);
+        let (observation, question) = subflow.next(&interval);
+        answers.observations.extend(observation);
+        answers.rewards.push(question.reward());
+        answers.facts.push(subflow.facts(&question));
+    }
+    let (observations, rewards, _, _, facts) = arrays(py, &answers)?;
+    Ok((observations, rewards, facts))
+}
+
+/// The other fields decide nothing here.
+fn interval_of(bytes: &[u8; 72]) -> Interval {
+    let word = |i: usize| u64::from_ne_bytes(std::array::from_fn(|k| bytes[8 * i + k]));
+    Interval {
+        time_s: word(0) as f64 * 1e-6,
+        rate: word(1),
+        mss: word(2),
+        delivered: word(3),
+        lost: word(4),
+        elapsed_us: word(5),
+        rtt_us: word(6),
+        min_rtt_us: word(7),
+        others: word(8),
+        ..Interval::default()
     }
 }
 

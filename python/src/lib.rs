@@ -40,7 +40,7 @@ mod _core {
         bandit::{context_names, policies, Bandit, Judge},
         batch::simulate,
         controller::Controller,
-        env::{act, Lanes, Together},
+        env::{act, replay, Lanes, Together},
         federation::{merge_arms, merge_arms_trimmed, MsUcb},
         names::{controllers, initial_paths, path_managers, scenarios, schedulers},
         scenario::{builtin, expand},

@@ -12,7 +12,7 @@ use crate::outcome::{print, say, usage, Failure, Outcome};
 use crate::signals;
 
 /// Of those that there are, the one that asks an agent.
-pub const LEARNED: &str = "ddpg-mpcc";
+pub const LEARNED: &str = mp_controllers::learned::NAME;
 
 /// Steer every ddpg-mpcc connection of this host
 ///

@@ -2,6 +2,9 @@
 
 use crate::{Connection, Subflow};
 
+/// The controller that a network steers.
+pub const NAME: &str = "ddpg-mpcc";
+
 /// Words of [`Subflow::state`], as in the headers; `tests/learned.rs` compares them with what the C compiler made.
 pub mod word {
     pub const PHASE: usize = 0;

@@ -5,9 +5,11 @@
 //! nothing but the network's advice: the controller waits a quarter of a round trip, and after three in vain goes on as
 //! plain MPCC. So it is when the agent is killed, overloaded, or its network talks nonsense.
 
+mod log;
 mod turn;
 
 use std::collections::HashMap;
+use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +24,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use crate::controller::Controller;
 use crate::error::{Context, Error};
 use crate::primary::now_ns;
+pub use log::{Interval, Log, Logged};
 use turn::Turn;
 
 /// How long its end, or that of another agent before it, may be overlooked.
@@ -34,9 +37,16 @@ const DELAYS: usize = 1 << 16;
 /// One monitor interval of one subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
+    /// When the controller left it, ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
     /// The subflow, for as long as it lives.
     pub owner: u64,
     pub serial: u64,
+    /// Rates of the siblings, as the controller knew them, bytes/s.
+    pub others: u64,
+    /// Of the subflow's socket; without meaning where it is of IPv6.
+    pub local: SocketAddrV4,
+    pub remote: SocketAddrV4,
     pub seen: actor::Record,
 }
 
@@ -240,7 +250,7 @@ fn steer(
     let mut builder = RingBufferBuilder::new();
     builder
         .add(records, |bytes| {
-            let Some((time_ns, record)) = parse(bytes) else {
+            let Some(record) = parse(bytes) else {
                 return 0;
             };
             if record.serial == 0 {
@@ -252,7 +262,7 @@ fn steer(
                     answers.put(&record, rate);
                     shared.answered.fetch_add(1, Ordering::Relaxed);
                     let mut delays = shared.delays_us.lock().unwrap();
-                    let delay = now_ns().saturating_sub(time_ns) as f32 / 1000.0;
+                    let delay = now_ns().saturating_sub(record.time_ns) as f32 / 1000.0;
                     if delays.len() < DELAYS {
                         delays.push(delay);
                     } else {
@@ -298,14 +308,23 @@ struct RawRecord {
     elapsed_us: u64,
     rtt_us: u64,
     min_rtt_us: u64,
+    others: u64,
+    local_ip: u32,
+    remote_ip: u32,
+    local_port: u32,
+    remote_port: u32,
 }
 
-/// Its time, and what it says.
-fn parse(bytes: &[u8]) -> Option<(u64, Record)> {
+fn parse(bytes: &[u8]) -> Option<Record> {
     let raw = RawRecord::read_from_bytes(bytes).ok()?;
-    let record = Record {
+    let address = |ip: u32, port| SocketAddrV4::new(ip.to_ne_bytes().into(), port);
+    Some(Record {
+        time_ns: raw.time_ns,
         owner: raw.owner,
         serial: raw.serial,
+        others: raw.others,
+        local: address(raw.local_ip, raw.local_port as u16),
+        remote: address(raw.remote_ip, u16::from_be(raw.remote_port as u16)),
         seen: actor::Record {
             rate: raw.rate,
             mss: raw.mss,
@@ -315,8 +334,7 @@ fn parse(bytes: &[u8]) -> Option<(u64, Record)> {
             rtt_us: raw.rtt_us,
             min_rtt_us: raw.min_rtt_us,
         },
-    };
-    Some((raw.time_ns, record))
+    })
 }
 
 /// The kernel's map of answers, in our memory: no system call between a thought and its effect.
@@ -371,7 +389,8 @@ mod tests {
     #[test]
     fn the_record_matches_the_layout_in_c() {
         let record = crate::layout::layout_of!(
-            RawRecord: time_ns, owner, serial, rate, mss, delivered, lost, elapsed_us, rtt_us, min_rtt_us
+            RawRecord: time_ns, owner, serial, rate, mss, delivered, lost, elapsed_us, rtt_us, min_rtt_us,
+            others, local_ip, remote_ip, local_port, remote_port
         );
         crate::layout::assert_matches(
             &["kernel.h", "../mp.h", "settings.h"],

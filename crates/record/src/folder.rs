@@ -16,6 +16,7 @@ use rustix::fs::{flock, FlockOperation};
 use crate::arrow;
 use crate::decisions;
 use crate::document::{Document, Failure, SCHEMA};
+use crate::intervals;
 use crate::row::Row;
 use crate::run::{Run, Sample, Transfer};
 
@@ -179,6 +180,11 @@ impl Folder {
         if !run.decisions.is_empty() {
             write("decisions.arrow", &|file| {
                 decisions::write(file, &run.decisions)
+            })?;
+        }
+        if !run.intervals.is_empty() {
+            write("intervals.arrow", &|file| {
+                intervals::write(file, &run.intervals)
             })?;
         }
         readable(fresh.path()).map_err(|e| self.io(e))?;

@@ -6,6 +6,7 @@ pub mod decisions;
 mod document;
 pub mod experience;
 mod folder;
+pub mod intervals;
 pub mod metrics;
 mod row;
 pub mod run;

@@ -9,6 +9,8 @@ pub struct Run {
     pub window_overruns: Option<u64>,
     /// Where connections were started on a path that was chosen for each.
     pub decisions: Vec<Decision>,
+    /// What the agents of learned controllers were asked; empty in the simulator.
+    pub intervals: Vec<Interval>,
     /// Seconds the run covered (virtual in the simulator).
     pub elapsed_s: f64,
     /// What the user should know of this run, one line each (a fallback, a policy the world cannot honour).
@@ -63,6 +65,38 @@ pub struct Decision {
     /// Smoothed round-trip time of the path it was started on, at its end.
     pub latency_ms: Option<f64>,
     pub reward: Option<bool>,
+}
+
+/// One monitor interval of a subflow under a learned controller, as its agent got it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Interval {
+    pub time_s: f64,
+    /// [`Transfer::id`]
+    pub transfer: u32,
+    /// As [`Sample::subflow`].
+    pub subflow: u32,
+    pub path: String,
+    /// Counts the intervals of the subflow, from 1. A gap: the agent was not there, or too slow.
+    pub serial: u64,
+    /// Sending rate of the interval, bytes/s.
+    pub rate: u64,
+    /// Bytes.
+    pub mss: u64,
+    /// Packets acknowledged and marked lost.
+    pub delivered: u64,
+    pub lost: u64,
+    /// Over which they were.
+    pub elapsed_us: u64,
+    /// Mean of the interval.
+    pub rtt_us: u64,
+    /// Lifetime minimum.
+    pub min_rtt_us: u64,
+    /// Rates of the siblings, as the controller knew them, bytes/s.
+    pub others: u64,
+    /// The next rate that the agent asked for, bytes/s; `None`: it gave no answer.
+    pub answer: Option<u64>,
+    /// From the record to the answer; a late one has no effect.
+    pub delay_us: u64,
 }
 
 /// State of one subflow at one time, seen from the sender of data.

@@ -1,6 +1,6 @@
 //! The reference speaks of every column.
 
-use mp_record::{arrow, decisions, experience, Document, Failure, Row};
+use mp_record::{arrow, decisions, experience, intervals, Document, Failure, Row};
 
 #[test]
 fn every_column_is_in_the_reference() {
@@ -33,6 +33,7 @@ fn every_column_is_in_the_reference() {
         arrow::samples_schema(),
         decisions::schema(),
         experience::schema(),
+        intervals::schema(),
     ] {
         columns.extend(schema.fields().iter().map(|f| f.name().clone()));
     }

@@ -281,4 +281,6 @@ pub struct Variant {
     /// How the path is chosen that a connection is opened over.
     pub initial_path: String,
     pub scheduler: String,
+    /// Whether an agent answers a learned controller; without one it goes on as plain MPCC.
+    pub agent: bool,
 }

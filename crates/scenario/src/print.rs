@@ -180,6 +180,9 @@ impl Lines {
             let key = format!("path_manager_parameters.{}", show_key(key));
             self.raw(&key, value);
         }
+        if !v.agent {
+            self.raw("agent", false);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which variants are compared: lists multiplied out, settings resolved, names from what differs.
 
 use indexmap::IndexMap;
+use mp_controllers::learned;
 
 use crate::choices;
 use crate::defaults;
@@ -16,6 +17,7 @@ pub const VARIANT_KEYS: &[&str] = &[
     "scheduler",
     "parameters",
     "path_manager_parameters",
+    "agent",
 ];
 
 /// A variant before it has its name: its settings as the file spells them.
@@ -36,6 +38,7 @@ pub(crate) fn variants(field: Option<&Field<'_>>) -> Result<Vec<Variant>, Error>
             path_manager_parameters: IndexMap::new(),
             initial_path: defaults::INITIAL_PATH.into(),
             scheduler: defaults::SCHEDULER.into(),
+            agent: true,
         };
         return Ok(vec![variant]);
     };
@@ -97,6 +100,11 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
         return Err(field.error(problem, "a path manager that has settings beside them"));
     }
     let own = section.get("parameters");
+    let agent = section.boolean_or("agent", true)?;
+    if let (false, Some(other)) = (agent, controllers.iter().find(|c| *c != learned::NAME)) {
+        let problem = format!("agent = false: {other} asks none");
+        return Err(section.error(problem, format!("controller = \"{}\"", learned::NAME)));
+    }
     let mut drafts = Vec::new();
     for controller in &controllers {
         let settings = parameters(choices::parameter, controller, own.as_ref())?;
@@ -116,6 +124,7 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
                                 path_manager_parameters: values(manager),
                                 initial_path: initial_path.clone(),
                                 scheduler: scheduler.clone(),
+                                agent,
                             },
                             spelled: (setting.iter().chain(manager))
                                 .map(|(key, _, spelled)| (key.clone(), spelled.clone()))

@@ -274,9 +274,13 @@ fn events_and_variants() {
         "[[variants]]\ncontroller = 5",
         "2:14: variants.0.controller: is an integer; expected a string",
     );
-    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, initial_path, scheduler, parameters, path_manager_parameters");
+    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, initial_path, scheduler, parameters, path_manager_parameters, agent");
     check("[[variants]]\ncontroller = ['lia', 'lia']", "1:1: variants.0: there is another variant \"lia\"; expected each combination once, or a name of its own");
     check("[[variants]]\ncontroller = 'lea'", "2:14: variants.0.controller: \"lea\" is unknown (did you mean \"lia\"?); expected one of linux-reno, cubic, bbr, pilot, reno, lia, olia, balia, wvegas, rsf-db, rsf-lb, ld-mpsp, dalia, mpcc, mpcc-loss, mpcc-code, pcc, ddpg-mpcc");
+    check(
+        "[[variants]]\ncontroller = 'lia'\nagent = false",
+        "1:1: variants.0: agent = false: lia asks none; expected controller = \"ddpg-mpcc\"",
+    );
     check("[[variants]]\npath_manager = 'bandit'", "2:16: variants.0.path_manager: \"bandit\" is no path manager: it chooses the initial path; expected initial_path = \"lin-ucb\" (--initial-paths)");
     check("[[connections]]\npath_manager = 'bandit-lin-ucb'", "2:16: connections.0.path_manager: \"bandit-lin-ucb\" is no path manager: it chooses the initial path; expected initial_path = \"lin-ucb\" (--initial-paths)");
 }

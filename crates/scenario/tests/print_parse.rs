@@ -257,8 +257,9 @@ fn variant(index: usize) -> impl Strategy<Value = Variant> {
             .collect::<Vec<_>>();
         (Just(controller), values)
     });
-    (settings, path_manager(), initial_path(), scheduler()).prop_map(
-        move |((controller, values), path_manager, initial_path, scheduler)| Variant {
+    let choices = (path_manager(), initial_path(), scheduler(), any::<bool>());
+    (settings, choices).prop_map(
+        move |((controller, values), (path_manager, initial_path, scheduler, agent))| Variant {
             path_manager_parameters: Default::default(),
             name: format!("v{index} {}", controller.name),
             controller: controller.name.into(),
@@ -268,6 +269,8 @@ fn variant(index: usize) -> impl Strategy<Value = Variant> {
             path_manager,
             initial_path,
             scheduler,
+            // Only this one asks an agent.
+            agent: agent || controller.name != "ddpg-mpcc",
         },
     )
 }

@@ -1,7 +1,10 @@
 //! The environment for learning: questions, answers, and that nothing but the seed decides.
 
+use std::time::Duration;
+
+use mp_record::Interval;
 use mp_scenario::{Overrides, Scenario};
-use mp_simulator::env::{Answers, Env, Lanes, Range, Task, Together};
+use mp_simulator::env::{Answers, Env, Lanes, Range, Replay, Task, Together};
 
 fn scenario(text: &str) -> Scenario {
     let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
@@ -193,4 +196,89 @@ fn trains_see_the_goodput_round_trip_and_loss_that_packets_see() {
         assert!((trains[1] - lost).abs() < 0.01, "{trains:?} {lost}");
         assert!((trains[2] / rtt - 1.0).abs() < 0.08, "{trains:?} {rtt}");
     }
+}
+
+#[test]
+fn a_recorded_interval_is_worth_what_a_watched_one_is() {
+    let mut scenario = two_paths();
+    scenario.paths[0].down.loss = mp_scenario::Loss::Bernoulli(0.02);
+    let variant = scenario.variants[0].clone();
+    let connection = scenario.connections[0].name.clone();
+    let mut replays = ["a", "b"].map(|path| {
+        Replay::new(scenario.clone(), &variant, &connection, path, 1).expect("a replay")
+    });
+    let mut env = Env::new(scenario, 1, 1, Vec::new(), 8, |_| true).unwrap();
+    env.watch(&[0]);
+    let mut seen = [0; 2];
+    for _ in 0..200 {
+        let watched = env.next_question().expect("a report");
+        let path = env.path(watched.agent);
+        seen[path] += 1;
+        let record = watched.record;
+        let (_, replayed) = replays[path].next(&Interval {
+            time_s: watched.time_s,
+            serial: record.serial,
+            rate: record.rate,
+            delivered: record.delivered,
+            lost: record.lost,
+            elapsed_us: record.elapsed_us,
+            rtt_us: record.rtt_us,
+            others: watched.others,
+            ..Interval::default()
+        });
+        let capacity = env.capacity(watched.agent);
+        let facts = watched.facts(path, capacity);
+        for (ours, theirs) in replays[path].facts(&replayed).iter().zip(facts) {
+            // The clock counts whole microseconds.
+            let near = 1e-3 * theirs.abs().max(1.0);
+            assert!((ours - theirs).abs() <= near, "{replayed:?}");
+        }
+        let [ours, theirs] = [replayed, watched].map(|q| q.reward().clamp(-1.0, 1.0));
+        assert!((ours - theirs).abs() < 1e-3, "{ours} {theirs}");
+    }
+    assert!(seen.iter().all(|&n| n > 20), "{seen:?}");
+}
+
+#[test]
+fn every_path_may_be_lossy_and_jitter_changes_no_other_draw() {
+    let plain = task();
+    let harsh = Task {
+        lossy: 1.0,
+        jitter_ms: Some(Range {
+            low: 2.0,
+            high: 2.0,
+        }),
+        ..task()
+    };
+    for seed in 0..20 {
+        let (ours, theirs) = (harsh.draw(seed).0, plain.draw(seed).0);
+        let mut quiet = ours.clone();
+        for (path, other) in quiet.paths.values_mut().zip(theirs.paths.values()) {
+            assert_ne!(path.down.loss, mp_scenario::Loss::None);
+            let late = Some((Duration::ZERO, Duration::from_millis(2)));
+            assert_eq!((path.down.jitter, path.up.jitter), (late, late));
+            path.down.loss = other.down.loss.clone();
+            (path.down.jitter, path.up.jitter) = (None, None);
+        }
+        assert_eq!(quiet.paths, theirs.paths);
+    }
+}
+
+#[test]
+fn without_its_agent_the_learned_controller_is_plain_mpcc() {
+    let mut scenario = two_paths();
+    scenario.duration = Duration::from_secs(5);
+    let bytes = |controller: &str, agent| {
+        let variant = mp_scenario::Variant {
+            controller: controller.into(),
+            agent,
+            ..scenario.variants[0].clone()
+        };
+        let run = mp_simulator::simulate(&scenario, &variant, 1).expect("a run");
+        run.transfers[0].bytes as f64
+    };
+    let (left, plain) = (bytes("ddpg-mpcc", false), bytes("mpcc", true));
+    // It waits in vain for three answers, once.
+    assert!((left / plain - 1.0).abs() < 0.1, "{left} {plain}");
+    assert_ne!(left, bytes("ddpg-mpcc", true));
 }

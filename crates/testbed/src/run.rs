@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mp_controllers::learned;
 use mp_host::{Glob, InterfaceRule};
-use mp_kernel::agent::{Agent, Pilots};
-use mp_kernel::controller::{self, Controller};
+use mp_kernel::agent::{Agent, Log, Logged, Pilots};
+use mp_kernel::controller::{self, Controller, Options};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_record::Run;
 use mp_relay::flow::Observer;
@@ -119,9 +120,16 @@ fn run_in(
         .map(|f| congestion(f, variant))
         .collect::<Result<Vec<_>, _>>()?;
     // They answer for as long as the run lasts.
-    let _agents = controllers
+    let asked = Log::default();
+    let agents = plan
+        .flows
         .iter()
-        .map(|c| Agent::start(c, Pilots::default()))
+        .zip(&controllers)
+        .map(|(flow, c)| {
+            let answers = variant.agent || !flow.is_variants;
+            let mind = answers.then(Pilots::default);
+            Agent::start(c, Logged::new(mind, asked.clone()))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let services: Vec<Service> = plan
         .flows
@@ -247,10 +255,12 @@ fn run_in(
     threads.join()?;
     let report = emulator.finish().context("the emulator failed")?;
     drop(network);
+    drop(agents);
     drop(controllers);
     stopped?;
 
-    let mut recorded = recorder.finish();
+    let asked = std::mem::take(&mut *asked.lock().unwrap_or_else(|e| e.into_inner()));
+    let mut recorded = recorder.finish(&asked);
     overruns.attribute(&plan, &mut recorded.transfers);
     let mut notes: Vec<String> = recorded.notes.into_iter().collect();
     notes.extend(remarks(&report, &recorded.transfers));
@@ -258,6 +268,7 @@ fn run_in(
         transfers: recorded.transfers,
         samples: recorded.samples,
         decisions: recorded.decisions,
+        intervals: recorded.intervals,
         window_overruns: overruns.total(),
         elapsed_s,
         notes,
@@ -384,7 +395,16 @@ fn congestion(flow: &Flow, variant: &Variant) -> Result<Controller, Error> {
             .collect(),
         false => Vec::new(),
     };
-    Ok(controller::acquire(&flow.controller, &parameters)?)
+    // With an agent of its own, that hears of no other run's subflows.
+    let options = Options {
+        private: flow.controller == learned::NAME,
+        ..Options::default()
+    };
+    Ok(controller::acquire_with(
+        &flow.controller,
+        &parameters,
+        options,
+    )?)
 }
 
 fn mark_backups(plan: &Plan, recorder: &Recorder) {

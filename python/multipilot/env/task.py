@@ -35,12 +35,16 @@ class Task:
     rtt_ms: Ends = None
     #: Bandwidth-delay products, uniform in the logarithm.
     queue_bdp: Ends = None
-    #: Probability of random loss; every other path has none.
+    #: Probability of random loss, of a ``lossy`` path; the others have none.
     loss: Ends = None
     #: Seconds until a path's rate changes to another one of ``rate_mbps``.
     change_s: Ends = None
     #: Each subflow begins at a rate that has such a part of a full path's utility; ``None``: MPCC's slow start.
     start: Ends = (0.4, 0.7)
+    #: Share of lossy paths.
+    lossy: float = 0.5
+    #: Packets of a path are late by 0 to so many milliseconds, in both directions.
+    jitter_ms: Ends = None
 
     def given(self) -> _core.Given:
         return _given(self.scenario)
@@ -49,5 +53,5 @@ class Task:
         return _wishes(None, None, None, None, None, overrides or {})
 
     def varied(self) -> _core.Varied:
-        names = ("rate_mbps", "rtt_ms", "queue_bdp", "loss", "change_s", "start")
+        names = ("rate_mbps", "rtt_ms", "queue_bdp", "loss", "change_s", "start", "lossy", "jitter_ms")
         return {name: getattr(self, name) for name in names}

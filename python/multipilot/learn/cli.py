@@ -34,6 +34,20 @@ def train(
     logs: Annotated[
         int, typer.Option(min=0, help="first rounds, in which plain MPCC steers; as many as --rounds: offline training")
     ] = 0,
+    records: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--records",
+            metavar="FOLDER",
+            help="record of kernel runs that the rounds of --logs learn from, in place of simulated MPCC; repeatable",
+        ),
+    ] = None,
+    loss: Annotated[float, typer.Option(min=0, max=0.5, help="highest random loss of a lossy path")] = 0.05,
+    lossy: Annotated[float, typer.Option(min=0, max=1, help="share of the paths that are lossy")] = 0.5,
+    jitter: Annotated[float, typer.Option(min=0, help="largest jitter of a path, ms")] = 0.0,
+    beta: Annotated[
+        int | None, typer.Option(min=0, help="weight of loss in the reward, thousandths [default: the controller's]")
+    ] = None,
     competing: Annotated[
         int, typer.Option(min=0, help="two connections share the paths in one of N rounds; 0: never")
     ] = 0,
@@ -50,11 +64,25 @@ def train(
     if algorithm not in ALGORITHMS:
         fail(f'there is no algorithm "{algorithm}": one of {", ".join(ALGORITHMS)}')
     try:
-        from multipilot.learn.training import CHECKPOINT, Plan, Trainer
+        from multipilot.learn.training import CHECKPOINT, Plan, Trainer, conditions
     except ImportError as error:
         fail(f"{NEEDS} ({error.name} is missing)", CANNOT_HERE)
+    if records and not logs:
+        fail("--records needs --logs N: the rounds that learn from them")
     folder = out or Path("results/train") / f"{algorithm}-{seed}"
-    plan = Plan(algorithm, seed, rounds, lanes, steps, history, logs=logs, competing=competing, threads=threads)
+    plan = Plan(
+        algorithm,
+        seed,
+        rounds,
+        lanes,
+        steps,
+        history,
+        logs=logs,
+        records=tuple(map(str, records or ())),
+        competing=competing,
+        threads=threads,
+        task=conditions(loss, lossy, jitter, beta),
+    )
     checkpoint = folder / CHECKPOINT
     if resume and not checkpoint.exists():
         fail(f"{checkpoint} is missing: there is nothing to resume; leave --resume out to begin")
@@ -68,7 +96,9 @@ def train(
         fail(str(error))
     if not trainer.curve:
         fail("interrupted in the first round: nothing was learnt yet", INTERRUPTED)
-    document = finish(trainer, folder)
+    given = {"loss": (loss, 0.05), "lossy": (lossy, 0.5), "jitter": (jitter, 0.0), "beta": (beta, None)}
+    others = "".join(f" --{name} {value:g}" for name, (value, default) in given.items() if value != default)
+    document = finish(trainer, folder, others)
     if as_json:
         print(json.dumps(document, indent=1))
     else:
@@ -125,8 +155,8 @@ def _run(trainer: Trainer, folder: Path, events: Any) -> bool:
     return bool(stop)
 
 
-def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
-    """Writes actor and curve; the document that ``--json`` prints."""
+def finish(trainer: Trainer, folder: Path, conditions: str = "") -> dict[str, Any]:
+    """Writes actor and curve; the document that ``--json`` prints. ``conditions``: options of other conditions."""
     from multipilot.learn.curve import curve
     from multipilot.learn.networks import export
     from multipilot.learn.training import ACTOR, merit
@@ -136,6 +166,8 @@ def finish(trainer: Trainer, folder: Path) -> dict[str, Any]:
         f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
         f"--steps {plan.steps} --history {plan.history}"
         + (f" --logs {plan.logs}" if plan.logs else "")
+        + "".join(f" --records {folder}" for folder in plan.records)
+        + conditions
         + (f" --competing {plan.competing}" if plan.competing else "")
     )
     file = folder / ACTOR

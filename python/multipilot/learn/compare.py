@@ -4,8 +4,8 @@
 
 A seed is one simulation, with paths of its own where the case draws them. Its reward is the mean over all subflows of
 U / utility of full paths without loss, cut off at ±1, slow start included; printed are the mean over the seeds and half
-of its 95 % interval (Student's t), then by how much it is above MPCC's on the same simulations. "capacity" holds each
-path's own rate, which nobody who has to find it can.
+of its 95 % interval (Student's t), then by how much it is above MPCC's on the same simulations, the goodput, and its
+ratio to MPCC's. "capacity" holds each path's own rate, which nobody who has to find it can.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ def _jittery(path: Mapping[str, Any]) -> dict[str, Any]:
     return {**path, "jitter": "0..4ms"}
 
 
+def _both(loss: float) -> tuple[float, float]:
+    return loss, loss
+
+
 CASES: dict[str, Case] = {
     "paths": Case("two paths, drawn as in training", _DRAWN),
     "competing": Case(
@@ -59,6 +63,12 @@ CASES: dict[str, Case] = {
         "100 to 150 ms of round trip, 100 to 150 Mbit/s", replace(_DRAWN, rate_mbps=(100, 150), rtt_ms=(100, 150))
     ),
     "lossy": Case("5 to 8 % loss on every other path", replace(_DRAWN, loss=(0.05, 0.08))),
+    **{
+        f"loss-{percent}": Case(
+            f"{percent} % loss on every path", replace(_DRAWN, loss=_both(percent / 100), lossy=1.0)
+        )
+        for percent in range(9)
+    },
 }
 
 #: Who is compared with the actors, and where an episode begins.
@@ -102,16 +112,17 @@ def compare(
     found: dict[str, dict[str, dict[str, Mean]]] = {}
     for key in cases:
         found[key] = {}
-        mpcc = np.zeros(seeds)
+        mpcc: dict[str, NDArray[np.float64]] = {}
         for name, (policy, history) in who.items():
             if name == "capacity" and CASES[key].task.change_s:
                 continue  # of which moment?
             say(f"{CASES[key].what}: {name}")
             of = figures(measured(name, policy, CASES[key], seeds, intervals, history), seeds)
-            mpcc = of["reward"] if name == "MPCC" else mpcc
+            mpcc = of if name == "MPCC" else mpcc
             found[key][name] = {figure: mean_of(values) for figure, values in of.items()}
             # Seed by seed, for paths differ more than those who steer on them.
-            found[key][name]["over_mpcc"] = mean_of(of["reward"] - mpcc)
+            found[key][name]["over_mpcc"] = mean_of(of["reward"] - mpcc["reward"])
+            found[key][name]["goodput_ratio"] = mean_of(of["goodput_mbps"] / mpcc["goodput_mbps"])
     return found
 
 
@@ -143,7 +154,7 @@ def main(
         return
     for case, rows in found.items():
         print(f"\n{CASES[case].what}; {seeds} simulations, {intervals} intervals of each subflow\n")
-        columns = ("reward", "over_mpcc", "goodput_mbps", "loss", "rtt_ratio")
+        columns = ("reward", "over_mpcc", "goodput_mbps", "goodput_ratio", "loss", "rtt_ratio")
         print("| | " + " | ".join(columns) + " |\n| --- " + "| ---: " * len(columns) + "|")
         for name, of in rows.items():
             cells = (f"{of[c].mean:.3f} ± {of[c].half:.3f}" for c in columns)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from multipilot.env.lanes import Floats
+from multipilot.env.lanes import Asked, Floats
+
+#: Numbers that critics alone see.
+HIDDEN = 4
+#: A step is at most this part of the rate (crates/policy/src/actor).
+LARGEST_STEP = 0.1
 
 
 class Batch(NamedTuple):
@@ -16,6 +22,24 @@ class Batch(NamedTuple):
     action: Any
     reward: Any
     following: Any
+
+
+def taken(before: NDArray[np.float64], after: NDArray[np.float64]) -> Floats:
+    """The actions that led from these rates to those, whoever took them."""
+    change = after / np.maximum(before, 1) - 1
+    return np.clip(change / LARGEST_STEP, -1, 1).astype(np.float32)
+
+
+def hidden(asked: Asked) -> Floats:
+    """What an actor cannot know, but a critic may while training (asymmetric actor-critic, Pinto et al. 2017): how full
+    the path is, how full all of them are, packets an interval, and the utility at stake."""
+    x = asked.fact("rate")
+    own = x / np.maximum(asked.fact("capacity"), 1)
+    everything = asked.fact("best") ** (1 / 0.9) * 1e6 / 8
+    both = (x + asked.fact("others")) / np.maximum(everything, 1)
+    packets = np.log10(np.maximum(asked.fact("delivered") + asked.fact("lost"), 1)) / 4
+    columns = (own / 2, both / 2, packets, np.log10(asked.fact("best")) / 3)
+    return np.clip(np.stack(columns, axis=1), 0, 1).astype(np.float32)
 
 
 class Replay:

@@ -18,13 +18,13 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from multipilot.env.lanes import Asked, Floats, Lanes
+from multipilot.env.lanes import Floats, Lanes
 from multipilot.env.task import BASE, Task
 from multipilot.files import replacing
-from multipilot.learn import ddpg, td3, twin_average
+from multipilot.learn import ddpg, logs, td3, twin_average
 from multipilot.learn.evaluate import Played, Policy, hold, play
 from multipilot.learn.networks import Network, act
-from multipilot.learn.replay import Batch, OrnsteinUhlenbeck, Replay
+from multipilot.learn.replay import HIDDEN, Batch, OrnsteinUhlenbeck, Replay, hidden, taken
 
 ALGORITHMS: dict[str, ModuleType] = {"ddpg": ddpg, "td3": td3, "twin-average": twin_average}
 
@@ -36,6 +36,16 @@ TRAINING = Task(
     queue_bdp=(0.3, 3),
     loss=(0.0, 0.05),
 )
+
+
+def conditions(loss: float, lossy: float, jitter_ms: float, beta: int | None = None) -> Task:
+    """As ``TRAINING`` with other loss and jitter, and another weight of loss in the utility, thousandths."""
+    jitter = (0.0, jitter_ms) if jitter_ms else None
+    weighed = {} if beta is None else {"variants": [{"controller": "ddpg-mpcc", "parameters": {"beta": beta}}]}
+    scenario = {**BASE, "segment_train": 1, **weighed}
+    return replace(TRAINING, scenario=scenario, loss=(0.0, loss), lossy=lossy, jitter_ms=jitter)
+
+
 CHECKPOINT, CURVE, ACTOR = "checkpoint.pickle", "curve.json", "actor.json"
 
 
@@ -60,6 +70,8 @@ class Plan:
     warm_up: int = 2
     #: Rounds of logs of plain MPCC, before anything acts: as many as ``rounds`` is offline training.
     logs: int = 0
+    #: Records of kernel runs: the rounds of logs learn from these, in place of simulated MPCC.
+    records: tuple[str, ...] = ()
     #: Rounds between evaluations.
     every: int = 4
     #: In one of so many rounds two connections share the paths, both steered by the actor; 0: never.
@@ -96,6 +108,14 @@ class Trainer:
 
     @classmethod
     def begin(cls, plan: Plan) -> Trainer:
+        trainer = cls._empty(plan)
+        for folder in plan.records:
+            for batch in logs.transitions(Path(folder), plan.history):
+                trainer.replay.add(batch)
+        return trainer
+
+    @classmethod
+    def _empty(cls, plan: Plan) -> Trainer:
         width = 3 * plan.history
         key = jax.random.key(plan.seed)
         return cls(
@@ -114,7 +134,7 @@ class Trainer:
             saved = pickle.load(stream)
         if saved["stamp"] != plan.stamp():
             raise ValueError(f"{file} is of other settings: give those it began with, or another --out")
-        trainer = cls.begin(plan)
+        trainer = cls._empty(plan)
         trainer.state = jax.tree.map(jax.numpy.asarray, saved["state"])
         trainer.replay.added = saved["added"]
         trainer.replay.data[: len(saved["data"])] = saved["data"]
@@ -150,7 +170,19 @@ class Trainer:
     def run_round(self) -> None:
         plan = self.plan
         logged = self.round < plan.logs
-        algorithm, settings = ALGORITHMS[plan.algorithm], plan.settings(logged)
+        rewards = self._study() if logged and plan.records else self._collect(logged)
+        self.round += 1
+        entry: dict[str, float] = {"round": self.round, "steps": self.round * plan.steps * plan.lanes}
+        entry["training_reward"] = float(np.mean(rewards))
+        if self.round % plan.every == 0 or self.round == plan.rounds:
+            entry.update(self.evaluate())
+            if merit(entry) >= max((merit(e) for e in self.curve if "reward" in e), default=-np.inf):
+                self.best = self.state.actor
+        self.curve.append(entry)
+
+    def _collect(self, logged: bool) -> Any:
+        """Plays an episode in every lane and learns meanwhile; the rewards."""
+        plan = self.plan
         lanes = self._lanes(logged)
         self.noise.reset()
         before = _Before(plan.lanes * AGENTS, lanes.width + HIDDEN)
@@ -171,19 +203,22 @@ class Trainer:
                 self._remember(waiting)
                 waiting = []
                 if logged or self.round >= plan.logs + plan.warm_up:
-                    key = jax.random.key(self.random.integers(1 << 31))
-                    batches = self.replay.sample(self.random, plan.updates * LEARN_EVERY, plan.batch)
-                    if plan.shuffle:
-                        batches = batches._replace(reward=self.random.permuted(batches.reward))
-                    self.state = algorithm.update(settings, self.state, batches, key)
-        self.round += 1
-        entry: dict[str, float] = {"round": self.round, "steps": self.round * plan.steps * plan.lanes}
-        entry["training_reward"] = float(np.mean(rewards))
-        if self.round % plan.every == 0 or self.round == plan.rounds:
-            entry.update(self.evaluate())
-            if merit(entry) >= max((merit(e) for e in self.curve if "reward" in e), default=-np.inf):
-                self.best = self.state.actor
-        self.curve.append(entry)
+                    self._learn(logged)
+        return rewards
+
+    def _study(self) -> Any:
+        """Learns from the records as often as from an episode; their rewards."""
+        for _ in range(-(-self.plan.steps // LEARN_EVERY)):
+            self._learn(logged=True)
+        return self.replay.data[: len(self.replay), self.replay.width + 1]
+
+    def _learn(self, logged: bool) -> None:
+        plan = self.plan
+        key = jax.random.key(self.random.integers(1 << 31))
+        batches = self.replay.sample(self.random, plan.updates * LEARN_EVERY, plan.batch)
+        if plan.shuffle:
+            batches = batches._replace(reward=self.random.permuted(batches.reward))
+        self.state = ALGORITHMS[plan.algorithm].update(plan.settings(logged), self.state, batches, key)
 
     def _act(self, who: NDArray[np.int64], observations: Floats, logged: bool) -> Floats:
         """Actions that explore; at first random ones, and none where MPCC acts."""
@@ -237,10 +272,6 @@ class Trainer:
         self.replay.add(batch)
 
 
-#: Numbers that critics alone see.
-HIDDEN = 4
-
-
 def merit(entry: Mapping[str, float]) -> float:
     """What the best actor is chosen by."""
     return entry["reward"] + entry.get("competing", 0.0)
@@ -255,24 +286,10 @@ def _shared(task: Task, connections: int) -> Task:
     return replace(task, scenario={**task.scenario, "connections": [{"count": connections}]})
 
 
-def hidden(asked: Asked) -> Floats:
-    """What an actor cannot know, but a critic may while training (asymmetric actor-critic, Pinto et al. 2017): how full
-    the path is, how full all of them are, packets an interval, and the utility at stake."""
-    x = asked.fact("rate")
-    own = x / np.maximum(asked.fact("capacity"), 1)
-    everything = asked.fact("best") ** (1 / 0.9) * 1e6 / 8
-    both = (x + asked.fact("others")) / np.maximum(everything, 1)
-    packets = np.log10(np.maximum(asked.fact("delivered") + asked.fact("lost"), 1)) / 4
-    columns = (own / 2, both / 2, packets, np.log10(asked.fact("best")) / 3)
-    return np.clip(np.stack(columns, axis=1), 0, 1).astype(np.float32)
-
-
 #: Seed of the episodes that the best actor is chosen by.
 VALIDATION = 1_000_000
 #: Numbers of agents in a lane: two connections of eight slots.
 AGENTS = 16
-#: A step is at most this part of the rate (crates/policy/src/actor).
-LARGEST_STEP = 0.1
 #: Weight of the action in a log against Q, as TD3+BC has it: 1 / its alpha of 2.5 (Fujimoto and Gu 2021).
 CLONING = 0.4
 #: Questions of every lane between two calls of the algorithm.
@@ -296,10 +313,7 @@ class _Before:
         """Those of the agents that ask now, and did before. ``rates``: somebody else acted, and this came of it."""
         known = self.known[who]
         old = who[known]
-        actions = self.action[old]
-        if rates is not None:
-            change = rates[known] / np.maximum(self.rate[old], 1) - 1
-            actions = np.clip(change / LARGEST_STEP, -1, 1).astype(np.float32)
+        actions = self.action[old] if rates is None else taken(self.rate[old], rates[known])
         return Batch(self.observation[old], actions, rewards[known], observations[known])
 
     def keep(self, who: NDArray[np.int64], observations: Floats, actions: Floats, rates: NDArray[np.float64]) -> None:

@@ -22,7 +22,8 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare`, `sweep` or `try` wrote")],
     out: Annotated[Path | None, typer.Option(help="the page [default: DIR/report.html]")] = None,
     parquet: Annotated[
-        Path | None, typer.Option(help="also write rows, transfers, samples and decisions as Parquet to this folder")
+        Path | None,
+        typer.Option(help="also write rows, transfers, samples, decisions and intervals as Parquet to this folder"),
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="also write the first picture of the page to this file")

@@ -19,8 +19,7 @@ struct Lane {
 pub struct Answers {
     /// [`FEATURES`] × history numbers a lane.
     pub observations: Vec<f32>,
-    /// U / best of the interval that the agent's last action led to, not cut off below. A round trip that falls earns
-    /// nothing here: else it would pay to fill a queue within one interval and to drain it over many.
+    /// [`Question::reward`] of the interval that the agent's last action led to.
     pub rewards: Vec<f32>,
     /// Who asks: connection × 8 + slot.
     pub agents: Vec<i32>,
@@ -171,25 +170,11 @@ impl Lanes {
                 continue;
             };
             answers.observations.extend(env.observation(q.agent));
-            let utility = q.utility.min(q.gain);
-            answers.rewards.push((utility / q.best.max(1e-9)) as f32);
+            answers.rewards.push(q.reward());
             answers.agents.push(env.name(q.agent) as i32);
             answers.fresh.push(u8::from(lane.asked == 1));
-            let r = &q.record;
-            answers.facts.push([
-                q.time_s,
-                r.rate as f64,
-                r.delivered as f64,
-                r.lost as f64,
-                r.elapsed_us as f64,
-                r.rtt_us as f64,
-                q.utility,
-                q.best,
-                env.path(q.agent) as f64,
-                f64::from(u8::from(q.asked)),
-                q.others as f64,
-                env.capacity(q.agent),
-            ]);
+            let capacity = env.capacity(q.agent);
+            answers.facts.push(q.facts(env.path(q.agent), capacity));
         }
         answers
     }

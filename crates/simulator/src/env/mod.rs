@@ -5,6 +5,8 @@
 //! question wait, for those who want to answer all subflows of a connection together.
 
 mod lanes;
+mod price;
+mod replay;
 mod task;
 mod together;
 
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use mp_controllers::learned::{self, word, Record};
 use mp_policy::actor::{stepped, Observer};
 use mp_policy::MAX_SUBFLOWS;
-use mp_scenario::{Rate, Scenario};
+use mp_scenario::Scenario;
 
 use crate::tcp::record_of;
 use crate::time::{seconds, SECOND};
@@ -22,6 +24,8 @@ use crate::world::World;
 use crate::Error;
 
 pub use lanes::{Answers, Lanes};
+use price::{capacities, slope, Price};
+pub use replay::Replay;
 pub use task::{Range, Task};
 pub use together::{Shown, Together};
 
@@ -51,12 +55,39 @@ pub struct Question {
     pub others: u64,
 }
 
+impl Question {
+    /// U / best, not cut off below. A round trip that falls earns nothing here: else it would pay to fill a queue within one
+    /// interval and to drain it over many.
+    pub fn reward(&self) -> f32 {
+        (self.utility.min(self.gain) / self.best.max(1e-9)) as f32
+    }
+
+    /// See [`Answers::facts`].
+    pub fn facts(&self, path: usize, capacity: f64) -> [f64; 12] {
+        let r = &self.record;
+        [
+            self.time_s,
+            r.rate as f64,
+            r.delivered as f64,
+            r.lost as f64,
+            r.elapsed_us as f64,
+            r.rtt_us as f64,
+            self.utility,
+            self.best,
+            path as f64,
+            f64::from(u8::from(self.asked)),
+            self.others as f64,
+            capacity,
+        ]
+    }
+}
+
 struct Agent {
     place: Place,
     observer: Observer,
     /// Not answered: plain MPCC steers.
     left_alone: bool,
-    /// Round trip of its last record, and when that was; for one that is left alone.
+    /// Round trip of its last record, and when that was, µs.
     last: Option<(u64, u64)>,
 }
 
@@ -88,24 +119,7 @@ impl Env {
         wanted: impl Fn(usize) -> bool,
     ) -> Result<Env, Error> {
         let variant = scenario.variants[0].clone();
-        let mss = f64::from(scenario.mss);
-        let capacity = scenario
-            .paths
-            .values()
-            .map(|path| {
-                let own = match path.down.rate {
-                    Rate::Constant(bits) => bits,
-                    _ => 0,
-                };
-                let shared = path.link.as_ref().and_then(|l| scenario.links.get(l));
-                let bits = match shared.map(|link| &link.down.rate) {
-                    Some(Rate::Constant(bits)) if own == 0 => *bits,
-                    Some(Rate::Constant(bits)) => own.min(*bits),
-                    _ => own,
-                };
-                bits as f64 / 8.0 * mss / (mss + 80.0)
-            })
-            .collect();
+        let capacity = capacities(&scenario);
         let mut world = World::own(Arc::new(scenario), &variant, seed)?;
         world.entrust(wanted);
         Ok(Env {
@@ -182,25 +196,15 @@ impl Env {
             learned::answer(self.world.shared(place.connection), place.slot, record.rate);
             return None;
         }
-        let [alpha, beta, gamma, unit, ..] =
-            self.world.plan(place.connection).parameters.parameters;
-        let alpha = alpha as f64 / 1000.0;
-        let in_unit = |bytes: u64| bytes as f64 * 8.0 / unit.max(1) as f64;
-        let total = in_unit(record.rate + state.state[word::OTHERS]).max(1e-9);
-        let utility = if watched {
-            // The controller keeps no utility of a single interval in this state: the same formula, with the slope
-            // between the mean round trips of this interval and the last one.
-            let now_us = self.world.now() / 1000;
-            let last = self.agents[agent].last.replace((record.rtt_us, now_us));
-            let slope = last.map_or(0.0, |(rtt, at)| {
-                (record.rtt_us as f64 - rtt as f64) / (now_us - at).max(1) as f64
-            });
-            let slope = if slope.abs() < 0.03 { 0.0 } else { slope };
-            let loss = record.lost as f64 / (record.lost + record.delivered).max(1) as f64;
-            let cost = beta as f64 / 1000.0 * loss + gamma as f64 / 1000.0 * slope;
-            libm::pow(total, alpha) - cost * total
-        } else {
-            learned::utility(&state)
+        let others = state.state[word::OTHERS];
+        let price = Price::of(self.world.plan(place.connection));
+        let best = price.best(self.world.plan(place.connection), &self.capacity);
+        let now_us = self.world.now() / 1000;
+        let slope = slope(&mut self.agents[agent].last, record.rtt_us, now_us);
+        // The controller keeps no utility of a single interval where it is watched.
+        let utility = match watched {
+            true => price.utility(&record, others, slope),
+            false => learned::utility(&state),
         };
         Some(Question {
             agent,
@@ -208,24 +212,13 @@ impl Env {
             time_s: seconds(self.world.now()),
             record,
             utility,
-            x: in_unit(record.rate),
-            gain: libm::pow(total, alpha),
-            alpha,
-            cost: (libm::pow(total, alpha) - utility) / total,
-            best: self.best(place.connection),
-            others: state.state[word::OTHERS],
+            x: price.in_unit(record.rate),
+            alpha: price.alpha,
+            cost: price.cost(&record, others, utility),
+            gain: price.gain(&record, others),
+            best,
+            others,
         })
-    }
-
-    fn best(&self, connection: usize) -> f64 {
-        let plan = self.world.plan(connection);
-        let bytes: f64 = plan
-            .paths
-            .iter()
-            .map(|&p| self.capacity.get(p).copied().unwrap_or(0.0))
-            .sum();
-        let [alpha, _, _, unit, ..] = plan.parameters.parameters;
-        libm::pow(bytes * 8.0 / unit.max(1) as f64, alpha as f64 / 1000.0)
     }
 
     /// The last intervals of an agent, as [`Observer`] makes them.

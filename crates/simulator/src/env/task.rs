@@ -35,8 +35,12 @@ pub struct Task {
     pub rtt_ms: Option<Range>,
     /// Bandwidth-delay products, uniform in the logarithm.
     pub queue_bdp: Option<Range>,
-    /// Probability; every other path has none.
+    /// Probability, of a `lossy` path; the others have none.
     pub loss: Option<Range>,
+    /// Share of lossy paths.
+    pub lossy: f64,
+    /// Packets are late by up to so many ms, in both directions.
+    pub jitter_ms: Option<Range>,
     /// Seconds between changes of a path's rate to another one of `rate_mbps`.
     pub change_s: Option<Range>,
     /// Each subflow begins at a rate whose utility is such a part of a full path's, in place of slow start.
@@ -53,6 +57,8 @@ impl Task {
             rtt_ms: None,
             queue_bdp: None,
             loss: None,
+            lossy: 0.5,
+            jitter_ms: None,
             change_s: None,
             start: None,
         }
@@ -75,7 +81,7 @@ impl Task {
                 self.vary(way, rate, rtt, queue);
             }
             if let Some(range) = self.loss {
-                path.down.loss = if lossy < 0.5 || range.high <= 0.0 {
+                path.down.loss = if lossy < 1.0 - self.lossy || range.high <= 0.0 {
                     Loss::None
                 } else {
                     Loss::Bernoulli(range.at(loss))
@@ -99,6 +105,15 @@ impl Task {
             Some(range) => scenario.paths.iter().map(|_| range.at(uniform())).collect(),
             None => Vec::new(),
         };
+        // Last: the other conditions of a seed stay what they are without it.
+        if let Some(range) = self.jitter_ms {
+            for path in scenario.paths.values_mut() {
+                let most = Duration::from_secs_f64(range.at(uniform()) / 1e3);
+                for way in [&mut path.down, &mut path.up] {
+                    way.jitter = Some((Duration::ZERO, most)).filter(|_| !most.is_zero());
+                }
+            }
+        }
         (scenario, start)
     }
 

@@ -7,7 +7,7 @@ use crate::congestion::{Control, Event, Flow, RateSample, State, INFINITE_SSTHRE
 use crate::rivals::{bbr::Bbr, cubic::Cubic};
 
 /// The controller that a network steers.
-pub const LEARNED: &str = "ddpg-mpcc";
+pub const LEARNED: &str = learned::NAME;
 
 #[derive(Debug)]
 pub enum Congestion {

@@ -119,6 +119,11 @@ impl World<'_> {
         &self.plans[self.connections[connection].plan]
     }
 
+    /// Of a connection of the scenario.
+    pub(crate) fn planned(&self, connection: usize) -> &Plan {
+        &self.plans[connection]
+    }
+
     pub(crate) fn shared(&mut self, connection: usize) -> &mut mp_controllers::Connection {
         &mut self.connections[connection].shared
     }

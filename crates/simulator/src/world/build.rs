@@ -170,6 +170,13 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                     }
                 }
             }
+            // Nobody answers.
+            let controller = match controller {
+                Kindred::Shared(shared) if c.controller.is_none() && !variant.agent => {
+                    Kindred::Asked(shared)
+                }
+                other => other,
+            };
             let name = c.scheduler.as_ref().unwrap_or(&variant.scheduler);
             let scheduler = mp_policy::scheduler::find(name)
                 .ok_or_else(|| Error::Unknown("scheduler", name.clone()))?;

@@ -3,6 +3,7 @@
 mod body;
 mod client;
 mod command;
+mod intervals;
 mod recorder;
 mod server;
 pub mod socket;

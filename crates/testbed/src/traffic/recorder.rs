@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use mp_kernel::agent;
 use mp_kernel::mptcp_info::{full_info, tcp_info, SubflowInfo, TcpInfo};
-use mp_record::{Decision, Sample, Transfer};
+use mp_record::{Decision, Interval, Sample, Transfer};
 use mp_relay::flow::FlowStats;
 use tokio::task::AbortHandle;
 
-use crate::network::path_of;
+use super::intervals::{self, path_between, Place, Places};
 use crate::plan::Flow;
 
 pub struct Recorder {
@@ -55,6 +56,7 @@ pub struct Recorded {
     pub transfers: Vec<Transfer>,
     pub samples: Vec<Sample>,
     pub decisions: Vec<Decision>,
+    pub intervals: Vec<Interval>,
     pub notes: BTreeSet<String>,
 }
 
@@ -147,8 +149,9 @@ impl Recorder {
         self.state().backup[path] = backup;
     }
 
-    /// Ids become those of the plan's order: which host was first to begin is chance.
-    pub fn finish(&self) -> Recorded {
+    /// Ids become those of the plan's order: which host was first to begin is chance. `asked`: what the agents of this run's
+    /// controllers were asked.
+    pub fn finish(&self, asked: &[agent::Interval]) -> Recorded {
         let mut state = std::mem::take(&mut *self.state());
         state.live.sort_by_key(|live| live.order);
         let mut ids = vec![0; state.live.len()];
@@ -164,6 +167,7 @@ impl Recorder {
         }
         Recorded {
             decisions: state.decisions,
+            intervals: intervals::placed(asked, self.epoch, &self.paths, &places(&state.live)),
             transfers: state.live.into_iter().map(|l| self.summed(l)).collect(),
             samples: state.samples,
             notes: state.notes,
@@ -212,9 +216,7 @@ impl Recorder {
         }
         for subflow in subflows {
             let slot = live.slot(end, &subflow);
-            let path = path_of(subflow.local.ip())
-                .or(path_of(subflow.remote.ip()))
-                .unwrap_or(live.primary);
+            let path = path_between(subflow.local, subflow.remote).unwrap_or(live.primary);
             match end {
                 End::Receiver => live.received[slot] = (path, subflow.received),
                 End::Sender if !subflow.open => {}
@@ -241,6 +243,23 @@ impl Live {
         }
         slot
     }
+}
+
+/// The senders' subflows.
+fn places(all: &[Live]) -> Places {
+    let of = |live: &Live| {
+        let (transfer, primary) = (live.transfer.id, live.primary);
+        let keys = live.slots[End::Sender as usize].clone();
+        (keys.into_iter().zip(0..)).map(move |(key, subflow)| {
+            let place = Place {
+                transfer,
+                subflow,
+                primary,
+            };
+            (key, place)
+        })
+    };
+    all.iter().flat_map(of).collect()
 }
 
 fn sample(
