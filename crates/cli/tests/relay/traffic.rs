@@ -69,8 +69,12 @@ fn every_scheduler_carries_a_stream_whole() {
     }
 }
 
-/// Something happens to the first link in the middle of a download and an upload that go on at the same time.
-pub fn in_the_middle(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
+/// Something happens in the middle of a download and an upload that go on at the same time.
+#[track_caller]
+pub fn in_the_middle(happens: impl Fn(&Hosts)) {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
     let size = 12 * MB;
     hosts.socks(&["--scheduler", "min-rtt"]);
     let (down, up) = (
@@ -85,7 +89,7 @@ pub fn in_the_middle(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
         until("some of it is there", || {
             received.load(Ordering::Relaxed) > size / 6
         });
-        happens(hosts);
+        happens(&hosts);
         let results = (download.join().unwrap(), upload.join().unwrap());
         assert_eq!(results, ("whole".into(), "whole".into()));
     });
@@ -93,10 +97,7 @@ pub fn in_the_middle(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
 
 #[test]
 fn a_link_that_goes_down_and_comes_back_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         let before = hosts.carried(2);
         hosts.set_link(1, "down");
         until("the other link carries", || hosts.carried(2) > before + MB);
@@ -111,10 +112,7 @@ fn a_link_that_goes_down_and_comes_back_does_not_break_flows() {
 
 #[test]
 fn a_link_that_dies_silently_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| hosts.silence(1));
+    in_the_middle(|hosts| hosts.silence(1));
 }
 
 #[test]
