@@ -1,7 +1,7 @@
 /*
- * One way through a NAT on a link, for `tc`: the ports of the device's TCP and UDP (IPv4) are others outside, by KEY. A NAT
- * with another KEY has forgotten its bindings. PORT says which port of a packet is the device's: 0 the source's, 2 the
- * destination's. With STRICT nobody hears of the connections that are broken off.
+ * One way through a NAT on a link, for `tc`: the ports of the device's TCP and UDP (IPv4) are others outside, by KEY. A
+ * NAT with another KEY has forgotten its bindings. PORT says which port of a packet is the device's: 0 the source's, 2
+ * the destination's. With STRICT nobody hears of the connections that are broken off.
  */
 #define SEC(name) __attribute__((section(name), used))
 
