@@ -138,7 +138,7 @@ fn strangers_that_dawdle_keep_no_device_out() {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| hosts.in_device(&dawdle));
+        scope.spawn(|| hosts.in_device(dawdle));
         is_full.recv().unwrap();
         let work = format!("get {SERVER} 1000");
         let replies: Vec<_> = (0..3)
