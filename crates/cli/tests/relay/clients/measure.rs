@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{installed, on_device, serve, MB, SERVER};
 use crate::datagrams::both_paths;
-use crate::hosts::Hosts;
+use crate::hosts::{until, Hosts};
 
 #[test]
 fn iperf3_measures_streams_and_datagrams() {
@@ -21,10 +21,15 @@ fn iperf3_measures_streams_and_datagrams() {
     hosts.up(&["--scheduler", "round-robin"]);
     both_paths(&hosts);
     let end = |words: &str| -> Value {
-        let mut client = Command::new("iperf3");
-        client.args(["-J", "-c", SERVER[0]]).args(words.split(' '));
-        let said = on_device(&hosts, &mut client);
-        let said: Value = serde_json::from_str(&said).unwrap();
+        let mut said = Value::Null;
+        until("the server has done with the last one", || {
+            let mut client = Command::new("iperf3");
+            client.args(["-J", "-c", SERVER[0]]).args(words.split(' '));
+            said = serde_json::from_str(&on_device(&hosts, &mut client)).unwrap();
+            !said["error"]
+                .as_str()
+                .is_some_and(|error| error.contains("busy"))
+        });
         assert_eq!(said["error"], Value::Null, "{words}");
         said["end"].clone()
     };
