@@ -18,13 +18,16 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup setup-extras build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
+.PHONY: help setup setup-tests setup-extras build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
 setup: ## system packages that are missing (apt), checked each time
 	@scripts/setup
+
+setup-tests:
+	@scripts/setup tests
 
 setup-extras:
 	@scripts/setup extras
@@ -77,7 +80,7 @@ lint: setup python ## formatters and linters for Rust, C and Python
 test lint test-python test-extras: PROFILE := dev
 
 # A test that cannot run here adds a line to the file, and the end says how many did.
-test-rust: setup
+test-rust: setup-tests
 	@mkdir -p target && rm -f $(SKIPPED)
 	cargo test --workspace --locked
 	@[ ! -s $(SKIPPED) ] || { echo "$$(wc -l < $(SKIPPED)) tests skipped:"; cat $(SKIPPED); }
@@ -86,7 +89,7 @@ test-python: build python
 	cd python && ../$(PY) -m pytest -m 'not extras'
 
 # Clippy computes while the kernel's tests wait.
-test: setup python ## every test but the extras
+test: setup-tests python ## every test but the extras
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j2 lint test-rust
 	@$(MAKE) --no-print-directory test-python

@@ -39,7 +39,8 @@ pub fn with_scratch<T>(act: impl FnOnce(&mut [u8]) -> T) -> T {
 
 pub struct Carrier {
     stream: TcpStream,
-    tls: Connection,
+    /// Elsewhere: a carrier is moved often, and a flow has room for eight.
+    tls: Box<Connection>,
     /// Decrypted and not yet taken, from `taken` on.
     input: Vec<u8>,
     taken: usize,
@@ -67,7 +68,7 @@ impl Carrier {
         tls.set_buffer_limit(None);
         Carrier {
             stream,
-            tls,
+            tls: Box::new(tls),
             input: Vec::new(),
             taken: 0,
             closed: false,
@@ -235,6 +236,13 @@ impl Carrier {
         ];
         // It fails only where the connection has failed already, which the next read tells.
         let _ = self.tls.writer().write_vectored(&parts);
+    }
+
+    /// Gives back memory that bursts have left.
+    pub fn rest(&mut self) {
+        if self.input().is_empty() {
+            (self.input, self.taken) = (Vec::new(), 0);
+        }
     }
 
     pub fn put_bytes(&mut self, bytes: &[u8]) {

@@ -11,7 +11,7 @@ use crate::carrier::Carrier;
 use crate::devices::Register;
 use crate::keys::{self, Secret, PROOF_LENGTH};
 use crate::lock;
-use crate::wire::{Frame, Knock, Malformed, Refusal, ID_LENGTH, KNOCK_LENGTH};
+use crate::wire::{Frame, Knock, Malformed, Refusal, KNOCK_LENGTH};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
@@ -66,24 +66,24 @@ fn unanswered(error: io::Error) -> Failed {
     }
 }
 
-/// The relay's part, and which device it is. [`None`]: a stranger, with whose connection nothing is to be done.
-pub async fn accept(
-    stream: &mut Option<TcpStream>,
-    config: Arc<ServerConfig>,
+/// The secret that a new connection knocks with. [`None`]: a stranger, who gets no answer.
+pub async fn knock(
+    stream: &mut TcpStream,
     register: &Mutex<Register>,
-) -> Result<Option<(Carrier, [u8; ID_LENGTH])>, Failed> {
+) -> io::Result<Option<Secret>> {
     let mut knock = [0; KNOCK_LENGTH];
-    let Some(socket) = stream.as_mut() else {
-        return Ok(None);
-    };
-    socket.read_exact(&mut knock).await?;
-    let Some(secret) = Knock::decode(&knock).and_then(|knock| lock(register).admit(&knock)) else {
-        return Ok(None);
-    };
-    let Some(socket) = stream.take() else {
-        return Ok(None);
-    };
-    let mut carrier = Carrier::server(socket, config)?;
+    stream.read_exact(&mut knock).await?;
+    Ok(Knock::decode(&knock).and_then(|knock| lock(register).admit(&knock)))
+}
+
+/// The relay's part from there on.
+pub async fn accept(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    secret: &Secret,
+    register: &Mutex<Register>,
+) -> Result<Carrier, Failed> {
+    let mut carrier = Carrier::server(stream, config)?;
     carrier.shake_hands().await?;
     while carrier.input().len() < PROOF_LENGTH {
         carrier.more().await?;
@@ -98,7 +98,7 @@ pub async fn accept(
     carrier.take(PROOF_LENGTH);
     let taken = match key {
         Some(key) if proven => lock(register)
-            .accepts(&secret, &key)
+            .accepts(secret, &key)
             .map_err(io::Error::other)?,
         _ => false,
     };
@@ -113,5 +113,5 @@ pub async fn accept(
         return Err(io::Error::from(ErrorKind::PermissionDenied).into());
     }
     carrier.flush()?;
-    Ok(Some((carrier, secret.id)))
+    Ok(carrier)
 }

@@ -10,12 +10,15 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::control::Group;
+use crate::wire::{Frame, Header};
 
 /// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and RFC 6298's timeout (RTT + 4 RTTVAR),
 /// while there should be some: the path is stale. On a link that fades, round trips have grown with its queue, the timeout
 /// less. Linux' own timeout is at least 200 ms longer than a round trip.
 const STALE: Duration = Duration::from_millis(200);
 const STALE_ROUND_TRIPS: u32 = 4;
+/// Then another connection over the same link is to take its place: a NAT that has forgotten this one lets new ones through.
+const GIVEN_UP: Duration = Duration::from_secs(3);
 /// What may wait in the socket: the data of so long at the pacing rate …
 const WAITING: Duration = Duration::from_millis(10);
 /// … within these bounds, bytes.
@@ -35,6 +38,7 @@ pub struct Path {
     not_sent: u64,
     read: Option<Instant>,
     silence: Silence,
+    given_up: bool,
 }
 
 /// When bytes were acknowledged last, or none were in flight, and how many had been then.
@@ -64,6 +68,7 @@ impl Path {
             not_sent: 0,
             read: None,
             silence: Silence(now, 0),
+            given_up: false,
         }
     }
 
@@ -136,6 +141,20 @@ impl Path {
             (self.not_sent + self.given).div_ceil(u64::from(self.view.mss.max(1))) as u32;
         self.view.queued += bytes;
         self.view.room = self.view.room.saturating_sub(bytes);
+    }
+
+    /// A frame whose acknowledgement is watched for.
+    pub fn put(&mut self, frame: &Frame) {
+        self.carrier.put(frame);
+        self.give(RECORD + Header::of(frame).bytes().len() as u64);
+    }
+
+    /// Since when nothing was acknowledged, where it is time for another connection. Once each time.
+    pub fn given_up(&mut self, now: Instant) -> Option<Instant> {
+        let Silence(since, _) = self.silence;
+        let gives_up = self.view.stale && now.duration_since(since) > GIVEN_UP;
+        let before = std::mem::replace(&mut self.given_up, gives_up);
+        (gives_up && !before).then_some(since)
     }
 
     /// Something of it is not acknowledged yet.

@@ -28,6 +28,8 @@ enum Step {
     Read(usize),
     /// The acknowledgement arrives, or is lost.
     Ack(bool),
+    /// Both ends give back memory.
+    Rest,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -42,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => path.prop_map(Step::Open),
         4 => (1usize..200).prop_map(Step::Read),
         4 => any::<bool>().prop_map(Step::Ack),
+        1 => Just(Step::Rest),
     ]
 }
 
@@ -160,6 +163,10 @@ impl World {
                 if arrives {
                     self.sender.on_ack(next, limit).unwrap();
                 }
+            }
+            Step::Rest => {
+                self.sender.rest();
+                self.receiver.rest();
             }
         }
         assert!(

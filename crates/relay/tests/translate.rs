@@ -221,6 +221,12 @@ fn syn() -> Flags {
     }
 }
 
+/// The target of a pair, and the SYN to it.
+fn begin(which: usize, sequence: u32, partial: bool) -> (SocketAddr, Vec<u8>) {
+    let (from, to) = pair(which);
+    (to, packet(from, to, sequence, syn(), &[], partial))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -234,9 +240,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Begin(which, sequence) => {
-                    let (from, to) = pair(which);
-                    let mut bytes = packet(from, to, sequence, syn(), &[], partial);
-                    let original = bytes.clone();
+                    let (to, original) = begin(which, sequence, partial);
+                    let mut bytes = original.clone();
                     match translator.packet(&mut bytes, partial, now) {
                         Action::Open(id, target) => {
                             prop_assert_eq!(target, to);
@@ -351,9 +356,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Begin(which, sequence) => {
-                    let (from, to) = pair(which);
-                    let mut bytes = packet(from, to, sequence, syn(), &[], partial);
-                    let original = bytes.clone();
+                    let (to, original) = begin(which, sequence, partial);
+                    let mut bytes = original.clone();
                     let again = known.get(&which).is_some_and(|(_, first)| *first == sequence);
                     match translator.packet(&mut bytes, partial, now) {
                         Action::Open(id, target) => {

@@ -1,13 +1,16 @@
 //! What links, hosts and disks do to a relay, and programs hear of it as of any network, or not at all.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::hosts::{until, Hosts, PUBLIC, SERVER};
+use crate::common::Reply;
+use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
+use crate::program::get;
 use crate::small::Small;
 use crate::traffic::in_the_middle;
 
@@ -15,18 +18,12 @@ const MB: u64 = 1_000_000;
 
 #[test]
 fn a_link_that_carries_one_way_alone_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| hosts.silence_uploads(1));
+    in_the_middle(|hosts| hosts.silence_uploads(1));
 }
 
 #[test]
 fn a_link_that_flaps_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         for away in [20, 200, 1000] {
             hosts.set_link(1, "down");
             thread::sleep(Duration::from_millis(away));
@@ -39,10 +36,7 @@ fn a_link_that_flaps_does_not_break_flows() {
 
 #[test]
 fn another_address_of_a_link_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         hosts.on_device(
             "ip address del 10.77.1.1/24 dev wifi
              ip address add 10.77.1.7/24 dev wifi",
@@ -55,10 +49,7 @@ fn another_address_of_a_link_does_not_break_flows() {
 
 #[test]
 fn a_link_that_takes_smaller_packets_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         hosts.on_device("ip link set wifi mtu 1280");
         hosts.in_relay(|| crate::namespace::sh("ip link set wifi mtu 1280"));
         let before = hosts.carried(1);
@@ -68,10 +59,7 @@ fn a_link_that_takes_smaller_packets_does_not_break_flows() {
 
 #[test]
 fn resets_of_path_connections_do_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         for _ in 0..3 {
             // The kernel resets them, as a middlebox would.
             let ended = hosts.in_relay(|| {
@@ -87,10 +75,7 @@ fn resets_of_path_connections_do_not_break_flows() {
 /// As a laptop does whose lid is closed.
 #[test]
 fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
-    let Some(mut hosts) = Hosts::new("20mbit") else {
-        return;
-    };
-    in_the_middle(&mut hosts, |hosts| {
+    in_the_middle(|hosts| {
         for relay in [false, true] {
             hosts.signal(relay, Signal::STOP);
             let carried = || hosts.carried(1) + hosts.carried(2);
@@ -99,6 +84,9 @@ fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
                 thread::sleep(Duration::from_millis(500));
                 carried() - before < 20_000
             });
+            if !relay {
+                thread::sleep(Duration::from_secs(10));
+            }
             hosts.signal(relay, Signal::CONT);
         }
     });
@@ -110,7 +98,7 @@ fn a_slow_reader_stops_the_sender_and_gets_everything() {
         return;
     };
     hosts.up(&[]);
-    let mut stream = hosts.in_device(|| std::net::TcpStream::connect(PUBLIC[0]).unwrap());
+    let mut stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
     stream.write_all(b"get 60000000\n").unwrap();
     stream.read_exact(&mut [0; 1]).unwrap();
     let received = || -> u64 {
@@ -144,7 +132,7 @@ fn a_server_that_has_said_all_still_hears_the_program() {
         let mut heard = Vec::new();
         stream.read_to_end(&mut heard).map(|_| heard)
     });
-    let mut stream = hosts.in_device(|| std::net::TcpStream::connect("198.51.100.2:90").unwrap());
+    let mut stream = hosts.in_device(|| TcpStream::connect("198.51.100.2:90").unwrap());
     let mut said = Vec::new();
     stream.read_to_end(&mut said).unwrap();
     assert_eq!(said, b"all");
@@ -209,4 +197,107 @@ fn a_relay_whose_disk_is_full_goes_on_with_the_devices_it_knows() {
     assert_eq!(more().code, 0);
     let listed = hosts.relay_command_in(elsewhere, &["--devices"]).out;
     assert_eq!(listed.lines().count(), 2, "{listed}");
+}
+
+/// A full disk on the device's side: the daemon's key and what links have carried lie there.
+#[test]
+fn a_device_whose_disk_is_full_goes_on_with_the_key_it_has() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let state = hosts.path("state");
+    std::fs::create_dir(&state).unwrap();
+    let Some(_small) = Small::mount(&state) else {
+        return mp_testing::skip("no small file system can be mounted (that takes root)");
+    };
+    let fill = || {
+        let filling = std::fs::write(state.join("filling"), vec![0; 8 << 20]);
+        assert_eq!(filling.unwrap_err().kind(), ErrorKind::StorageFull);
+    };
+    let free = || std::fs::remove_file(state.join("filling")).unwrap();
+    let download = |hosts: &Hosts| {
+        let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
+        assert_eq!(get(stream, MB, &mut |_| ()), "whole");
+    };
+    fill();
+    hosts.configure("", "");
+    let line = hosts.line.clone();
+    let up = hosts.multipilot(&[
+        "up",
+        "--relay",
+        &line,
+        "--log",
+        hosts.path("daemon.log").to_str().unwrap(),
+        "--config",
+        hosts.path("daemon.toml").to_str().unwrap(),
+    ]);
+    assert_eq!(up.code, 1, "{}", up.err);
+    assert!(up.err.contains("No space left on device"), "{}", up.err);
+    free();
+    hosts.up(&[]);
+    download(&hosts);
+    fill();
+    download(&hosts);
+    until("the daemon says so", || {
+        let log = std::fs::read_to_string(hosts.path("daemon.log")).unwrap();
+        log.contains("No space left on device")
+    });
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    hosts.up(&[]);
+    download(&hosts);
+    free();
+}
+
+#[test]
+fn a_clock_that_is_a_day_off_does_no_harm() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/skew.c");
+    for days in [-1, 1] {
+        let library = hosts.path(&format!("skew{days}.so"));
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(format!("-DSKEW=({days} * 86400)"))
+            .arg(source)
+            .status();
+        assert!(compiled.unwrap().success());
+        // Another device, which has yet to enrol.
+        let name = format!("days{days}");
+        let line = hosts.relay_command(&["--new-device", &name]).out;
+        let work = format!("get {SERVER} 1000");
+        let mut device = hosts.run_as(&name, line.trim(), &[], &work);
+        let reply = Reply::from(device.env("LD_PRELOAD", &library).output().unwrap());
+        assert!(reply.out.contains("worked: whole"), "{days}: {}", reply.err);
+    }
+}
+
+#[test]
+fn a_second_relay_or_daemon_is_refused_and_the_first_goes_on() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    hosts.up(&[]);
+    let network = hosts.network();
+    let second = hosts.relay_command(&["--listen", RELAY]);
+    second.refused(1, "cannot listen on 10.99.0.1:443: Address already in use");
+    let line = hosts.relay_command(&["--new-device", "second"]).out;
+    let line = line.trim();
+    let [socket, relay_socket, log] = ["s", "r", "l"].map(|name| hosts.path(name));
+    let [socket, relay_socket, log] =
+        [&socket, &relay_socket, &log].map(|path| path.to_str().unwrap());
+    let apart = ["--socket", socket, "--relay-socket", relay_socket];
+    let up = ["up", "--relay", line, "--log", log];
+    let daemon = hosts.plainly(&[&up[..], &apart].concat());
+    daemon.refused(1, "another multipilot daemon (process ");
+    let run = ["run", "--relay", line, "--all"];
+    let all = hosts.plainly(&[&run[..], &apart[2..]].concat());
+    all.refused(
+        2,
+        "tun-multipilot: another process has this interface; multipilot down ends it",
+    );
+    assert_eq!(hosts.network(), network);
+    let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
+    assert_eq!(get(stream, MB, &mut |_| ()), "whole");
 }

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,7 +10,7 @@ use crate::common::PATIENCE;
 use crate::hosts::{until, Hosts, LINKS, RELAY};
 
 /// Behind the relay, of either family.
-const ECHO: [&str; 2] = ["198.51.100.2:53", "[2001:db8:99::2]:53"];
+pub const ECHO: [&str; 2] = ["198.51.100.2:53", "[2001:db8:99::2]:53"];
 /// Between two packets of a call.
 const GAP: Duration = Duration::from_millis(20);
 
@@ -70,7 +69,7 @@ pub fn both_paths(hosts: &Hosts) {
 }
 
 /// Two links, a relay, and an echo behind it; the device's UDP goes there.
-fn ready() -> Option<Hosts> {
+pub fn ready() -> Option<Hosts> {
     let mut hosts = Hosts::new("40mbit")?;
     hosts.check_sources();
     ECHO.iter().for_each(|address| echo(&hosts, address));
@@ -80,7 +79,7 @@ fn ready() -> Option<Hosts> {
 }
 
 /// Packets with numbers, 20 ms apart; how many came to the other end. `happens` hears of each before it is sent.
-fn call(hosts: &Hosts, packets: u32, mut happens: impl FnMut(u32)) -> usize {
+pub fn call(hosts: &Hosts, packets: u32, mut happens: impl FnMut(u32)) -> usize {
     let there = "198.51.100.2:4000";
     let server = hosts.in_relay(|| UdpSocket::bind(there).unwrap());
     server.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -174,18 +173,9 @@ fn refusals_and_what_fits_reach_the_program() {
 fn a_call_survives_loss_on_both_paths() {
     let Some(hosts) = ready() else { return };
     let object = hosts.path("loss.o");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/loss.bpf.c");
-    let status = Command::new("clang")
-        .args(["-target", "bpf", "-O2", "-g", "-c", source, "-o"])
-        .arg(&object)
-        .status();
-    assert!(status.unwrap().success());
+    hosts.compile("loss", &[], &object);
     for link in LINKS {
-        hosts.on_device(&format!(
-            "tc qdisc add dev {link} clsact
-             tc filter add dev {link} egress bpf direct-action object-file {} section tc",
-            object.display()
-        ));
+        hosts.filter(link, "egress", &object);
     }
     let arrived = call(&hosts, 500, |_| ());
     // Both copies of one packet in 400: 1.25 of 500. More than 15 come once in 10^12 calls; a single path loses 25.

@@ -3,6 +3,8 @@
 
 mod away;
 mod bad_days;
+#[path = "../common/ca.rs"]
+mod ca;
 mod capture;
 mod clients;
 #[path = "../common/mod.rs"]
@@ -10,8 +12,10 @@ mod common;
 mod coupling;
 mod datagrams;
 mod hosts;
+mod middlebox;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod nat;
 mod ping;
 mod probe;
 mod program;

@@ -1,14 +1,15 @@
 //! Who gets an answer, and who does not.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::Reply;
 use crate::hosts::{Hosts, RELAY, SERVER};
 
 /// What the relay sends to somebody who sends this, until it ends the connection.
-fn answer(hosts: &Hosts, bytes: &[u8]) -> Vec<u8> {
+pub fn answer(hosts: &Hosts, bytes: &[u8]) -> Vec<u8> {
     let mut stream = hosts.in_device(|| TcpStream::connect(RELAY).unwrap());
     stream
         .set_read_timeout(Some(Duration::from_secs(90)))
@@ -105,4 +106,48 @@ fn a_relay_of_another_key_is_not_trusted() {
         listed.contains("not yet"),
         "no device has enrolled: {listed}"
     );
+}
+
+/// More than a relay bears at once, who begin to knock, a byte at a time, and come again when they are sent away.
+#[test]
+fn strangers_that_dawdle_keep_no_device_out() {
+    let Some(hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    let connect = || {
+        let stream = TcpStream::connect(RELAY).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let (full, is_full) = std::sync::mpsc::channel();
+    let dawdle = || {
+        let mut strangers: Vec<_> = (0..400).map(|_| connect()).collect();
+        full.send(()).unwrap();
+        while !over.load(Ordering::Relaxed) {
+            for stranger in &mut strangers {
+                // Sent away: the relay sends no byte.
+                let gone = stranger
+                    .read(&mut [0])
+                    .map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |_| true);
+                if gone || stranger.write(&[1]).is_err() {
+                    *stranger = connect();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| hosts.in_device(dawdle));
+        is_full.recv().unwrap();
+        let work = format!("get {SERVER} 1000");
+        let replies: Vec<_> = (0..3)
+            .map(|_| hosts.run_as("home", &hosts.line, &[], &work).output())
+            .collect();
+        over.store(true, Ordering::Relaxed);
+        for reply in replies {
+            let reply = Reply::from(reply.unwrap());
+            assert!(reply.out.contains("worked: whole"), "{}", reply.err);
+        }
+    });
 }

@@ -1,11 +1,25 @@
 //! `multipilot try`.
 
-use std::process::Command;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::common::{unprivileged, Reply};
 use crate::{hosts, multipilot};
+
+/// Of a process: the identifiers of its namespaces.
+fn claims_of(process: &str) -> Vec<String> {
+    let entries = fs::read_dir("/run/multipilot/testbed")
+        .into_iter()
+        .flatten();
+    let own = |entry: &fs::DirEntry| fs::read_to_string(entry.path()).is_ok_and(|by| by == process);
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+    entries.flatten().filter(own).filter_map(name).collect()
+}
 
 #[test]
 fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
@@ -18,7 +32,22 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
         .args(["try", "--only", "direct,relay", "--json"])
         .args(["--scheduler", "ecf"])
         .current_dir(folder.path());
-    let reply = Reply::from(command.output().unwrap());
+    let running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let running = running.unwrap();
+    let process = running.id().to_string();
+    let mut ids = BTreeSet::new();
+    let output = thread::scope(|scope| {
+        let waiting = scope.spawn(|| running.wait_with_output().unwrap());
+        while !waiting.is_finished() {
+            ids.extend(claims_of(&process));
+            thread::sleep(Duration::from_millis(20));
+        }
+        waiting.join().unwrap()
+    });
+    let reply = Reply::from(output);
     assert_eq!(reply.code, 0, "{}", reply.err);
     let record = reply.document();
     assert_eq!(record["scheduler"], "ecf");
@@ -57,8 +86,12 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
     assert!(call(1) > 0);
     let left = Command::new("ip").args(["netns", "list"]).output().unwrap();
     let left = String::from_utf8(left.stdout).unwrap();
-    assert!(!left.contains("multipilot-"), "{left}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert!(!ids.is_empty());
+    for id in ids {
+        assert!(!left.contains(&format!("multipilot-{id}-")), "{left}");
+    }
+    assert_eq!(claims_of(&process).len(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

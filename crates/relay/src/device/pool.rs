@@ -116,6 +116,15 @@ impl Pool {
         false
     }
 
+    /// One of this slot is silent since then: those that are older will be too.
+    pub fn distrust(&self, slot: usize, since: Instant) {
+        self.slots[slot]
+            .lock()
+            .ready
+            .retain(|(made, _)| *made > since);
+        self.slots[slot].wanted.notify_one();
+    }
+
     fn put(&self, slot: usize, mut carrier: Carrier) {
         carrier.count_in(&self.settings.meters.carried[slot]);
         let slot = &self.slots[slot];

@@ -9,7 +9,7 @@ use crate::path::RECORD;
 use crate::stream::Piece;
 use crate::wire::{Header, MOST_PAYLOAD};
 
-use super::{Flow, AHEAD, WINDOW};
+use super::{Flow, Loss, AHEAD, WINDOW};
 
 /// Segments dealt before the sockets are looked at again.
 const TURN: usize = 4096;
@@ -46,6 +46,9 @@ impl Flow {
             }
             if known && view.stale != before {
                 self.acks.force();
+            }
+            if let (Some(since), Some(lost)) = (path.given_up(now), &self.lost) {
+                let _ = lost.send(Loss::Stale(slot, since));
             }
         }
         let product = u128::from(rate) * u128::from(longest) / 1_000_000;

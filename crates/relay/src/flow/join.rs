@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::path::Path;
 use crate::stream::Arrival;
 use crate::wire::{Frame, Refusal};
 
@@ -55,6 +54,7 @@ impl Flow {
             self.drop_path(other, now);
         }
         if brought {
+            self.stir(now);
             self.grow(now);
         }
         if ended || read.is_err() {
@@ -121,7 +121,7 @@ impl Flow {
             .paths
             .iter()
             .flatten()
-            .map(|path: &Path| path.view().srtt_us)
+            .map(|path| path.view().srtt_us)
             .max();
         let round_trip = Duration::from_micros(u64::from(slowest.unwrap_or(0)).max(10_000));
         let capacity = self.growth.wanted(

@@ -42,12 +42,12 @@ const WINDOW: (u64, u64) = (1 << 18, 1 << 24);
 const AHEAD: (u64, u64) = (1 << 18, 1 << 21);
 /// A flow without any path waits so long for one.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A flow that has carried nothing for so long gives back memory.
+const REST: Duration = Duration::from_secs(1);
 /// Time between two calls of a scheduler that has data and waits, and between two readings of paths that are busy.
 const TICK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// What happens to a flow from outside.
-// Nearly all of them are joins.
-#[allow(clippy::large_enum_variant)]
 pub enum Event {
     /// A connection for this slot. It may have brought frames already.
     Join(usize, Carrier, Priority),
@@ -55,6 +55,14 @@ pub enum Event {
     Down(usize),
     /// The application's connection, which has been waited for; `None`: there will be none (any more).
     Application(Option<TcpStream>),
+}
+
+/// What a flow says of a slot's connection.
+pub enum Loss {
+    /// It has ended.
+    Ended(usize),
+    /// Nothing was acknowledged since then: another is wanted in its place.
+    Stale(usize, Instant),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +101,7 @@ pub enum Side {
     Device {
         hears: Hears,
         meters: Arc<Meters>,
-        /// Slots whose connection has ended.
-        lost: mpsc::UnboundedSender<usize>,
+        lost: mpsc::UnboundedSender<Loss>,
     },
     Relay,
 }
@@ -128,11 +135,11 @@ pub struct Flow {
     /// For the application, before what the receiver has.
     first: Vec<u8>,
     hears: Option<Hears>,
-    lost: Option<mpsc::UnboundedSender<usize>>,
+    lost: Option<mpsc::UnboundedSender<Loss>>,
     meters: Option<Arc<Meters>>,
     /// The relay's end: what each new path is told.
     announces: bool,
-    paths: [Option<Path>; MAX_SUBFLOWS],
+    paths: [Option<Box<Path>>; MAX_SUBFLOWS],
     sender: Sender,
     receiver: Receiver,
     scheduler: Scheduler,
@@ -140,6 +147,9 @@ pub struct Flow {
     acks: Acks,
     growth: join::Growth,
     started: Instant,
+    /// When the stream got on last; whether the flow has rested since.
+    moved: Instant,
+    rested: bool,
     /// Since when there is no path.
     alone: Option<Instant>,
     /// The last path was closed by the peer as one that is done.
@@ -188,6 +198,8 @@ impl Flow {
             acks: Acks::new(FIRST_WINDOW),
             growth: join::Growth::new(now),
             started: now,
+            moved: now,
+            rested: true,
             alone: Some(now),
             left_well: false,
             waiting: false,
@@ -238,6 +250,11 @@ impl Flow {
     fn on_event(&mut self, event: Event, now: Instant) {
         match event {
             Event::Join(slot, carrier, priority) => {
+                let lives = |path: &Path| path.view().alive();
+                if self.lost.is_some() && self.paths[slot].as_deref().is_some_and(lives) {
+                    // It was silent, and has come back before this one could take its place.
+                    return;
+                }
                 self.drop_path(slot, now);
                 if let Some(observed) = &mut self.observed {
                     observed.join(slot, &carrier);
@@ -249,7 +266,7 @@ impl Flow {
                 if self.announces {
                     path.carrier.put(&Frame::Opened(Ok(())));
                 }
-                self.paths[slot] = Some(path);
+                self.paths[slot] = Some(Box::new(path));
                 self.alone = None;
                 self.acks.force();
             }
@@ -270,13 +287,16 @@ impl Flow {
             self.read_path(slot, now)?;
         }
         self.write_application()?;
-        self.read_application()?;
+        self.read_application(now)?;
         self.refresh(now);
         self.deal(now);
         self.acknowledge(now);
+        if !self.rested && now.duration_since(self.moved) >= REST {
+            self.rest();
+        }
         for slot in 0..MAX_SUBFLOWS {
             let failed = |path: &mut Path| path.carrier.flush().is_err();
-            if self.paths[slot].as_mut().is_some_and(failed) {
+            if self.paths[slot].as_deref_mut().is_some_and(failed) {
                 self.lose_path(slot, now);
             }
         }
@@ -340,7 +360,26 @@ impl Flow {
         !self.heard_out && self.sender.unsent() < self.ahead
     }
 
-    fn read_application(&mut self) -> Result<(), Stop> {
+    /// Memory of the last burst, which may be megabytes, is for others now. And where only the peer sends, its silence may be that
+    /// of dead paths: what is not acknowledged tells.
+    fn rest(&mut self) {
+        self.rested = true;
+        self.sender.rest();
+        self.receiver.rest();
+        let (next, limit) = self.receiver.acknowledgement();
+        for path in self.paths.iter_mut().flatten() {
+            path.carrier.rest();
+            if self.lost.is_some() {
+                path.put(&Frame::Ack { next, limit });
+            }
+        }
+    }
+
+    fn stir(&mut self, now: Instant) {
+        (self.moved, self.rested) = (now, false);
+    }
+
+    fn read_application(&mut self, now: Instant) -> Result<(), Stop> {
         while self.wants_application() {
             let Some(application) = &self.application else {
                 return Ok(());
@@ -355,7 +394,7 @@ impl Flow {
                     self.heard_out = true;
                     self.sender.end();
                 }
-                Ok(_) => {}
+                Ok(_) => self.stir(now),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Break),
@@ -396,10 +435,11 @@ impl Flow {
             return Duration::from_millis(500);
         }
         let alive = self.paths.iter().flatten().any(|path| path.view().alive());
-        let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(Path::busy);
+        let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(|p| p.busy());
         let tick = match (self.waiting && alive, busy) {
             (true, _) => TICK.0,
             (false, true) => TICK.1,
+            (false, false) if !self.rested => REST,
             (false, false) => PATIENCE,
         };
         tick.min(self.acks.due_in(now))
@@ -421,7 +461,7 @@ impl Flow {
     fn lose_path(&mut self, slot: usize, now: Instant) {
         self.drop_path(slot, now);
         if let Some(lost) = &self.lost {
-            let _ = lost.send(slot);
+            let _ = lost.send(Loss::Ended(slot));
         }
     }
 

@@ -13,8 +13,8 @@ use mp_policy::scheduler;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, sleep_until, timeout, timeout_at, Instant};
+use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout, timeout_at, Instant};
 
 use crate::carrier::Carrier;
 use crate::control::Control;
@@ -30,7 +30,7 @@ use crate::Error;
 
 /// From a connection's first byte to its proof.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Connections that have proven nothing yet.
+/// Connections that have not knocked yet.
 const STRANGERS: usize = 256;
 /// A ready connection waits so long for its flow.
 const IDLE: Duration = Duration::from_secs(600);
@@ -76,13 +76,34 @@ impl Flows {
     }
 }
 
+/// Connections that have not knocked yet, each by its place. Where they are too many the oldest has to leave: a device knocks
+/// as soon as it is connected, and none is kept out by those who never do.
+#[derive(Default)]
+struct Strangers(Mutex<VecDeque<oneshot::Sender<()>>>);
+
+impl Strangers {
+    /// A place, which is lost when the sender is dropped.
+    fn enter(&self) -> oneshot::Receiver<()> {
+        let (kept, place) = oneshot::channel();
+        let mut all = lock(&self.0);
+        if all.len() >= STRANGERS {
+            all.retain(|kept| !kept.is_closed());
+        }
+        if all.len() >= STRANGERS {
+            all.pop_front();
+        }
+        all.push_back(kept);
+        place
+    }
+}
+
 struct Relay {
     tls: Arc<ServerConfig>,
     register: Arc<Mutex<Register>>,
     egress: Egress,
     controller: Control,
     observer: Option<Arc<Observer>>,
-    strangers: Arc<Semaphore>,
+    strangers: Strangers,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
     flows: Mutex<Flows>,
 }
@@ -100,7 +121,7 @@ pub async fn run(
         egress: settings.egress,
         controller: settings.controller,
         observer: settings.observer,
-        strangers: Arc::new(Semaphore::new(STRANGERS)),
+        strangers: Strangers::default(),
         connections: Mutex::default(),
         flows: Mutex::default(),
     });
@@ -185,36 +206,33 @@ fn raise_descriptors() {
 }
 
 impl Relay {
-    fn greet(self: Arc<Self>, stream: TcpStream) {
-        let Ok(permit) = self.strangers.clone().try_acquire_owned() else {
-            return;
-        };
+    fn greet(self: Arc<Self>, mut stream: TcpStream) {
+        let mut place = self.strangers.enter();
         tokio::spawn(async move {
             let deadline = Instant::now() + HANDSHAKE;
             let _ = socket::tune(&SockRef::from(&stream), self.controller.name());
-            let mut stream = Some(stream);
-            let known = timeout_at(
-                deadline,
-                handshake::accept(&mut stream, self.tls.clone(), &self.register),
-            )
-            .await;
-            match known {
-                Ok(Ok(Some((carrier, id)))) => {
-                    drop(permit);
-                    self.idle(carrier, id).await;
-                }
+            let knocked = tokio::select! {
+                knocked = timeout_at(deadline, handshake::knock(&mut stream, &self.register)) => knocked,
+                _ = &mut place => return,
+            };
+            let Ok(Ok(Some(secret))) = knocked else {
                 // To a stranger a wrong knock looks like one that is not complete.
-                _ if stream.is_some() => sleep_until(deadline).await,
-                _ => {}
+                let _ = timeout_at(deadline, place).await;
+                return;
+            };
+            drop(place);
+            let Some(permit) = self.admit(secret.id) else {
+                return;
+            };
+            let accepting = handshake::accept(stream, self.tls.clone(), &secret, &self.register);
+            if let Ok(Ok(carrier)) = timeout_at(deadline, accepting).await {
+                self.idle(carrier, secret.id, permit).await;
             }
         });
     }
 
     /// A connection that has no flow yet.
-    async fn idle(self: Arc<Self>, mut carrier: Carrier, device: Id) {
-        let Some(permit) = self.admit(device) else {
-            return;
-        };
+    async fn idle(self: Arc<Self>, mut carrier: Carrier, device: Id, permit: OwnedSemaphorePermit) {
         let opener = timeout(IDLE, async {
             loop {
                 match Opener::decode(carrier.input()) {
@@ -309,5 +327,25 @@ impl Relay {
                 let _ = timeout(AFTERMATH, tell).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    #[test]
+    fn the_oldest_stranger_leaves_when_there_are_too_many() {
+        let strangers = Strangers::default();
+        let mut places: Vec<_> = (0..STRANGERS).map(|_| strangers.enter()).collect();
+        let kept = |place: &mut oneshot::Receiver<()>| place.try_recv() == Err(TryRecvError::Empty);
+        // One that has knocked takes no place any more.
+        drop(places.remove(5));
+        places.push(strangers.enter());
+        assert!(places.iter_mut().all(kept));
+        places.push(strangers.enter());
+        assert!(!kept(&mut places[0]));
+        assert!(places[1..].iter_mut().all(kept));
     }
 }

@@ -152,6 +152,13 @@ impl Receiver {
         }
     }
 
+    /// Gives back memory that a burst has left.
+    pub fn rest(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = VecDeque::new();
+        }
+    }
+
     /// The application has all there will ever be.
     pub fn finished(&self) -> bool {
         self.ready.is_empty() && self.end == Some(self.next)

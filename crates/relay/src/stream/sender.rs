@@ -274,6 +274,19 @@ impl Sender {
         Ok(())
     }
 
+    /// Gives back memory that a burst has left.
+    pub fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
+        }
+        if self.waiting().is_none() {
+            self.again = VecDeque::new();
+        }
+        for slot in &mut self.slots {
+            slot.carried.shrink_to_fit();
+        }
+    }
+
     /// A path has gone silent: what it alone carries is sent again elsewhere. It may still arrive.
     pub fn lose(&mut self, slot: usize) {
         let una = self.una();
@@ -401,6 +414,24 @@ mod tests {
         assert_eq!(s.take(Choice::one(1, 9))[1], piece(6, 4, false));
         assert_eq!(s.view(0, 0b10), None);
         assert!(s.view(0, 0b01).is_some());
+    }
+
+    #[test]
+    fn rest_gives_back_memory_and_nothing_else() {
+        let mut s = filled(&[7; 100_000]);
+        s.take(Choice::one(0, 60_000));
+        s.on_ack(50_000, 1 << 20).unwrap();
+        s.rest();
+        assert_eq!(
+            (s.held(), s.in_flight(), s.unsent()),
+            (50_000, 10_000, 40_000)
+        );
+        s.take(Choice::one(0, 40_000));
+        s.on_ack(100_000, 1 << 20).unwrap();
+        s.rest();
+        assert_eq!(s.bytes.capacity(), 0);
+        s.push(b"more");
+        assert_eq!(s.take(Choice::one(0, 10))[0], piece(100_000, 4, false));
     }
 
     #[test]
