@@ -97,7 +97,8 @@ fn a_lossy_path_is_spared_by_the_client_alone() {
     assert!(spared("a") && !spared("b"));
 }
 
-/// Probes restore it: time alone would not before 14 s.
+/// Probes restore it: time alone would not before 14 s. That it then stays in use is exact in the simulator alone
+/// (`a_path_restored_after_its_loss_stays_in_use`).
 #[test]
 fn a_path_spared_for_its_loss_is_used_soon_after_that_has_ended() {
     let Some(_turn) = turn() else { return };
@@ -123,7 +124,7 @@ fn a_path_spared_for_its_loss_is_used_soon_after_that_has_ended() {
         within.peek().is_some() && within.all(|s| s.backup == backup)
     };
     assert!(all(7.0, 8.0, true), "{states:?}");
-    assert!(all(12.5, 13.0, false), "{states:?}");
+    assert!(on_a().any(|s| s.time_s > 8.0 && !s.backup), "{states:?}");
 }
 
 /// RM_ADDR, which the other path takes far longer to carry than this one a handshake, closes what the peer then has from the
