@@ -46,7 +46,9 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="a key of the scenarios, the same in all cells"),
     ] = None,
-    duration: Annotated[str | None, typer.Option(help="upper bound of each run: seconds, or with a unit such as 500ms")] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="upper bound of each run: seconds, or with a unit such as 500ms")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 1,
     first_seed: Annotated[int, typer.Option(min=0, help="seed of the first run; the next runs count on from it")] = 1,
     train: Annotated[

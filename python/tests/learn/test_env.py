@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multipilot import SimulationError
+from multipilot import SimulationError, expand
 from multipilot.env import BASE, Lanes, Task
 
 SMALL = Task({**BASE, "paths": {n: {"rate": "10Mbit", "delay": "10ms", "queue": "30p"} for n in ("a", "b")}})
@@ -43,6 +43,13 @@ def test_watched_connections_run_plain_mpcc() -> None:
     asked = Lanes(SMALL, 1, watched=[0]).step()
     assert asked.fact("asked")[0] == 0
     assert np.isfinite(asked.facts).all()
+
+
+def test_a_built_in_scenario_can_be_steered() -> None:
+    task = Task(expand("wifi-lte", controllers=["ddpg-mpcc"]))
+    assert np.isfinite(walk(Lanes(task, 1, steps=20), 20)).all()
+    with pytest.raises(ValueError, match="no built-in of that name"):
+        Lanes(Task("wifi-lt"), 1)
 
 
 def test_a_scenario_without_a_learned_controller_says_so() -> None:
