@@ -114,7 +114,11 @@ pub fn wait_until(child: &mut Child, done: impl Fn() -> bool) {
 /// The command as somebody without privileges has it, in a folder of theirs.
 pub fn unprivileged(folder: &Path) -> Command {
     let program = folder.join("multipilot");
-    fs::copy(env!("CARGO_BIN_EXE_multipilot"), &program).expect("a copy of the command");
+    // By another process: a file that this one writes is busy while another test's child, not yet of its own program, has it.
+    let copy = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_multipilot").as_ref(), program.as_path()])
+        .status();
+    assert!(copy.expect("cp").success());
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("the test's own folder");
     let mut command = Command::new(&program);
     command.current_dir(folder);
