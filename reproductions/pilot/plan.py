@@ -115,7 +115,8 @@ KERNEL_ALONE = (
 )
 KERNEL_BESIDE = tuple((RENO, {"links.shared.rate": "20Mbit", "links.shared.queue": q}) for q in ("1bdp", "0.25bdp"))
 
-#: Chosen before any was measured. The strongest rival is measured at all of them before the next: few budgets last for all.
+#: Chosen before any was measured. The strongest rival is measured at all of them before the next, as one budget seldom
+#: lasts for all.
 POINTS = (
     *(Point(s, cell, RIVAL[s], settings=_in_its_place(s), label=reference(s)) for s, cell in KERNEL_BESIDE),
     *(Point(s, cell, c) for c in ON_KERNEL for s, cell in (*KERNEL_ALONE, *KERNEL_BESIDE)),
