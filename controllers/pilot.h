@@ -27,7 +27,7 @@
  * Data that the receiver has no room for: pilot_window.h keeps a subflow from sending them.
  *
  * ECN: a mark takes a fifth of the window (RFC 8511) while alone, half of it while shared.
- * RTO: while the stack recovers from a timeout a subflow has at most 2 packets more in flight than it got acknowledged.
+ * RTO: while the stack recovers from a timeout the window grows as in slow start, by one packet an ACK.
  *
  * Parameters: 0 without, bits, default 0: mechanisms that are left out, for ablation. 1 ceiling, 2 noise,
  *             4 coupling, 8 patience, 16 solitude.
@@ -92,13 +92,13 @@ MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 
 MP_INLINE void pilot_apply(const struct mp_connection *c, struct mp_subflow *self)
 {
-	mp_u64 window = self->state[PILOT_WINDOW];
+	mp_u64 window = self->state[PILOT_WINDOW], before = self->cwnd;
 	mp_u64 gain = self->state[PILOT_MODE] == PILOT_STARTUP ? PILOT_STARTUP_GAIN : PILOT_GAIN;
 
 	self->pacing_rate = window * self->mss / PILOT_PACKET * (gain * 10000) / self->srtt_us;
 	self->cwnd = pilot_admitted(c, self, window / PILOT_PACKET);
 	if (self->phase == MP_TIMEOUT)
-		self->cwnd = pilot_min(self->cwnd, self->in_flight + MP_MIN_CWND);
+		self->cwnd = pilot_min(self->cwnd, pilot_max(before + 1, self->in_flight + MP_MIN_CWND));
 }
 
 MP_INLINE void pilot_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_us)

@@ -305,3 +305,31 @@ fn jitter_of_a_full_path_is_no_queue_where_packets_are_lost() {
         assert!(window >= BDP, "{window} in round {i}");
     }
 }
+
+#[test]
+fn after_a_timeout_its_window_grows_by_a_packet_an_ack_up_to_its_own() {
+    const TIMEOUT: u64 = 4;
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    let own = path.cwnd(0);
+
+    let pilot = controller("pilot");
+    let s = &mut path.connection.subflows[0];
+    // The stack takes all for lost and allows one packet (tcp_enter_loss).
+    (s.phase, s.in_flight, s.cwnd) = (TIMEOUT, 0, 1);
+    let mut windows = Vec::new();
+    for _ in 0..12 {
+        let flight = path.cwnd(0);
+        path.now_us[0] += BASE_US;
+        // An ACK for every second packet.
+        for packets in (0..flight).step_by(2).map(|first| (flight - first).min(2)) {
+            let s = &mut path.connection.subflows[0];
+            s.delivered += packets;
+            s.in_flight = s.cwnd - packets;
+            pilot.on_interval(&mut path.connection, 0, path.now_us[0]);
+        }
+        windows.push(path.cwnd(0));
+    }
+    assert_eq!(windows[..8], [2, 3, 5, 8, 12, 18, 27, 41]);
+    assert!(windows[11] >= own * 15 / 16, "{windows:?} of {own}");
+}
