@@ -31,9 +31,11 @@ pub struct Link {
     pub priority: Priority,
 }
 
+type Rule = dyn Fn(&str) -> Option<Priority> + Send + Sync;
+
 /// What the user says of a link of this name; `None`: it is not used.
 #[derive(Clone)]
-pub struct Rules(Arc<dyn Fn(&str) -> Option<Priority> + Send + Sync>);
+pub struct Rules(Arc<Rule>);
 
 impl Rules {
     pub fn new(rules: impl Fn(&str) -> Option<Priority> + Send + Sync + 'static) -> Rules {
