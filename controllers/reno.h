@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) OR GPL-2.0-only */
 /*
- * Reno on each subflow, uncoupled: the yardstick. RFC 5681.
+ * Reno on each subflow, uncoupled: the baseline. RFC 5681.
  *
  *   per acknowledged packet  w += 1/w
  *   on a loss event          w -= w/2

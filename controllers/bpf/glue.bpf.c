@@ -284,7 +284,7 @@ __u32 BPF_PROG(glue_undo_cwnd, struct sock *sk)
 
 /*
  * Shows the siblings the window that a timeout left: on a dead path no ACK comes to do it, and the old window would
- * count in their coupling for good. And every recovery begins and ends here: what a skipped hook left is mended.
+ * count in their coupling for good. And every recovery begins and ends here: what a skipped hook left is corrected.
  */
 SEC("struct_ops")
 void BPF_PROG(glue_set_state, struct sock *sk, __u8 new_state)

@@ -1,4 +1,4 @@
-"""What connections lived through, as Arrow and Parquet, to train on later: an edge server's devices, or a host's own.
+"""Outcomes of connections, as Arrow and Parquet, to train on later: an edge server's devices, or a host's own.
 
 >>> from multipilot import experience
 >>> experience.export("/var/lib/multipilot", "experience.parquet")  # doctest: +SKIP
@@ -58,7 +58,7 @@ QUERY = """SELECT seq, received_ms, device, id, location, chosen_by, path, conte
 
 
 class ExperienceError(ValueError):
-    """No experience, or none that this version reads; the message says which and how to mend it."""
+    """No experience, or none that this version reads; the message says which and how to fix it."""
 
 
 def read(

@@ -29,7 +29,7 @@ NEEDED = ("variant", "seed", "goodput_mbps")
 
 
 class RecordError(ValueError):
-    """A record folder that is missing, incomplete or of another version; the message says which and how to mend it."""
+    """A record folder that is missing, incomplete or of another version; the message says which and how to fix it."""
 
 
 class RecordNotFoundError(RecordError, FileNotFoundError):
@@ -305,7 +305,7 @@ SAMPLES = pa.schema(
 
 #: What was known of each path, or what each was ranked by.
 VALUES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
-#: What a connection was started on, by what was known, and what came of it: alike wherever it was lived through.
+#: What a connection was started on, by what was known, and what came of it: alike in every world.
 OUTCOME = [
     pa.field("arm", pa.string()),
     pa.field("features", VALUES),

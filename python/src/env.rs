@@ -243,11 +243,11 @@ impl Together {
         &mut self,
         py: Python<'py>,
         actions: &[u8],
-        park: Vec<bool>,
+        backup: Vec<bool>,
     ) -> PyResult<Step<'py>> {
         let actions = floats(actions);
         let together = &mut self.together;
-        let found = py.detach(|| together.step(&actions, &park));
+        let found = py.detach(|| together.step(&actions, &backup));
         shown(py, found)
     }
 }

@@ -15,7 +15,7 @@ import pytest
 from multipilot import console
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md")
 PAGES = [*(ROOT / name for name in TOP), *sorted(ROOT.glob("docs/**/*.md"))]
 
 #: Commands that the package brings.

@@ -1,4 +1,4 @@
-"""What a host lived through, on its own connections: written by `multipilot run`, read and trained on here."""
+"""The outcomes of a host's own connections: written by `multipilot run`, read and trained on here."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ pub const LEARNED: &str = mp_controllers::learned::NAME;
 
 /// Steer every ddpg-mpcc connection of this host
 ///
-/// In the foreground, until Ctrl-C. While it lives the agents of `multipilot run` make way for it. When it ends, whatever
-/// way, its connections go on: under the agent of their own run, else as plain MPCC.
+/// Runs in the foreground until Ctrl-C. Meanwhile the agents of `multipilot run` yield to it. When it ends, its connections
+/// continue: under the agent of their own run, else as plain MPCC.
 #[derive(clap::Args)]
 pub struct Args {
     /// A trained actor, as multipilot train writes it [default: the one that ships]

@@ -19,7 +19,7 @@ pub struct Choice {
     /// Where to run it [default: kernel; exit code 3 where this machine cannot]
     #[arg(long, value_enum)]
     pub world: Option<World>,
-    /// Controllers to compare in place of the scenario's, see multipilot list; settings that it gives them stay
+    /// Controllers to compare in place of the scenario's, see multipilot list; their settings in the scenario stay
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,7 +37,7 @@ pub struct Choice {
         hide_possible_values = true
     )]
     pub path_managers: Vec<String>,
-    /// Initial paths to compare in place of the scenario's, by how they are chosen: see multipilot list initial-paths
+    /// Ways to choose the initial path, to compare in place of the scenario's: see multipilot list initial-paths
     #[arg(
         long,
         value_delimiter = ',',
@@ -100,7 +100,7 @@ impl Choice {
     /// The scenario, validated for the world that was asked for; what may be a slip goes to stderr.
     pub fn load(&self) -> Outcome<Experiment> {
         let experiment = scenario::load(&self.scenario, &self.overrides())?;
-        // A wrong name is the caller's to mend on any machine, so it comes before what the machine lacks.
+        // A wrong name is the caller's to fix on any machine, so it comes before what the machine lacks.
         names::check_all(&experiment, self.world.unwrap_or(World::Kernel))?;
         let runs = plan::count(&experiment, self.seeds);
         if runs > MOST_RUNS {

@@ -25,13 +25,13 @@ impl Job {
     }
 }
 
-/// The number of [`jobs`], without the single-path yardsticks.
+/// The number of [`jobs`], without the single-path baselines.
 pub fn count(experiment: &Experiment, seeds: u64) -> u64 {
     let round = experiment.cells.iter().map(|c| c.scenario.variants.len());
     seeds.saturating_mul(round.sum::<usize>() as u64)
 }
 
-/// Every run of the experiment, the single-path yardsticks first in each round where the benefit is asked for.
+/// Every run of the experiment, the single-path baselines first in each round where the benefit is asked for.
 pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
     let mut round = Vec::new();
     for cell in &experiment.cells {
@@ -46,7 +46,7 @@ pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
             }));
         };
         if with_ben {
-            for (variant, path) in yardsticks(cell) {
+            for (variant, path) in baselines(cell) {
                 let single = single_path(&cell.scenario, variant, path);
                 let variants = single.variants.clone();
                 add(single, &variants);
@@ -64,7 +64,7 @@ pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
 }
 
 /// Each congestion control of a cell once, over each path that connections under test use.
-fn yardsticks(cell: &Cell) -> Vec<(&Variant, &str)> {
+fn baselines(cell: &Cell) -> Vec<(&Variant, &str)> {
     let scenario = &cell.scenario;
     let tested = scenario
         .connections
@@ -80,7 +80,7 @@ fn yardsticks(cell: &Cell) -> Vec<(&Variant, &str)> {
             true
         }
     });
-    let first = |v: &&Variant| std::ptr::eq(*v, yardstick_of(&scenario.variants, v));
+    let first = |v: &&Variant| std::ptr::eq(*v, baseline_of(&scenario.variants, v));
     scenario
         .variants
         .iter()
@@ -90,12 +90,12 @@ fn yardsticks(cell: &Cell) -> Vec<(&Variant, &str)> {
 }
 
 /// The variant whose single-path runs stand for this one's too: same controller, same settings.
-fn yardstick_of<'a>(variants: &'a [Variant], of: &'a Variant) -> &'a Variant {
+fn baseline_of<'a>(variants: &'a [Variant], of: &'a Variant) -> &'a Variant {
     let same = |v: &&Variant| v.controller == of.controller && v.parameters == of.parameters;
     variants.iter().find(same).unwrap_or(of)
 }
 
-fn yardstick_name(variant: &str, path: &str) -> String {
+fn baseline_name(variant: &str, path: &str) -> String {
     format!("{variant} [tcp on {path}]")
 }
 
@@ -110,7 +110,7 @@ fn single_path(scenario: &Scenario, variant: &Variant, path: &str) -> Scenario {
             connection.controller = Some(variant.controller.clone());
         }
     }
-    let name = yardstick_name(&variant.name, path);
+    let name = baseline_name(&variant.name, path);
     single.variants = vec![Variant {
         name,
         path_manager: "single".into(),
@@ -121,7 +121,7 @@ fn single_path(scenario: &Scenario, variant: &Variant, path: &str) -> Scenario {
     single
 }
 
-/// Fills in the aggregation benefit of every row from the medians of its yardsticks.
+/// Fills in the aggregation benefit of every row from the medians of its baselines.
 pub fn fill_ben(experiment: &Experiment, rows: &[Row], mut set: impl FnMut(&Row, Option<f64>)) {
     let mut by_variant: HashMap<&str, Vec<&Row>> = HashMap::new();
     rows.iter()
@@ -136,14 +136,14 @@ pub fn fill_ben(experiment: &Experiment, rows: &[Row], mut set: impl FnMut(&Row,
         )
     };
     for cell in &experiment.cells {
-        let yardsticks = yardsticks(cell);
+        let baselines = baselines(cell);
         for variant in &cell.scenario.variants {
-            let reference = yardstick_of(&cell.scenario.variants, variant);
-            let own = yardsticks
+            let reference = baseline_of(&cell.scenario.variants, variant);
+            let own = baselines
                 .iter()
                 .filter(|(v, _)| std::ptr::eq(*v, reference));
             let single: Option<Vec<f64>> = own
-                .map(|(v, path)| median(&yardstick_name(&v.name, path)))
+                .map(|(v, path)| median(&baseline_name(&v.name, path)))
                 .collect();
             for row in of(&variant.name) {
                 set(

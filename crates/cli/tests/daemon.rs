@@ -180,7 +180,7 @@ variants = [{ controller = \"linux-reno\" }]
     assert!(killed.contains("subflow backup dev wifi"), "{killed}");
     assert!(killed.contains("subflow dev lte"), "{killed}");
 
-    // What had moved on each path since the restart: the parked one rests.
+    // What had moved on each path since the restart: the one in backup carries nothing.
     let (wifi, lte) = (
         path(folder, "restarted", "wifi"),
         path(folder, "restarted", "lte"),

@@ -332,12 +332,12 @@ impl Daemon {
                 self.each_connection();
                 if let Some(initial_path) = &self.initial_path {
                     let since = Duration::from_micros(now);
-                    let mut told = |p: &PathState| {
+                    let mut readings = |p: &PathState| {
                         let name = p.interface.name.clone();
                         let readings = self.radio.readings(&name, since);
                         (name, readings)
                     };
-                    initial_path.hear(self.adapter.paths.iter().map(&mut told));
+                    initial_path.set_readings(self.adapter.paths.iter().map(&mut readings));
                 }
                 self.trouble(None);
             }

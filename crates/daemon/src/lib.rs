@@ -22,7 +22,7 @@ pub use check::{check, privilege};
 pub use config::Config;
 pub use daemon::{run, undo};
 
-/// Each one line: what, where, how to mend it.
+/// Each one line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The call or the configuration is wrong.

@@ -206,7 +206,7 @@ pub fn why(reason: Reason) -> &'static str {
         Reason::Loss => {
             "it loses packets, and the connection carried less than its best path alone"
         }
-        Reason::Contribution => {
+        Reason::SmallShare => {
             "it is slow or carries little, and the connection carried less than its best path alone"
         }
         Reason::Signal => "its radio signal is weak",

@@ -13,7 +13,7 @@ pub struct Support {
     pub kernel: String,
 }
 
-/// What is missing for MPTCP with controllers of ours, each with how to mend it; never empty.
+/// What is missing for MPTCP with controllers of ours, each with how to fix it; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing(pub Vec<Lack>);
 

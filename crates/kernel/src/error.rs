@@ -2,7 +2,7 @@ use std::fmt::Display;
 
 use crate::check::Missing;
 
-/// One line: what, where, how to mend it.
+/// One line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This machine cannot do it: exit code 3.

@@ -1,4 +1,4 @@
-//! What connections of a host lived through, one line each, for policies to be trained on later.
+//! Outcomes of the connections of a host, one line each, for policies to be trained on later.
 //!
 //! A folder of Arrow IPC streams. A stream can be read as far as it goes, so that whatever ends its writer costs the lines
 //! that were not written yet; the index of a Parquet file comes last, and a file without it is lost as a whole. Every

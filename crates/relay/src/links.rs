@@ -14,11 +14,12 @@ use mp_policy::MAX_SUBFLOWS;
 use rtnetlink::MulticastGroup;
 use tokio::sync::watch;
 
-use crate::socket::same_family;
 use crate::Error;
 
 /// How often the interfaces are listed where the kernel does not tell of changes.
 const POLL: Duration = Duration::from_secs(2);
+/// The interface of [`crate::capture`]. It is never a link, because its routes lead back to us. The daemon leaves it alone.
+pub const TUN: &str = "tun-multipilot";
 
 /// One that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +31,11 @@ pub struct Link {
     pub priority: Priority,
 }
 
-type Judge = dyn Fn(&str) -> Option<Priority> + Send + Sync;
+type Rule = dyn Fn(&str) -> Option<Priority> + Send + Sync;
 
 /// What the user says of a link of this name; `None`: it is not used.
 #[derive(Clone)]
-pub struct Rules(Arc<Judge>);
+pub struct Rules(Arc<Rule>);
 
 impl Rules {
     pub fn new(rules: impl Fn(&str) -> Option<Priority> + Send + Sync + 'static) -> Rules {
@@ -46,6 +47,11 @@ impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Rules")
     }
+}
+
+/// Whether the addresses are of one family.
+pub fn same_family(a: IpAddr, b: IpAddr) -> bool {
+    a.is_ipv4() == b.is_ipv4()
 }
 
 impl Link {
@@ -135,10 +141,7 @@ impl Table {
 
 fn all() -> Result<impl Iterator<Item = Interface>, Error> {
     let all = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
-    // Its routes lead back to us.
-    Ok(all
-        .into_iter()
-        .filter(|i| i.name != crate::capture::INTERFACE))
+    Ok(all.into_iter().filter(|i| i.name != TUN))
 }
 
 /// The links from now on. The task ends with the last receiver.

@@ -1,7 +1,7 @@
 //! TCP sockets of path connections: where they leave this host, and how they send.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -68,9 +68,4 @@ pub fn tune_application(stream: &TcpStream) {
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_keepalive(&KEEPALIVE);
-}
-
-/// Whether the addresses are of one family.
-pub fn same_family(a: IpAddr, b: IpAddr) -> bool {
-    a.is_ipv4() == b.is_ipv4()
 }

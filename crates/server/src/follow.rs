@@ -5,8 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Time of change (s, ns), inode and size: one of them differs after a rewrite and after a replacement.
-type Stamp = (i64, i64, u64, u64);
+/// One field differs after a rewrite, and after a replacement.
+#[derive(Clone, PartialEq)]
+struct Stamp {
+    modified_s: i64,
+    modified_ns: i64,
+    inode: u64,
+    size: u64,
+}
 
 pub struct Followed {
     files: Vec<PathBuf>,
@@ -32,7 +38,12 @@ impl Followed {
 fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
     let stamp = |file: &PathBuf| {
         let meta = fs::metadata(file).ok()?;
-        Some((meta.mtime(), meta.mtime_nsec(), meta.ino(), meta.size()))
+        Some(Stamp {
+            modified_s: meta.mtime(),
+            modified_ns: meta.mtime_nsec(),
+            inode: meta.ino(),
+            size: meta.size(),
+        })
     };
     files.iter().map(stamp).collect()
 }

@@ -10,7 +10,7 @@ use crate::Error;
 
 /// Outcomes read at once.
 const AT_ONCE: usize = 1000;
-/// Between two looks where nobody calls.
+/// Polling interval where nobody calls.
 const REST: Duration = Duration::from_secs(1);
 /// Between two moves of the write-ahead log into the database: the disk is busy with that for some milliseconds, in which
 /// reports wait for it.
@@ -66,7 +66,7 @@ impl Learner {
         }
         let behind = learner.log.count_after(learner.seq).map_err(failed)?;
         learner.minds.wait_for(behind);
-        while learner.look(true).map_err(failed)? {}
+        while learner.poll(true).map_err(failed)? {}
         Ok(learner)
     }
 
@@ -85,7 +85,7 @@ impl Learner {
     }
 
     /// Learns from what is new; true where there is more.
-    fn look(&mut self, replayed: bool) -> rusqlite::Result<bool> {
+    fn poll(&mut self, replayed: bool) -> rusqlite::Result<bool> {
         let rows = self.log.after(self.seq, AT_ONCE)?;
         for row in &rows {
             self.minds.learn(row, replayed);
@@ -112,7 +112,7 @@ impl Learner {
                 Ok(Call::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             loop {
-                match self.look(false) {
+                match self.poll(false) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(e) => {
@@ -133,7 +133,7 @@ impl Learner {
                 self.store.expire();
             }
         }
-        let _ = self.look(false);
+        let _ = self.poll(false);
         self.keep();
         let _ = self.log.tidy();
     }

@@ -37,7 +37,7 @@ pub use config::Config;
 pub use http::bind;
 pub use server::{backup, check, restore, run, Service};
 
-/// Each one line: what, where, how to mend it.
+/// Each one line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The call or a file is wrong.

@@ -24,7 +24,7 @@ use crate::store::{self, Kept, Store};
 use crate::tls::Tls;
 use crate::{http, log, private, Error};
 
-/// Between two looks at the files of tokens and certificates: a token that is revoked is good for no longer.
+/// Polling interval of the files of tokens and certificates: a token that is revoked is good for no longer.
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// Everything but the socket. Dropped, it has written what it was sent and what it learnt.
@@ -152,7 +152,7 @@ async fn listen(
         None => "http",
     };
     if tls.is_none() && !is_private(&address) {
-        tracing::warn!("INSECURE: {address} takes tokens and outcomes in clear text, which anybody on the way can read");
+        tracing::warn!("INSECURE: {address} takes tokens and outcomes in clear text, which anybody in between can read");
     }
     listening(scheme, address);
     let terms = http::Terms {
@@ -209,14 +209,14 @@ fn stopped(
         catch(SignalKind::hangup())?,
     );
     Ok(async move {
-        let mut look = tokio::time::interval(FOLLOW);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut poll = tokio::time::interval(FOLLOW);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let asked = tokio::select! {
                 _ = interrupt.recv() => return,
                 _ = terminate.recv() => return,
                 _ = hangup.recv() => true,
-                _ = look.tick() => false,
+                _ = poll.tick() => false,
             };
             if guard.changed() || asked {
                 match guard.reload() {

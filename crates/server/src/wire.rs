@@ -108,7 +108,7 @@ pub struct Receipt {
     pub duplicates: usize,
 }
 
-/// Why a request was refused: what, where, how to mend it, in one line.
+/// Why a request was refused: what, where, how to fix it, in one line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     pub error: String,

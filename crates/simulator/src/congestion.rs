@@ -1,5 +1,5 @@
 //! The seam between a TCP sender and whatever sets its window: the shared C controllers of `mp-controllers`, and the
-//! rivals that Linux has built in ([`crate::rivals`]).
+//! models of those that Linux has built in ([`crate::linux`]).
 //!
 //! The hooks are those of `struct tcp_congestion_ops`. A sender calls them in Linux's order; each sees the [`Flow`],
 //! whose facts are up to date, and changes its decisions.

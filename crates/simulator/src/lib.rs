@@ -7,11 +7,11 @@
 pub mod agenda;
 pub mod congestion;
 pub mod env;
+pub mod linux;
 mod mptcp;
 pub mod network;
 pub mod observe;
 pub mod pcapng;
-pub mod rivals;
 pub mod tcp;
 pub mod time;
 pub mod view;

@@ -135,7 +135,7 @@ fn a_scenario_without_a_learned_controller_is_refused() {
 }
 
 #[test]
-fn a_connection_is_answered_together_and_a_parked_path_carries_nothing() {
+fn a_connection_is_answered_together_and_a_path_in_backup_carries_nothing() {
     let mut all = Together::new(Task::new(two_paths()), 3, 1).unwrap();
     let first = all.reset(3).unwrap();
     assert_eq!(first.observation.len(), 6);
@@ -144,7 +144,7 @@ fn a_connection_is_answered_together_and_a_parked_path_carries_nothing() {
         assert!(shown.rates.iter().all(|&r| r > 0.0), "{shown:?}");
     }
     let mut shown = first;
-    // What it was given before it was parked has to leave first.
+    // What it was given before it was set to backup has to leave first.
     for _ in 0..20 {
         shown = all.step(&[0.0, 0.0], &[false, true]);
     }

@@ -1,6 +1,6 @@
 use std::io;
 
-/// One line: what, where, how to mend it.
+/// One line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This machine cannot do it (exit code 3).

@@ -1,4 +1,4 @@
-//! Allocations keep their constraints, greedy stays near the optimum, and each rival does what it is known for.
+//! Allocations keep their constraints, greedy stays near the optimum, and each baseline does what it is known for.
 
 use mp_wireless::allocation::{bush, exhaustive, greedy, hekaton, mu_mimo, Duty, Problem, SCHEMES};
 use proptest::collection::vec;

@@ -51,8 +51,8 @@ CHOSEN: Mapping[str, Set[str]] = {
     "crates/scenario/src/radio/": {"radio"},
     "crates/simulator/src/env/": {ENVIRONMENT},
     "crates/simulator/src/pcapng/": set(),
-    "crates/simulator/src/rivals/bbr/": {"bbr"},
-    "crates/simulator/src/rivals/cubic": {"cubic"},
+    "crates/simulator/src/linux/bbr/": {"bbr"},
+    "crates/simulator/src/linux/cubic": {"cubic"},
     "crates/testbed/src/trial/": set(),
     "crates/wireless/": {"radio"},
 }

@@ -26,7 +26,7 @@ pub struct Status {
 pub const WIDTH: u16 = 400;
 
 /// The daemon's answer, and the report of a `run --relay --all`; an error where neither is at work.
-pub fn look(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
+pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
     let relay = relay::report(&args.relay.relay_socket);
     let answer = match ask(&args.socket.path, Request::Status) {
         Err(_) if relay.is_some() => None,
@@ -36,7 +36,7 @@ pub fn look(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
 }
 
 pub fn main(args: &Status) -> Outcome {
-    let (answer, relay) = look(args)?;
+    let (answer, relay) = poll(args)?;
     if args.json {
         let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));
         if let Some(relay) = relay {

@@ -39,7 +39,7 @@ pub fn main(args: &Top) -> Outcome {
         return status::main(&args.status);
     }
     // Before the screen is taken: that there is no daemon is a line of its own.
-    let seen = look(&args.status)?;
+    let seen = sample(&args.status)?;
     if !std::io::stdout().is_terminal() {
         outcome::print(&page(status::WIDTH, &seen, None).text());
         return Ok(());
@@ -47,7 +47,7 @@ pub fn main(args: &Top) -> Outcome {
     let mut screen = Screen::open()?;
     let mut history = History::default();
     while !signals::stopped() {
-        let seen = look(&args.status)?;
+        let seen = sample(&args.status)?;
         seen.daemon.iter().for_each(|r| history.take_in(r));
         let draw = |width| page(width, &seen, Some(&history));
         if screen.show(draw, Instant::now() + TURN)?.is_break() {
@@ -57,8 +57,8 @@ pub fn main(args: &Top) -> Outcome {
     Ok(())
 }
 
-fn look(args: &Status) -> Outcome<Seen> {
-    let (answer, own) = status::look(args)?;
+fn sample(args: &Status) -> Outcome<Seen> {
+    let (answer, own) = status::poll(args)?;
     let daemon = answer.map(super::read).transpose()?;
     let of_daemon = daemon.as_ref().and_then(|report| report.relay.as_ref());
     let parts = [

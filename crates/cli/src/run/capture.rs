@@ -105,7 +105,7 @@ async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome
         tokio::select! {
             () = &mut stop => return Ok(None),
             () = capture.gone() => {
-                return Err(Failure::Run(format!("somebody has removed the interface {}", mp_relay::capture::INTERFACE)));
+                return Err(Failure::Run(format!("somebody has removed the interface {}", mp_relay::links::TUN)));
             }
             Some((request, answer)) = requests.recv() => match request {
                 Request::Down => return Ok(Some((request, answer))),

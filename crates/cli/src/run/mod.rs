@@ -57,7 +57,7 @@ pub struct Run {
     /// Path manager: fullmesh, backup or single, on this host's interfaces [default: as the system is set up]
     #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
     path_manager: Option<String>,
-    /// Open connections over this interface, or learn over which: lin-ucb. Further subflows are the path manager's
+    /// Open connections over this interface, or learn the interface: lin-ucb. The path manager opens further subflows
     /// [default: the routing table's choice]
     #[arg(long, value_name = "INTERFACE|NAME")]
     initial_path: Option<String>,

@@ -236,7 +236,7 @@ fn schedulers_and_path_managers_multiply() {
 }
 
 #[test]
-fn a_grid_has_a_table_for_each_cell_and_the_benefit_its_yardsticks() {
+fn a_grid_has_a_table_for_each_cell_and_the_benefit_its_baselines() {
     let cwd = tempfile::tempdir().unwrap();
     let args = [
         "compare",

@@ -134,13 +134,13 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
     assert!(hosts
         .read("memory/bandit-wifi+lte.json")
         .contains("\"reward\":"));
-    // What connections lived through, whoever chose: text stands in the files as it is.
+    // The outcomes of connections, whoever chose: text stands in the files as it is.
     let files = std::fs::read_dir(hosts.path("memory/experience")).unwrap();
-    let lived: Vec<u8> = files
+    let stored: Vec<u8> = files
         .flat_map(|file| std::fs::read(file.unwrap().path()).unwrap())
         .collect();
     for word in ["stock", "device", "server", "lte.rtt_ms"] {
-        let there = lived.windows(word.len()).any(|at| at == word.as_bytes());
+        let there = stored.windows(word.len()).any(|at| at == word.as_bytes());
         assert!(there, "{word}");
     }
 }

@@ -156,7 +156,7 @@ fn the_bandit_chooses_and_remembers() {
     assert_eq!(remembered(), 30);
     let experience = state.path().join("multipilot/experience");
     let files = || std::fs::read_dir(&experience).unwrap().count();
-    assert_eq!(files(), 1, "what the connections lived through");
+    assert_eq!(files(), 1, "the outcomes of the connections");
     assert!(
         from.contains(&2),
         "routes alone never begin there: {from:?}"

@@ -156,7 +156,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// `None`: there is no relay. Errors say how to mend what is wrong with the file.
+    /// `None`: there is no relay. Errors say how to fix the file.
     pub fn line(&self) -> Result<Option<Line>, crate::Error> {
         let Some(named) = self.line_file.as_ref().filter(|_| self.line.is_none()) else {
             return Ok(self.line.clone());

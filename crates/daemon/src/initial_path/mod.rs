@@ -130,7 +130,7 @@ impl InitialPath {
     }
 
     /// What the radios and links say of each interface now.
-    pub fn hear(&self, readings: impl Iterator<Item = (String, Readings)>) {
+    pub fn set_readings(&self, readings: impl Iterator<Item = (String, Readings)>) {
         self.board.lock().readings = readings.collect();
     }
 

@@ -18,7 +18,7 @@ const FILE: &str = "relay-links.json";
 
 /// The rules, with what is known of the links now.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judge {
+pub struct LinkRules {
     paths: Paths,
     limits: Vec<(Glob, u64)>,
     /// Links that the relay's settings name: they are not ignored.
@@ -27,10 +27,10 @@ pub struct Judge {
     exhausted: BTreeSet<String>,
 }
 
-impl Judge {
+impl LinkRules {
     /// `known`: what was observed before.
-    pub fn new(config: &Config, named: &[String], known: Option<&Judge>) -> Judge {
-        Judge {
+    pub fn new(config: &Config, named: &[String], known: Option<&LinkRules>) -> LinkRules {
+        LinkRules {
             paths: config.paths.clone(),
             limits: config.limits.clone(),
             named: named.to_vec(),
@@ -185,7 +185,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "[interfaces]\nwwan0.limit = \"1000B/month\"\nwlan0.rule = \"metered\"";
         let config = Config::parse("daemon.toml", text).unwrap();
-        let mut judge = Judge::new(&config, &[], None);
+        let mut judge = LinkRules::new(&config, &[], None);
         let state = folder.path().join("state");
         let mut carried = Carried::open(&state).unwrap();
         carried.take(&[report("wwan0", 400), report("wlan0", 9000)], "2026-11");
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn what_is_ignored_is_used_if_it_is_named() {
         let config = Config::parse("daemon.toml", "").unwrap();
-        let judge = |named: &[String]| Judge::new(&config, named, None).decide("wg0");
+        let judge = |named: &[String]| LinkRules::new(&config, named, None).decide("wg0");
         assert_eq!(judge(&[]).reason, Some(Reason::Ignored));
         assert_eq!(judge(&["wg0".into()]).reason, None);
     }

@@ -16,7 +16,7 @@ use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
-use mp_relay::links::Rules;
+use mp_relay::links::{self, Rules};
 use mp_relay::wire::Line;
 use serde_json::{json, Value};
 use tokio::sync::{oneshot, watch};
@@ -26,12 +26,12 @@ use crate::config::{self, Leak};
 use crate::log::{self, Priority};
 use crate::Error;
 
-use judge::{why, Carried, Judge};
+use judge::{why, Carried, LinkRules};
 pub use report::{Interface, Status};
 
 /// Before another try, doubling.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Between two looks at the links: a limit is overrun by what they carry meanwhile.
+/// Polling interval of the links: a limit is overrun by what they carry meanwhile.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Between two writes of what links have carried.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ pub struct Relay {
     stage: Stage,
     retry: Duration,
     failure: String,
-    judge: Judge,
+    judge: LinkRules,
     /// As it was told.
     decisions: BTreeMap<String, Decision>,
     rules: watch::Sender<Rules>,
@@ -112,7 +112,7 @@ pub struct Relay {
 impl Relay {
     /// Without a relay yet: [`Relay::set`].
     pub fn new(config: &config::Config) -> Relay {
-        let judge = Judge::new(config, &config.relay.links, None);
+        let judge = LinkRules::new(config, &config.relay.links, None);
         Relay {
             settings: None,
             stage: Stage::Off,
@@ -139,7 +139,7 @@ impl Relay {
         new: Option<Settings>,
     ) -> Result<(), Error> {
         let named = new.as_ref().map_or(&[][..], |s| &s.relay.links);
-        let mut judge = Judge::new(config, named, Some(&self.judge));
+        let mut judge = LinkRules::new(config, named, Some(&self.judge));
         if new == self.settings {
             judge.observe(&self.carried);
             self.judge(judge);
@@ -264,7 +264,7 @@ impl Relay {
                 false
             }
             Change::Gone => {
-                self.failure = format!("somebody has removed {}", capture::INTERFACE);
+                self.failure = format!("somebody has removed {}", links::TUN);
                 log::line(Priority::Error, &self.failure, &[]);
                 self.stop(true).await;
                 self.start(RETRY.0);
@@ -304,7 +304,7 @@ impl Relay {
         }
     }
 
-    /// A look at what the links have carried, and at the interfaces: the name of each, and whether its signal is weak.
+    /// Polls what the links have carried, and at the interfaces: the name of each, and whether its signal is weak.
     pub fn poll<'a>(&mut self, interfaces: impl Iterator<Item = (&'a str, bool)>) {
         if self.polled.elapsed() < POLL_EVERY {
             return;
@@ -331,7 +331,7 @@ impl Relay {
     }
 
     /// From now on the links are used as this one says.
-    fn judge(&mut self, new: Judge) {
+    fn judge(&mut self, new: LinkRules) {
         if new == self.judge {
             return;
         }

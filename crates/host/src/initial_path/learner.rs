@@ -1,5 +1,5 @@
 //! The bandit of the initial path: it keeps a choice ready for the next connection, and learns from what came of each. What it
-//! has learnt is kept in a file, what it lived through in a folder beside it.
+//! has learnt is kept in a file, the outcomes of its connections in a folder beside it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -47,7 +47,7 @@ pub struct Learner {
     began: Instant,
     log: Log,
     /// What is not in the log yet.
-    lived: Vec<Lived>,
+    unsaved: Vec<Lived>,
     host: Box<dyn Host>,
 }
 
@@ -119,7 +119,7 @@ impl Learner {
             changed: false,
             began: Instant::now(),
             log: Log::new(&folder.join("experience")),
-            lived: Vec::new(),
+            unsaved: Vec::new(),
             host,
         })
     }
@@ -301,7 +301,7 @@ impl Learner {
             None => return,
         };
         let reward = self.starter.learn(&decided.context, arm, mbps, ms);
-        self.lived.push(Lived {
+        self.unsaved.push(Lived {
             ended_ms: now_ms(),
             chosen_by: decided.by.word().into(),
             decision: self.told(finished.tag, decided, arm, (mbps, ms), reward),
@@ -360,11 +360,11 @@ impl Learner {
             self.host
                 .complains(&format!("what was learnt is not kept: {place}: {why}"));
         }
-        let lived = std::mem::take(&mut self.lived);
-        if let Err(why) = self.log.append(&lived) {
+        let unsaved = std::mem::take(&mut self.unsaved);
+        if let Err(why) = self.log.append(&unsaved) {
             self.host.complains(&format!(
-                "what {} connections lived through is lost: {why}",
-                lived.len()
+                "the outcomes of {} connections are lost: {why}",
+                unsaved.len()
             ));
         }
     }

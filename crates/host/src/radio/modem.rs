@@ -22,7 +22,7 @@ const SIGNAL: &str = "org.freedesktop.ModemManager1.Modem.Signal";
 const NET: u32 = 2;
 /// 10 lg 1200
 const SUBCARRIERS_DB: f64 = 31.0;
-/// Between two looks, and how often ModemManager is asked to look.
+/// Polling interval, and that which ModemManager is asked for.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The bus, or ModemManager, may come later.
 const ABSENT: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl Modems {
         let task = tokio::spawn(async move {
             loop {
                 if let Ok(bus) = Connection::system().await {
-                    while let Ok(found) = look(&bus).await {
+                    while let Ok(found) = poll(&bus).await {
                         *shared.lock().unwrap_or_else(PoisonError::into_inner) = found;
                         tokio::time::sleep(PAUSE).await;
                     }
@@ -74,7 +74,7 @@ impl Radio for Modems {
 }
 
 /// Signals by network interface.
-async fn look(bus: &Connection) -> zbus::Result<Signals> {
+async fn poll(bus: &Connection) -> zbus::Result<Signals> {
     // A call to a service that is not there would start it.
     let there = DBusProxy::new(bus)
         .await?

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// Neither a retransmission timeout nor the pause between two looks while little moves is a rest, µs.
+/// Neither a retransmission timeout nor the polling interval while little moves is a rest, µs.
 const REST_US: u64 = 1_500_000;
 /// A connection moves for so long after data did, µs.
 const MOVES_US: u64 = 250_000;

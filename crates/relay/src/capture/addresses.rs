@@ -8,7 +8,7 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::routes::{Ends, CAPTURED};
-use super::INTERFACE;
+use crate::links::TUN;
 use crate::Error;
 
 /// Of the range for benchmarks (RFC 2544), which no network uses. The first of which the host has no part.
@@ -60,11 +60,11 @@ pub fn listen(host: IpAddr) -> Result<TcpListener, Error> {
             IpAddr::V4(_) => TcpSocket::new_v4()?,
             IpAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        socket.bind_device(Some(INTERFACE.as_bytes()))?;
+        socket.bind_device(Some(TUN.as_bytes()))?;
         socket.bind(SocketAddr::new(host, 0))?;
         socket.listen(BACKLOG)
     };
-    listen().map_err(|e| Error::failed(format!("a port on {INTERFACE}"), e))
+    listen().map_err(|e| Error::failed(format!("a port on {TUN}"), e))
 }
 
 /// For connections to every address. By its own address nobody reaches it from outside.

@@ -38,6 +38,7 @@ use tokio::time::{sleep, timeout};
 use crate::datagram::device::{self as datagram, Lane};
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
+use crate::links::TUN;
 use crate::Error;
 
 use follow::Follow;
@@ -47,8 +48,6 @@ pub use routes::MARK;
 use translate::{Ends, Translator};
 use tun::{Counts, Shared};
 
-/// The daemon leaves interfaces of this kind of name alone.
-pub const INTERFACE: &str = "tun-multipilot";
 /// Private (RFC 1918, RFC 4193), shared (RFC 6598), link-local, multicast and broadcast addresses, which a relay elsewhere
 /// does not reach.
 pub const DIRECT: [&str; 10] = [
@@ -164,11 +163,10 @@ impl Capture {
                 "--lan {missing}: there is no such interface"
             )));
         }
-        let file = mp_kernel::tun::open(INTERFACE)?;
+        let file = mp_kernel::tun::open(TUN)?;
         let netlink = Netlink::open()?;
         routes::clear(&netlink.handle).await?;
-        let index =
-            nix::net::if_::if_nametoindex(INTERFACE).map_err(|e| Error::failed(INTERFACE, e))?;
+        let index = nix::net::if_::if_nametoindex(TUN).map_err(|e| Error::failed(TUN, e))?;
         let ends = addresses::addresses(&here)?;
         routes::furnish(&netlink.handle, index, &ends).await?;
         let shortcut = transparent::start(&netlink.handle, index, &ends).await;
@@ -205,7 +203,7 @@ impl Capture {
         direct.extend(private.iter().cloned());
         let mut tasks = JoinSet::new();
         let out = Arc::new(Out {
-            tun: file.try_clone().map_err(|e| Error::failed(INTERFACE, e))?,
+            tun: file.try_clone().map_err(|e| Error::failed(TUN, e))?,
             peers: ends.iter().map(|ends| ends.peer).collect(),
         });
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
@@ -231,7 +229,7 @@ impl Capture {
             .tun
             .try_clone()
             .and_then(pipe::Receiver::from_file_unchecked);
-        let reading = reading.map_err(|e| Error::failed(INTERFACE, e))?;
+        let reading = reading.map_err(|e| Error::failed(TUN, e))?;
         tasks.spawn(tun::pump(shared.clone(), reading, alive));
         tasks.spawn(tun::expire(shared.clone()));
         for listener in listeners {
@@ -328,7 +326,7 @@ impl Capture {
         self.tasks.shutdown().await;
         self.gone().await;
         cleared?;
-        removed.map_err(|e| Error::failed(format!("removing {INTERFACE}"), e))
+        removed.map_err(|e| Error::failed(format!("removing {TUN}"), e))
     }
 
     /// Until somebody has removed the interface.

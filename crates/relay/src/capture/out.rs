@@ -10,7 +10,7 @@ use super::{icmp, udp};
 use crate::datagram::device::Sink;
 use crate::datagram::echo::Answer;
 use crate::datagram::packet::Destination;
-use crate::socket::same_family;
+use crate::links::same_family;
 use crate::wire::Refusal;
 
 pub struct Out {

@@ -32,8 +32,8 @@ use rtnetlink::packet_route::rule::{
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
 use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
 
-use super::INTERFACE;
 use crate::egress::Prefix;
+use crate::links::TUN;
 use crate::Error;
 
 /// Of path connections.
@@ -191,7 +191,7 @@ pub async fn keep_local(handle: &Handle, interface: u32, ends: &[Ends]) -> Resul
         added.map_err(failed("a route to this host"))?;
         let captured = || RuleAttribute::FwMark(CAPTURED);
         let marked = vec![captured(), RuleAttribute::Table(LOCAL)];
-        let back = vec![RuleAttribute::Iifname(INTERFACE.into())];
+        let back = vec![RuleAttribute::Iifname(TUN.into())];
         let mut back = lookup(ends, FIRST, LOCAL, IpProtocol::Tcp, back);
         back.header.src_len = ends.whole();
         back.attributes.push(RuleAttribute::Source(ends.host));

@@ -8,8 +8,9 @@ use mp_kernel::transparent::{Listener, Transparent};
 use rtnetlink::Handle;
 use tokio::net::TcpListener;
 
+use super::addresses;
 use super::routes::{self, Ends, CAPTURED};
-use super::{addresses, INTERFACE};
+use crate::links::TUN;
 use crate::Error;
 
 pub struct Shortcut {
@@ -44,8 +45,5 @@ pub async fn start(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<Sho
 
 /// IPv4 drops packets that come in with a source address of this host's, unless told otherwise. IPv6 does not.
 fn accept_own_address() -> io::Result<()> {
-    fs::write(
-        format!("/proc/sys/net/ipv4/conf/{INTERFACE}/accept_local"),
-        "1",
-    )
+    fs::write(format!("/proc/sys/net/ipv4/conf/{TUN}/accept_local"), "1")
 }

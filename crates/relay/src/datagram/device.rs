@@ -24,9 +24,8 @@ use super::paths::{count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
 use crate::keys::Secret;
-use crate::links::{Link, Links};
+use crate::links::{same_family, Link, Links};
 use crate::lock;
-use crate::socket::same_family;
 use crate::wire::{Malformed, Refusal};
 
 /// The relay forgets earlier (`super::relay`), and says so when a packet comes.

@@ -17,9 +17,9 @@ use crate::control::Control;
 use crate::flow::Meters;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
-use crate::links::{Link, Links};
+use crate::links::{same_family, Link, Links};
 use crate::lock;
-use crate::socket::{self, same_family};
+use crate::socket;
 
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;

@@ -46,7 +46,7 @@ pub struct Settings {
     pub deadline: Duration,
     /// Where one's own models outlive the process.
     pub file: Option<PathBuf>,
-    /// Between two looks for newer models.
+    /// Polling interval for newer models.
     pub refresh: Duration,
     /// Told in one line why the server cannot be used, and when it can be again.
     pub says: fn(&str),

@@ -119,7 +119,7 @@ pub fn outcome(id: usize, location: &str, path: &str, throughput: f64) -> Value 
     })
 }
 
-/// One line that says what, where and how to mend it.
+/// One line that says what, where and how to fix it.
 #[track_caller]
 pub fn refused(reply: &Reply, status: u16, says: &str) {
     let error = reply.body["error"].as_str().unwrap_or_default();

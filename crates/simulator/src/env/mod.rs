@@ -262,9 +262,9 @@ impl Env {
     }
 
     /// The client asks for no data on the agent's path (MP_PRIO), or for data again.
-    pub fn park(&mut self, agent: usize, parked: bool) {
+    pub fn set_backup(&mut self, agent: usize, backup: bool) {
         let place = self.agents[agent].place;
-        self.world.park(place, parked);
+        self.world.set_subflow_backup(place, backup);
     }
 
     /// The run's duration is over.

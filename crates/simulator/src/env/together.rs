@@ -15,7 +15,7 @@ pub struct Together {
     history: usize,
     env: Env,
     open: Vec<Option<Question>>,
-    parked: Vec<bool>,
+    in_backup: Vec<bool>,
 }
 
 /// What a step showed.
@@ -37,7 +37,7 @@ impl Together {
         let mut together = Together {
             env: Together::begin(&task, seed, history)?,
             open: Vec::new(),
-            parked: Vec::new(),
+            in_backup: Vec::new(),
             task,
             history,
         };
@@ -47,7 +47,7 @@ impl Together {
 
     fn begin(task: &Task, seed: u64, history: usize) -> Result<Env, Error> {
         let (scenario, start) = task.draw(seed);
-        // The first connection that is asked for; further ones, if any, are its rivals under plain MPCC.
+        // The first connection that is asked for; further ones, if any, are its competing flows under plain MPCC.
         let first = first_learned(&scenario);
         Env::new(scenario, seed, history.max(1), start, usize::MAX, |i| {
             Some(i) == first
@@ -57,12 +57,12 @@ impl Together {
     fn forget(&mut self) {
         let paths = self.task.scenario.paths.len();
         self.open = vec![None; paths];
-        self.parked = vec![false; paths];
+        self.in_backup = vec![false; paths];
     }
 
     /// Paths of the scenario.
     pub fn paths(&self) -> usize {
-        self.parked.len()
+        self.in_backup.len()
     }
 
     /// Begins another episode.
@@ -76,15 +76,19 @@ impl Together {
         Ok(self.show())
     }
 
-    /// One action a path; a parked one carries nothing. The last path in use is never parked.
-    pub fn step(&mut self, actions: &[f32], park: &[bool]) -> Shown {
-        let park = if park.iter().all(|&p| p) { &[] } else { park };
+    /// One action a path; one in backup carries nothing. The last path in use is never set to backup.
+    pub fn step(&mut self, actions: &[f32], backup: &[bool]) -> Shown {
+        let backup = if backup.iter().all(|&p| p) {
+            &[]
+        } else {
+            backup
+        };
         for agent in 0..self.env.agents() {
             let path = self.env.path(agent);
-            let wanted = park.get(path).copied().unwrap_or(false);
-            if wanted != self.parked[path] {
-                self.parked[path] = wanted;
-                self.env.park(agent, wanted);
+            let wanted = backup.get(path).copied().unwrap_or(false);
+            if wanted != self.in_backup[path] {
+                self.in_backup[path] = wanted;
+                self.env.set_backup(agent, wanted);
             }
             if self.open[path].take().is_some() {
                 let action = actions.get(path).copied().unwrap_or(0.0);
@@ -99,7 +103,7 @@ impl Together {
     fn gather(&mut self) {
         let limit = self.env.world.now().saturating_add(WAIT);
         loop {
-            let waiting = |path: usize| !self.parked[path] && self.open[path].is_none();
+            let waiting = |path: usize| !self.in_backup[path] && self.open[path].is_none();
             if !(0..self.paths()).any(waiting) {
                 return;
             }

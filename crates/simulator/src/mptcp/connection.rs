@@ -106,7 +106,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(plan: &Plan, index: usize, id: u32, source: u32, now: u64, primary: usize) -> Self {
+    pub fn new(plan: &Plan, index: usize, id: u32, source: u32, now: u64, initial: usize) -> Self {
         let mss = u64::from(plan.mss);
         let (total, tail) = match plan.bytes {
             Some(bytes) => {
@@ -133,8 +133,8 @@ impl Connection {
                 .map(|i| path_manager::Path {
                     local: i as u8,
                     remote: i as u8,
-                    up: i == primary,
-                    initial: i == primary,
+                    up: i == initial,
+                    initial: i == initial,
                     ..Default::default()
                 })
                 .collect(),

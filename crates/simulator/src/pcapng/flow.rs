@@ -35,7 +35,7 @@ pub struct Segment {
 
 /// What the subflows of a connection share.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Conversation {
     pub keys: Keys,
     /// Bytes of request in the third packet of the first subflow.
     request: u32,
@@ -45,9 +45,9 @@ pub struct Connection {
     end: Option<u64>,
 }
 
-impl Connection {
-    pub fn new(keys: Keys) -> Connection {
-        Connection {
+impl Conversation {
+    pub fn new(keys: Keys) -> Conversation {
+        Conversation {
             keys,
             request: 0,
             data_ack: 0,
@@ -101,7 +101,11 @@ impl Flow {
     }
 
     /// The headers of one packet: several where it is a train.
-    pub fn segments(&mut self, passing: &Passing<'_>, connection: &mut Connection) -> Vec<Segment> {
+    pub fn segments(
+        &mut self,
+        passing: &Passing<'_>,
+        connection: &mut Conversation,
+    ) -> Vec<Segment> {
         let packet = passing.packet;
         let from = usize::from(!passing.from_client);
         if packet.kind != Kind::Data {
@@ -140,7 +144,7 @@ impl Flow {
         packet: &Packet,
         i: u64,
         payload: u32,
-        connection: &mut Connection,
+        connection: &mut Conversation,
     ) -> Segment {
         let (seq, mut data) = (packet.seq + i, (packet.dseq + i) * u64::from(self.mss));
         self.sent = self.sent.max(seq + 1);
@@ -176,7 +180,7 @@ impl Flow {
         &mut self,
         from: usize,
         passing: &Passing<'_>,
-        connection: &mut Connection,
+        connection: &mut Conversation,
     ) -> Segment {
         let packet = passing.packet;
         self.clock[from] = match packet.kind {
@@ -244,7 +248,7 @@ impl Flow {
         options: &mut Options,
         from: usize,
         passing: &Passing<'_>,
-        connection: &Connection,
+        connection: &Conversation,
     ) {
         let packet = passing.packet;
         let (first, backup, keys) = (!self.join, packet.has(flag::BACKUP), &connection.keys);

@@ -23,7 +23,7 @@ use pcap_file::{DataLink, PcapError};
 
 use crate::network::Packet;
 use crate::observe::{Observer, Passing};
-use flow::{Connection, Flow, Segment};
+use flow::{Conversation, Flow, Segment};
 use options::Keys;
 
 /// Port of every server.
@@ -33,7 +33,7 @@ pub const SERVER_PORT: u16 = 5001;
 pub struct Capture<W: Write> {
     writer: PcapNgWriter<W>,
     flows: HashMap<u32, Flow>,
-    connections: HashMap<u32, Connection>,
+    connections: HashMap<u32, Conversation>,
     identification: u16,
     failed: Option<PcapError>,
     written: u64,
@@ -129,7 +129,7 @@ impl<W: Write> Observer for Capture<W> {
             return;
         }
         let connection = self.connections.entry(passing.transfer).or_insert_with(|| {
-            Connection::new(Keys::new(
+            Conversation::new(Keys::new(
                 [0, 1].map(|end| mix(u64::from(passing.transfer) << 1 | end)),
             ))
         });

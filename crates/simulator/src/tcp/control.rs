@@ -4,7 +4,7 @@ use mp_controllers::{learned, Ack, Connection, Controller, Kind, UNKNOWN};
 use mp_policy::actor::{Pilot, Record};
 
 use crate::congestion::{Control, Event, Flow, RateSample, State, INFINITE_SSTHRESH};
-use crate::rivals::{bbr::Bbr, cubic::Cubic};
+use crate::linux::{bbr::Bbr, cubic::Cubic};
 
 /// The controller that a network steers.
 pub const LEARNED: &str = learned::NAME;

@@ -146,10 +146,10 @@ impl World<'_> {
     }
 
     /// The client asks for no data on this subflow, or again for data (MP_PRIO).
-    pub(crate) fn park(&mut self, place: Place, parked: bool) {
+    pub(crate) fn set_subflow_backup(&mut self, place: Place, backup: bool) {
         let slots = &self.connections[place.connection].slots;
         if let Some(&index) = slots.get(place.slot) {
-            self.prioritise(index, parked);
+            self.prioritise(index, backup);
         }
     }
 }

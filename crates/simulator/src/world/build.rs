@@ -83,7 +83,7 @@ impl<'a> World<'a> {
         }
         let plans = plans(scenario, variant)?;
         let (learner_of, learners) =
-            super::primary::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
+            super::initial_path::learners(scenario, variant, stream(seed, u64::MAX - 2))?;
         let calendar_source = net.agenda.others.add();
         let mut world = World {
             scenario: held,

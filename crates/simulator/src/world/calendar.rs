@@ -111,9 +111,9 @@ impl World<'_> {
         let index = self.connections.len() as u32;
         let source = self.new_source(Source::Connection(index));
         let now = self.net.now;
-        let primary = self.choose_primary(plan, id);
+        let initial = self.choose_initial_path(plan, id);
         let plan_of = &self.plans[plan];
-        let connection = Connection::new(plan_of, plan, id, source, now, primary);
+        let connection = Connection::new(plan_of, plan, id, source, now, initial);
         self.connections.push(connection);
         let paths = &self.plans[plan].paths;
         for (own, path) in paths.iter().enumerate() {
@@ -126,7 +126,7 @@ impl World<'_> {
             let lasts = self.uniform(nanos(low), nanos(high));
             self.schedule(now + lasts, Todo::Stop(index));
         }
-        self.open(index, 0, primary, false);
+        self.open(index, 0, initial, false);
     }
 
     fn stop(&mut self, index: u32) {

@@ -6,8 +6,8 @@ mod calendar;
 mod federate;
 mod feed;
 mod handshake;
+mod initial_path;
 mod manage;
-mod primary;
 mod reinject;
 mod report;
 mod transfer;
@@ -69,7 +69,7 @@ pub struct World<'a> {
     readings: HashMap<usize, Vec<(Reading, f64)>>,
     /// Of each plan, and the bandits that choose where its connections start.
     learner_of: Vec<Option<usize>>,
-    learners: Vec<primary::Learner>,
+    learners: Vec<initial_path::Learner>,
     /// What connections that are over knew of the paths, and those that could tell more by now.
     remembered: Vec<federate::Remembered>,
     telling: Vec<u32>,

@@ -1,12 +1,12 @@
-//! Goodput, and how far it is behind what it could be.
+//! Goodput and goodput deficit: how far the connection is behind what it could carry.
 
 use crate::estimate::weight;
 
-/// Goodput below this share of the aim makes the connection fall behind.
+/// Goodput below this share of the aim makes the deficit grow.
 const SLOWER: f64 = 0.95;
 
-/// Goodput deficit at which the connection is behind, whatever path may be the reason, s.
-pub(super) const BEHIND_S: f64 = 0.8;
+/// Goodput deficit that is enough against any path, s.
+pub(super) const DEFICIT_S: f64 = 0.8;
 
 const SMOOTHING_S: f64 = 1.0;
 /// Goodput with the same paths is the mean of so many seconds at most.
@@ -29,7 +29,7 @@ impl Deficit {
     pub fn add(&mut self, step: Step, aim: f64, ahead_s: f64) {
         if aim > 0.0 {
             let more = step.seconds * (SLOWER - step.rate / aim);
-            self.0 = (self.0 + more).clamp(-ahead_s, 2.0 * BEHIND_S);
+            self.0 = (self.0 + more).clamp(-ahead_s, 2.0 * DEFICIT_S);
         }
     }
 

@@ -35,9 +35,9 @@ pub(super) struct Estimate {
     /// Loss events that no queue explains.
     pub window: Window,
     /// When something was last delivered, µs; 0: never.
-    pub heard_us: u64,
+    pub delivered_us: u64,
     /// As of then.
-    heard: Progress,
+    progress: Progress,
     /// First poll of its subflow, µs.
     pub opened_us: u64,
     /// Maxima of `recent` in this and in the previous half of the memory.
@@ -86,7 +86,7 @@ impl Estimate {
         // A first poll, or another subflow: nothing to compare with.
         let last = self.last.replace(counters);
         let Some(moved) = last.and_then(|last| counters.since(&last)) else {
-            (self.opened_us, self.heard_us, self.heard) = (now_us, now_us, progress);
+            (self.opened_us, self.delivered_us, self.progress) = (now_us, now_us, progress);
             self.unanswered_us = None;
             return;
         };
@@ -103,7 +103,7 @@ impl Estimate {
         // A receiver has nothing that could go unanswered, but its sender has.
         let silent = counters.received.is_some_and(|r| r.silent) && !self.waits(progress);
         if delivered > 0 {
-            (self.heard_us, self.heard, self.unanswered_us) = (now_us, progress, None);
+            (self.delivered_us, self.progress, self.unanswered_us) = (now_us, progress, None);
         } else if moved.packets > 0 || silent {
             self.unanswered_us.get_or_insert(now_us - elapsed_us);
         }
@@ -113,8 +113,8 @@ impl Estimate {
     /// If the path is dead, the connection lacks some of its data, and gets no more in order than arrives. A new subflow on
     /// another path counts from 0: then nobody knows.
     pub fn waits(&self, now: Progress) -> bool {
-        let in_order = now.in_order.saturating_sub(self.heard.in_order);
-        let others = now.delivered.checked_sub(self.heard.delivered);
+        let in_order = now.in_order.saturating_sub(self.progress.in_order);
+        let others = now.delivered.checked_sub(self.progress.delivered);
         others.is_some_and(|others| in_order as f64 > WAITS * others as f64)
     }
 
@@ -191,7 +191,7 @@ impl Estimate {
     /// Something has been delivered within the last round trip.
     fn delivers(&self, now_us: u64, config: &Config) -> bool {
         let patience_us = u64::from(self.srtt_us).max(2 * config.interval_us);
-        now_us <= self.heard_us + patience_us
+        now_us <= self.delivered_us + patience_us
     }
 
     /// Something is in flight, and nothing is delivered.

@@ -1,5 +1,5 @@
-//! What one connection has learnt of the paths, for the next one of the same host: that a path loses shows within a second or
-//! so, which most connections do not last for long enough to earn back.
+//! State that a connection leaves for the next one of the same host (warm start). The loss of a path shows within a second or
+//! so, and most connections end before they have compensated for that second.
 
 use super::state::Path;
 use super::Awareness;
@@ -13,7 +13,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of two that hear of the path at the same time, the one counts that changed its mind last.
+    /// The later report counts; of two reports within a second, that of the later change of state.
     pub fn is_newer_than(&self, other: &Memory) -> bool {
         let age = |of: &Memory| (of.path.known_us() / 1_000_000, of.path.since_us);
         age(self) > age(other)
@@ -21,7 +21,7 @@ impl Memory {
 }
 
 impl Awareness {
-    pub(super) fn remembered(&self) -> Vec<Known> {
+    pub(super) fn export(&self) -> Vec<Known> {
         let Some(polled_us) = self.goodput.polled_us() else {
             return Vec::new();
         };
@@ -35,7 +35,7 @@ impl Awareness {
         self.paths.iter().map(known).collect()
     }
 
-    pub(super) fn succeed(&mut self, known: &[Known], now_us: u64) {
+    pub(super) fn import(&mut self, known: &[Known], now_us: u64) {
         let paths = known.len().max(self.paths.len());
         self.paths.resize_with(paths, Path::default);
         for (path, known) in self.paths.iter_mut().zip(known) {
@@ -43,7 +43,9 @@ impl Awareness {
                 continue;
             };
             if memory.path.is_known(now_us) {
-                *path = memory.path.succeed(memory.polled_us, now_us, &self.config);
+                *path = memory
+                    .path
+                    .carried_over(memory.polled_us, now_us, &self.config);
             }
         }
     }

@@ -39,8 +39,8 @@ pub struct Awareness {
     config: Config,
     paths: Vec<Path>,
     goodput: Goodput,
-    /// Behind the best path alone.
-    behind: Deficit,
+    /// Goodput deficit behind the best path alone.
+    deficit: Deficit,
     /// Paths that were normal at the last poll.
     normal: Vec<usize>,
 }
@@ -51,7 +51,7 @@ impl Awareness {
             config,
             paths: Vec::new(),
             goodput: Goodput::default(),
-            behind: Deficit::default(),
+            deficit: Deficit::default(),
             normal: Vec::new(),
         }
     }
@@ -86,14 +86,14 @@ impl Awareness {
         };
         for (path, state) in self.paths.iter_mut().enumerate() {
             if self.goodput.idle {
-                state.rest(now, elapsed_us);
+                state.pause(now, elapsed_us);
             }
             let subflow = established(view).find(|s| s.path == path);
             let counters = subflow.map(|s| &s.counters);
             let (progress, in_flight) = (progress(view), in_flight[path]);
             let estimate = &mut state.estimate;
             estimate.update(now, elapsed_us, counters, progress, in_flight, &self.config);
-            state.evidence.hear(now, view.paths[path].probes);
+            state.evidence.update(now, view.paths[path].probes);
         }
     }
 
@@ -145,7 +145,7 @@ impl Awareness {
             let state = &mut self.paths[path];
             let loses = rules::loses(state, &self.config);
             differs |= loses && !state.was_lossy;
-            // While nothing is heard of it, it has not ceased to lose.
+            // While nothing is delivered on it, it counts as losing still.
             if state.estimate.responds(view.now_us, &self.config) {
                 state.was_lossy = loses;
             }
@@ -156,8 +156,8 @@ impl Awareness {
         let standalone = |&path: &usize| self.paths[path].estimate.standalone();
         let best = self.normal.iter().map(standalone).fold(0.0, f64::max);
         match self.goodput.step {
-            _ if self.normal.len() < 2 => self.behind = Deficit::default(),
-            Some(step) => self.behind.add(step, best, AHEAD_S),
+            _ if self.normal.len() < 2 => self.deficit = Deficit::default(),
+            Some(step) => self.deficit.add(step, best, AHEAD_S),
             None => {}
         }
         let facts = Facts {
@@ -165,12 +165,12 @@ impl Awareness {
             config: &self.config,
             paths: &self.paths,
             normal: &self.normal,
-            behind_s: self.behind.seconds(),
+            deficit_s: self.deficit.seconds(),
         };
         if let Some((path, reason)) = facts.verdict() {
             let together = self.goodput.together;
             self.paths[path].set_backup(reason, view.now_us, together, &self.config);
-            self.behind = Deficit::default();
+            self.deficit = Deficit::default();
         }
     }
 
@@ -245,10 +245,10 @@ impl Manage for Awareness {
     }
 
     fn export_state(&self) -> Option<Vec<Known>> {
-        Some(self.remembered())
+        Some(self.export())
     }
 
     fn import_state(&mut self, known: &[Known], now_us: u64) {
-        self.succeed(known, now_us);
+        self.import(known, now_us);
     }
 }

@@ -1,5 +1,5 @@
-//! What probes tell of a path that is in backup for its loss: small packets that the other end answers, a few at each poll,
-//! so that no data of the connection have to find out whether it still loses.
+//! Probes of a path that is in backup for its loss: small packets that the other end answers, a few at each poll. They show
+//! whether the path still loses, and put no data of the connection at risk.
 
 use crate::view::Probes;
 
@@ -27,11 +27,11 @@ pub(super) struct Evidence {
     run: u64,
     /// Some were lost, be it in an outage.
     failed: bool,
-    heard_us: u64,
+    answered_us: u64,
 }
 
 impl Evidence {
-    pub fn hear(&mut self, now_us: u64, probes: Probes) {
+    pub fn update(&mut self, now_us: u64, probes: Probes) {
         let last = self.last.replace(probes).unwrap_or(probes);
         let Probes { answered, lost } = probes.since(&last);
         if lost > OUTAGE {
@@ -43,13 +43,13 @@ impl Evidence {
         self.failed |= lost > 0;
         self.run = if lost > 0 { 0 } else { self.run + answered };
         if answered > 0 {
-            self.heard_us = now_us;
+            self.answered_us = now_us;
         }
     }
 
     /// When a probe was last answered; 0 where none was.
-    pub fn heard_us(&self) -> u64 {
-        self.heard_us
+    pub fn answered_us(&self) -> u64 {
+        self.answered_us
     }
 
     /// What the path loses, where the data lost `loss`. The answers since the last loss are what it is tried by, and do not
@@ -63,16 +63,16 @@ impl Evidence {
         }
     }
 
-    /// A path that loses `loss` would hardly have had so many answered in a row.
-    pub fn clears(&self, loss: f64) -> bool {
+    /// So many were answered in a row that a path with this loss is improbable.
+    pub fn passes(&self, loss: f64) -> bool {
         let loss = self.loss(loss).clamp(LIGHT, 0.99);
         // (1 − loss)^run < CHANCE
         self.run > 0 && self.run as f64 * (1.0 - loss).ln() < CHANCE.ln()
     }
 
-    /// The other end answers, and some were lost, or none gets through any more.
-    pub fn condemns(&self, now_us: u64) -> bool {
-        let silent = self.answered > 0 && now_us >= self.heard_us + SILENT_US;
+    /// Some were lost, or a path that answered answers no more.
+    pub fn fails(&self, now_us: u64) -> bool {
+        let silent = self.answered > 0 && now_us >= self.answered_us + SILENT_US;
         self.failed || silent
     }
 }
@@ -84,34 +84,34 @@ mod tests {
     /// Answers in a row after which a path that lost `loss` is restored.
     fn enough(loss: f64) -> u64 {
         let mut evidence = Evidence::default();
-        evidence.hear(0, Probes::default());
-        let mut told = Probes::default();
-        while !evidence.clears(loss) {
-            told.answered += 1;
-            evidence.hear(0, told);
+        evidence.update(0, Probes::default());
+        let mut probes = Probes::default();
+        while !evidence.passes(loss) {
+            probes.answered += 1;
+            evidence.update(0, probes);
         }
-        told.answered
+        probes.answered
     }
 
-    /// They would lower the loss that they are to disprove.
+    /// They would lower the loss that they are to refute.
     #[test]
     fn answers_do_not_count_against_themselves() {
         let mut evidence = Evidence::default();
-        let mut told = Probes::default();
-        evidence.hear(0, told);
+        let mut probes = Probes::default();
+        evidence.update(0, probes);
         for _ in 0..13 {
-            told.answered += 12;
-            evidence.hear(0, told);
-            told.lost += 1;
-            evidence.hear(0, told);
+            probes.answered += 12;
+            evidence.update(0, probes);
+            probes.lost += 1;
+            evidence.update(0, probes);
         }
-        let before = told.answered;
-        while !evidence.clears(0.1) {
-            told.answered += 1;
-            evidence.hear(0, told);
+        let before = probes.answered;
+        while !evidence.passes(0.1) {
+            probes.answered += 1;
+            evidence.update(0, probes);
         }
         // ln 0.001 / ln (1 − 1/13); with them 185.
-        assert_eq!(told.answered - before, 87);
+        assert_eq!(probes.answered - before, 87);
     }
 
     /// It is asked again at each loss, so that the chance of one row alone says little: rows as long as that begin

@@ -1,14 +1,15 @@
-//! When a path is set to backup ([`RULES`]) and when it is restored ([`is_restored`]).
+//! When a path is set to backup ([`RULES`]) and when it is restored ([`is_restored`]), as `docs/reference/path-awareness.md`
+//! says it in words.
 //!
-//! A rule takes one path and says how bad it is, or nothing. The first rule that finds any path decides, for the worst one
-//! that it finds; paths that the user prefers come last. One path at a poll: what the worst one does to the others goes with
-//! it.
+//! A rule takes one path and returns how bad it is, or nothing where it does not apply. The first rule that applies to any path
+//! decides, for the worst of those paths; paths that the user prefers come last. One path per poll at most is set to backup,
+//! because the worst one may be the reason why others look bad.
 //!
 //! Two events restore a path beside [`is_restored`]: the connection misses it ([`Path::is_missed`]), or the handshake of a new
 //! subflow shows that a dead path is back ([`Path::opened`]).
 
 use super::config::Config;
-use super::deficit::BEHIND_S;
+use super::deficit::DEFICIT_S;
 use super::established;
 use super::state::{Path, Reason, State};
 use crate::view::{Rule as User, View};
@@ -16,17 +17,18 @@ use crate::view::{Rule as User, View};
 /// Loss events below which nothing is concluded: slow start ends in two or three.
 const EVENTS: u64 = 5;
 
-/// A path costs more than it adds once the connection is so far behind, s, for each share that the path delivers: what a
-/// wrong verdict costs goes with the share. No verdict rests on less than this, s.
+/// Goodput deficit that a path with all of the traffic would be worth, s. A path is worth its share of that, because a wrong
+/// verdict costs its share of the goodput.
 const WORTH_S: f64 = 2.0;
+/// No path is worth less, s. None is worth more than [`DEFICIT_S`].
 const LEAST_S: f64 = 0.1;
-/// A path without loss is set to backup only below this share, and once it has had so long to find its rate, µs.
+/// A path without loss is set to backup only below this share of the traffic, and once it has had so long to find its rate, µs.
 const SMALL_SHARE: f64 = 0.15;
 const GROWN_US: u64 = 1_000_000;
-/// The same of a path with so many times the lowest RTT, which the connection waits for.
+/// The share for a path with at least so many times the lowest RTT: the connection waits for its data.
 const SLOW_SHARE: f64 = 0.4;
 const SLOW_RTT: f64 = 2.0;
-/// A path is dead after so many round trips without a delivery, and so long, µs.
+/// A path is stalled after so many round trips without a delivery, and no sooner than this, µs.
 const STALL_RTTS: u64 = 4;
 const STALL_US: u64 = 500_000;
 
@@ -37,8 +39,8 @@ pub(super) struct Facts<'a> {
     pub paths: &'a [Path],
     /// Paths that are not in backup.
     pub normal: &'a [usize],
-    /// Goodput deficit behind the best path alone, s.
-    pub behind_s: f64,
+    /// Goodput deficit: how far the connection is behind its best path alone, s of that rate.
+    pub deficit_s: f64,
 }
 
 type Rule = fn(&Facts<'_>, usize) -> Option<f64>;
@@ -47,7 +49,7 @@ pub(super) const RULES: [(Reason, Rule); 4] = [
     (Reason::Stalled, stalled),
     (Reason::Signal, weak_signal),
     (Reason::Loss, lossy),
-    (Reason::Contribution, minor),
+    (Reason::SmallShare, small_share),
 ];
 
 impl Facts<'_> {
@@ -55,9 +57,10 @@ impl Facts<'_> {
     pub fn verdict(&self) -> Option<(usize, Reason)> {
         let of = |(reason, rule): &(Reason, Rule)| Some((self.worst(*rule)?, *reason));
         let (path, reason) = RULES.iter().find_map(of)?;
-        // What loses, or did lately, is probed: it has hardly shown yet what it can carry.
+        // A path that loses, or did lately, is in backup for its loss, so that probes restore it: it has hardly shown yet what
+        // it can carry.
         let lossy = self.paths[path].was_bad || exceeds(&self.paths[path], self.config);
-        match reason == Reason::Contribution && lossy {
+        match reason == Reason::SmallShare && lossy {
             true => Some((path, Reason::Loss)),
             false => Some((path, reason)),
         }
@@ -74,7 +77,7 @@ impl Facts<'_> {
         worst.map(|(path, _)| path)
     }
 
-    /// Another path that is not silent would carry more alone.
+    /// Another normal path delivers, and would carry more alone.
     fn is_replaceable(&self, path: usize) -> bool {
         let own = self.paths[path].estimate.standalone();
         let (now, config) = (self.view.now_us, self.config);
@@ -82,7 +85,7 @@ impl Facts<'_> {
         self.normal.iter().any(|&p| better(&self.paths[p]))
     }
 
-    /// Data can go over another path, be it metered, or in backup for less than a stall.
+    /// Data can go over another path that is not dead, be it metered or in backup.
     fn has_other(&self, path: usize) -> bool {
         established(self.view).any(|s| {
             let dead = matches!(self.paths[s.path].state, State::Dead);
@@ -90,17 +93,17 @@ impl Facts<'_> {
         })
     }
 
-    /// The connection is further behind its best path alone than this one is worth, and may do without it.
+    /// The goodput deficit is higher than the path is worth, and the path may be judged.
     fn costs(&self, path: usize) -> bool {
         let of = &self.paths[path];
         self.config.harm.is_some()
-            && self.behind_s >= (WORTH_S * self.share(path)).clamp(LEAST_S, BEHIND_S)
+            && self.deficit_s >= (WORTH_S * self.share(path)).clamp(LEAST_S, DEFICIT_S)
             && of.rested(self.view.now_us, self.config)
             && of.estimate.responds(self.view.now_us, self.config)
             && self.is_replaceable(path)
     }
 
-    /// The connection waits for it.
+    /// The connection waits for its data.
     fn is_slow(&self, path: usize) -> bool {
         let rtt = |path: usize| f64::from(self.paths[path].estimate.srtt_us);
         let lowest = self.normal.iter().map(|&p| rtt(p)).fold(f64::MAX, f64::min);
@@ -114,18 +117,18 @@ impl Facts<'_> {
     }
 }
 
-/// Its loss bound is above the threshold.
+/// The loss bound of the path is above the threshold.
 fn exceeds(path: &Path, config: &Config) -> bool {
     let bound = path.estimate.window.lower_bound();
     config.harm.is_some_and(|harm| bound > harm.loss)
 }
 
-/// The same, beyond doubt.
+/// The same, with enough loss events to conclude it.
 pub(super) fn loses(path: &Path, config: &Config) -> bool {
     path.estimate.window.lost() >= EVENTS && exceeds(path, config)
 }
 
-/// Data are in flight, and nothing is delivered.
+/// Rule 1. Data are in flight, and nothing is delivered.
 fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let estimate = &facts.paths[path].estimate;
     let patience = (STALL_RTTS * u64::from(estimate.srtt_us)).max(STALL_US);
@@ -133,22 +136,22 @@ fn stalled(facts: &Facts<'_>, path: usize) -> Option<f64> {
     (stalled_us >= patience && facts.has_other(path)).then_some(stalled_us as f64)
 }
 
-/// The signal is too weak to rely on.
+/// Rule 2. The signal is too weak to rely on.
 fn weak_signal(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let dbm = facts.view.paths[path].signal_dbm?;
     let weak = dbm < facts.config.signal?.backup;
     (weak && facts.normal.len() > 1).then_some(-f64::from(dbm))
 }
 
-/// It costs more than it adds, and it loses.
+/// Rule 3. The path loses, and costs the connection more than it is worth.
 fn lossy(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let of = &facts.paths[path];
     let due = loses(of, facts.config) && facts.costs(path);
     due.then(|| of.estimate.window.lower_bound())
 }
 
-/// It costs more than it adds, and carries little, or less than the rest and late.
-fn minor(facts: &Facts<'_>, path: usize) -> Option<f64> {
+/// Rule 4. The path carries little, or its data arrive late, and it costs the connection more than it is worth.
+fn small_share(facts: &Facts<'_>, path: usize) -> Option<f64> {
     let of = &facts.paths[path];
     let share = facts.share(path);
     let most = match facts.is_slow(path) {
@@ -164,7 +167,7 @@ fn minor(facts: &Facts<'_>, path: usize) -> Option<f64> {
     due.then_some(1.0 - share)
 }
 
-/// Whether a path in backup, or a dead one, carries data again.
+/// Whether a path in backup, or a dead one, carries data again from now on.
 pub(super) fn is_restored(
     path: &Path,
     now_us: u64,
@@ -173,7 +176,11 @@ pub(super) fn is_restored(
 ) -> bool {
     let backup = match &path.state {
         State::Active => return false,
-        State::Dead => return path.since_us.is_some_and(|at| path.estimate.heard_us > at),
+        State::Dead => {
+            return path
+                .since_us
+                .is_some_and(|at| path.estimate.delivered_us > at)
+        }
         State::Backup(backup) => backup,
     };
     let timed = now_us >= backup.until_us;
@@ -184,7 +191,7 @@ pub(super) fn is_restored(
         }
         Reason::Loss => {
             let evidence = &path.evidence;
-            evidence.clears(backup.loss) || timed && !evidence.condemns(now_us)
+            evidence.passes(backup.loss) || timed && !evidence.fails(now_us)
         }
         _ => timed,
     }

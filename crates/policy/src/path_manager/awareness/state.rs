@@ -4,14 +4,14 @@
 //!            a rule of rules.rs              nothing gets through
 //! Active ───────────────────────▶ Backup    Active ─────────────────▶ Dead
 //!   ▲  ▲                            │ │                                 │
-//!   │  └── time, probes, signal ────┘ │ the connection falls behind     │ something is delivered,
-//!   │                                 │ without it                      │ a new subflow is established
+//!   │  └── time, probes, signal ────┘ │ the connection misses it        │ something is delivered,
+//!   │                                 │                                 │ a new subflow is established
 //!   ├──── and is not judged for a while                                 │
 //!   └───────────────────────────────────────────────────────────────────┘
 //! ```
 
 use super::config::{Backoff, Config};
-use super::deficit::{Deficit, Step, BEHIND_S};
+use super::deficit::{Deficit, Step, DEFICIT_S};
 use super::estimate::Estimate;
 use super::probe::Evidence;
 use super::subflow::Timers;
@@ -23,7 +23,7 @@ const REST: Backoff = Backoff {
     first_us: 60_000_000,
     most_us: 240_000_000,
 };
-/// A path of which nothing was heard for so long is a new one, µs.
+/// A path that nothing was delivered on for so long is a new one, µs.
 const MEMORY_US: u64 = 600_000_000;
 /// The others find their rate before the connection can miss a path, µs.
 const MISSED_AFTER_US: u64 = 500_000;
@@ -31,8 +31,8 @@ const MISSED_AFTER_US: u64 = 500_000;
 /// Why a path is in backup, the least bad first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It held up the connection, or carried little.
-    Contribution,
+    /// It delays the connection or carries little.
+    SmallShare,
     Loss,
     Signal,
     /// Nothing gets through.
@@ -76,11 +76,11 @@ pub(super) struct Path {
     pub timers: Timers,
     /// It was dead, or in backup for its loss, and that is not forgotten.
     pub was_bad: bool,
-    /// It lost when something was last heard of it.
+    /// It lost when something was last delivered on it.
     pub was_lossy: bool,
     /// Timed backup states in a row.
     backups: u32,
-    /// When an earlier connection last heard of the path, µs.
+    /// When something was last delivered on it in an earlier connection, µs.
     known_us: u64,
 }
 
@@ -108,9 +108,9 @@ impl Path {
             .is_none_or(|at| now_us >= at + config.dwell_us)
     }
 
-    /// When something was last heard of the path; 0: never.
+    /// When something was last delivered on the path, or a probe answered; 0: never.
     pub fn known_us(&self) -> u64 {
-        let own = self.estimate.heard_us.max(self.evidence.heard_us());
+        let own = self.estimate.delivered_us.max(self.evidence.answered_us());
         self.known_us.max(own)
     }
 
@@ -134,7 +134,7 @@ impl Path {
             return self.enter(State::Dead, now_us);
         }
         let (times, claim) = match reason {
-            Reason::Contribution => (REST, together),
+            Reason::SmallShare => (REST, together),
             Reason::Loss => (config.backup_time, together.max(self.estimate.standalone())),
             _ => (config.backup_time, 0.0),
         };
@@ -150,7 +150,7 @@ impl Path {
         self.backups += u32::from(reason != Reason::Signal);
     }
 
-    /// Forgets what is long past.
+    /// Forgets earlier backup states once the path has been active for long.
     pub fn settle(&mut self, now_us: u64) {
         let active = matches!(self.state, State::Active);
         if active && self.since_us.is_some_and(|at| now_us >= at + FORGET_US) {
@@ -158,7 +158,7 @@ impl Path {
         }
     }
 
-    /// Active again, and what it did before says nothing of what it does now.
+    /// Active again, with new estimates: the old ones say nothing of what the path does now.
     pub fn resume(&mut self, now_us: u64) {
         self.estimate.begin_anew();
         self.enter(State::Active, now_us);
@@ -169,10 +169,10 @@ impl Path {
         self.resume(now_us + config.backup_time.time(self.backups.saturating_sub(1)));
     }
 
-    /// Whether the connection has fallen behind what it carried with this path. It waits for data of the path while they
-    /// still arrive, and for the last of them while the others deliver as much, bytes/s.
+    /// Whether the connection carries less than it did with this path. Not while data of the path still arrive, nor while the
+    /// others deliver as much, bytes/s: then the connection waits for the last data of the path.
     pub fn is_missed(&mut self, now_us: u64, step: Step, others: f64) -> bool {
-        let last_us = self.estimate.heard_us.max(self.since_us.unwrap_or(0));
+        let last_us = self.estimate.delivered_us.max(self.since_us.unwrap_or(0));
         let State::Backup(backup) = &mut self.state else {
             return false;
         };
@@ -180,11 +180,11 @@ impl Path {
             return false;
         }
         backup.missed.add(step, backup.claim, 0.0);
-        backup.missed.seconds() >= BEHIND_S && others < backup.claim
+        backup.missed.seconds() >= DEFICIT_S && others < backup.claim
     }
 
-    /// No time passes for a backup state while nothing is in flight, but not for ever.
-    pub fn rest(&mut self, now_us: u64, us: u64) {
+    /// No time passes for a backup state while nothing is in flight, until the path is forgotten.
+    pub fn pause(&mut self, now_us: u64, us: u64) {
         let known = self.is_known(now_us);
         if let (State::Backup(backup), true) = (&mut self.state, known) {
             backup.until_us += us;
@@ -193,13 +193,13 @@ impl Path {
 
     /// What the next connection begins with at `now_us`, where this one was last polled at `polled_us`. In between nobody
     /// could use the path, so that no time has passed for it. A handshake will tell whether a dead path is back.
-    pub fn succeed(&self, polled_us: u64, now_us: u64, config: &Config) -> Path {
+    pub fn carried_over(&self, polled_us: u64, now_us: u64, config: &Config) -> Path {
         let gap = now_us.saturating_sub(polled_us);
         let state = match self.state {
             State::Backup(backup) => {
                 // Probes that fail keep it in backup, whatever the time. Those of the next connection go to another end,
                 // which may answer none: one more backup time.
-                let more = match self.evidence.condemns(polled_us) {
+                let more = match self.evidence.fails(polled_us) {
                     true => config.backup_time.time(self.backups.saturating_sub(1)),
                     false => 0,
                 };

@@ -87,7 +87,7 @@ fn three_links_are_used_at_a_time() {
 }
 
 #[test]
-fn looks_within_a_round_change_nothing() {
+fn polls_within_a_round_change_nothing() {
     let (mut often, mut once) = (World::new(&SEVEN), World::new(&SEVEN));
     for world in [&mut often, &mut once] {
         world.on(Event::Established);
@@ -95,7 +95,7 @@ fn looks_within_a_round_change_nothing() {
     for _ in 0..50 {
         let at = often.now_us;
         for part in (1..4).rev() {
-            // Its rates are the world's, whenever it looks.
+            // Its rates are the world's, whenever it polls.
             let before = often.subflows.clone();
             often.now_us = at - part * ROUND_US / 4;
             often.on(Event::Timer);

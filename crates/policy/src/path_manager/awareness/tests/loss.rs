@@ -213,7 +213,7 @@ fn stand_still(w: &mut World, seconds: u64) {
 /// A controller that does not mind the loss. At 50 ms a Reno-like one would be left with less than a sixth of what the clean path
 /// carries.
 #[test]
-fn a_standstill_of_the_whole_stream_is_held_against_no_path() {
+fn a_stall_of_the_whole_connection_is_blamed_on_no_path() {
     let model = Model {
         rtt_us: 50_000,
         ..lossy(0.0)

@@ -184,8 +184,8 @@ fn of_several_the_latest_counts() {
     late.models[0].loss = 0.0;
     late.run(5.0);
     assert_eq!(late.normal(), [0, 1]);
-    let told = |w: &World| w.manager.export_state().unwrap();
-    for both in [[told(&old), told(&late)], [told(&late), told(&old)]] {
+    let export = |w: &World| w.manager.export_state().unwrap();
+    for both in [[export(&old), export(&late)], [export(&late), export(&old)]] {
         let [mut known, others] = both;
         let each = known.iter_mut().zip(others);
         each.for_each(|(known, other)| known.join(other));

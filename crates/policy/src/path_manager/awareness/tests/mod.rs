@@ -1,9 +1,9 @@
-mod contribution;
 mod loss;
 mod memory;
 mod paths;
 mod probes;
 mod receiver;
+mod small_share;
 mod world;
 
 use proptest::prelude::*;

@@ -30,8 +30,8 @@ fn a_path_that_was_dead_for_long_is_in_use_two_seconds_after_its_return() {
     w.run(60.0);
     assert_eq!(w.normal(), [1]);
     assert!(w.opened.len() < 45, "a SYN each 1.5 s: {}", w.opened.len());
-    let spared = w.opened.iter().filter(|o| o.2).count();
-    assert_eq!(spared, 0, "a handshake alone says that it is well again");
+    let backups = w.opened.iter().filter(|o| o.2).count();
+    assert_eq!(backups, 0, "a handshake alone says that it is well again");
     w.models[0].loss = 0.0;
     w.run(2.0);
     assert_eq!(w.normal(), [1, 0]);

@@ -1,4 +1,4 @@
-//! Slow paths that hold up the stream.
+//! Slow paths that delay in-order delivery.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_path_that_the_receive_buffer_cannot_afford_is_set_to_backup() {
     w.run(3.0);
     obstructive(&mut w, 8.0, 650, 1_000);
     assert_eq!(w.normal(), [0], "{:?}", w.changes);
-    assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
+    assert_eq!(w.reasons(), [None, Some(Reason::SmallShare)]);
     obstructive(&mut w, 55.0, 700, 1_000);
     assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
 }
@@ -39,7 +39,7 @@ fn a_path_that_holds_up_the_stream_is_left_out_on_trial() {
 }
 
 #[test]
-fn a_path_that_is_worth_its_delay_is_acquitted_and_left_in_peace() {
+fn a_path_that_is_worth_its_delay_is_restored_and_not_judged_for_a_while() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, Model { rate: 200, ..SLOW }]);
     w.run(3.0);
     obstructive(&mut w, 120.0, 500, 450); // the fast path has become slower by itself
@@ -165,7 +165,7 @@ fn while_nothing_is_sent_a_backup_state_does_not_end() {
 
 /// What it was ahead before stands against it.
 #[test]
-fn a_stream_that_did_well_may_have_a_hitch() {
+fn a_connection_that_did_well_may_stall_for_a_moment() {
     for (seconds, kept) in [(1.0, false), (10.0, true)] {
         let mut w = World::started(Config::loss_aware(), &[CLEAN, SLOW]);
         w.run(seconds); // 1,000 + 100 against the 1,000 of the fast path alone
@@ -220,7 +220,7 @@ fn a_path_that_carries_little_is_left_out_as_soon_as_the_stream_falls_behind() {
     w.run(2.5);
     assert_eq!(w.changes, []);
     little(&mut w, 3.0);
-    assert_eq!(w.reasons(), [None, Some(Reason::Contribution)]);
+    assert_eq!(w.reasons(), [None, Some(Reason::SmallShare)]);
     little(&mut w, 50.0);
     assert_eq!(w.changes.len(), 1, "{:?}", w.changes);
 }

@@ -82,7 +82,7 @@ pub(super) fn learners(
 
 impl World<'_> {
     /// Index of the path, within the plan's, that transfer `id` starts on.
-    pub(super) fn choose_primary(&mut self, plan: usize, id: u32) -> usize {
+    pub(super) fn choose_initial_path(&mut self, plan: usize, id: u32) -> usize {
         let Some(learner) = self.learner_of[plan] else {
             return 0;
         };
