@@ -245,6 +245,13 @@ def test_the_command_skips_what_is_done(scenario: Path, tmp_path: Path) -> None:
     assert all(file.stat().st_mtime_ns == when for file, when in files.items())
 
 
+def test_the_table_has_the_time_of_transfers_with_a_size(scenario: Path, tmp_path: Path) -> None:
+    words = [scenario, "--duration", "5s", "--out", tmp_path / "out"]
+    assert "completion" not in call(*words).stdout
+    scenario.write_text(SCENARIO + "[[connections]]\nbytes = '100kB'\n")
+    assert "completion, s" in call(*words).stdout
+
+
 def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["--controllers", "lia,bbr", "--duration", "200s", "--seeds", "40", "--workers", "2", "--out", str(out)]
