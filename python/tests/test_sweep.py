@@ -139,7 +139,9 @@ def test_a_data_set_is_a_record_and_has_a_report(scenario: Path, tmp_path: Path)
     assert lines["lia"][1].mean == pytest.approx(sum(alone) / 2)  # type: ignore[union-attr]
     page = CliRunner().invoke(report.app, [str(out)])
     assert page.exit_code == 0, page.output
-    assert "3 cells · 2 variants" in (out / "report.html").read_text()
+    text = (out / "report.html").read_text()
+    assert "3 cells · 2 variants" in text
+    assert "Know before you read on" not in text, "a sweep keeps no telemetry; that is no fault of it"
 
 
 def test_a_torn_file_of_a_data_set_is_named(scenario: Path, tmp_path: Path) -> None:
