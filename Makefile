@@ -18,7 +18,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup setup-tests setup-extras build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
+.PHONY: help setup setup-tests setup-extras setup-packages build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -31,6 +31,9 @@ setup-tests:
 
 setup-extras:
 	@scripts/setup extras
+
+setup-packages:
+	@scripts/setup packages
 
 # Command and environment may be made in either order: whichever is second links the one into the other.
 LINK = [ ! -x $(BIN) ] || [ ! -d $(VENV)/bin ] || ln -sf $(CURDIR)/$(BIN) $(VENV)/bin/multipilot
@@ -51,6 +54,7 @@ python: setup $(VENV)/.stamp ## the Python package, in .venv
 	@$(LINK)
 
 # The figures come first: the Python package, which draws them, takes minutes to build.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FOLDER = results/$@-$(STAMP)
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 DRAW = $(MAKE) --no-print-directory python PROFILE=$(PROFILE) EXTRAS= && echo -n "report: " && $(VENV)/bin/multipilot-report $(FOLDER)
@@ -61,14 +65,16 @@ demo: EXTRAS :=
 demo: build ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
 	$(BIN) demo --no-report --out $(FOLDER)
 	@$(DRAW)
+	@[ -z "$(SUDO)" ] || echo "on the kernel: sudo $(VENV)/bin/multipilot demo"
 
 try: PROFILE := tune
 try: EXTRAS :=
 try: build ## a download, a call and pages while the Wi-Fi dies: plain TCP, MPTCP, the relay (root; one minute)
-	$(BIN) try --no-report --out $(FOLDER)
+	@mkdir -p $(FOLDER)
+	$(SUDO) $(BIN) try --no-report --out $(FOLDER)
 	@$(DRAW)
 
-lint: setup python ## formatters and linters for Rust, C and Python
+lint: setup-tests python ## formatters and linters for Rust, C and Python
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
@@ -113,11 +119,11 @@ pages: build python ## the papers' pages from the records in results/, simulated
 	  cp results/$$paper/index.html target/pages/$$paper.html; \
 	done
 
-bench: build python ## the figures of docs/measurements.md
+bench: setup-tests build python ## the figures of docs/measurements.md
 	$(PY) benches/run
 
 # PREFIX (default /usr/local) and DESTDIR as everywhere.
-packages: build wheel ## Debian package, tarball and wheel, in target/packages
+packages: setup-packages build wheel ## Debian package, tarball and wheel, in target/packages
 	packaging/tree $(BIN) target/packages/tree
 	packaging/tarball target/packages/tree target/packages
 	packaging/deb target/packages/tree target/packages

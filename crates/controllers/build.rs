@@ -55,7 +55,10 @@ fn build(headers: &Path) -> cc::Build {
         .flag("-fno-strict-aliasing")
         .flag("-fwrapv") // as BPF wraps: both builds must agree on any words whatever
         .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Werror");
+        .flag("-Wextra");
+    // What a newer compiler warns of is for those who run the tests, and no reason not to build.
+    if env::var("PROFILE").as_deref() == Ok("debug") {
+        build.flag("-Werror");
+    }
     build
 }

@@ -226,6 +226,7 @@ def test_a_grid_is_drawn_as_lines_over_its_longest_axis() -> None:
     check(page)
     assert page.count("<tr><td>loss ") == 6, "a verdict for each cell"
     assert "<td>pilot d=5</td><td>pilot d=5: 50 Mbit/s" in page
+    assert "<th>Clearly best</th><th>Goodput</th>" in page
 
 
 def test_values_show_under_the_pointer() -> None:

@@ -139,7 +139,9 @@ def test_a_data_set_is_a_record_and_has_a_report(scenario: Path, tmp_path: Path)
     assert lines["lia"][1].mean == pytest.approx(sum(alone) / 2)  # type: ignore[union-attr]
     page = CliRunner().invoke(report.app, [str(out)])
     assert page.exit_code == 0, page.output
-    assert "3 cells · 2 variants" in (out / "report.html").read_text()
+    text = (out / "report.html").read_text()
+    assert "3 cells · 2 variants" in text
+    assert "Know before you read on" not in text, "a sweep keeps no telemetry; that is no fault of it"
 
 
 def test_a_torn_file_of_a_data_set_is_named(scenario: Path, tmp_path: Path) -> None:
@@ -243,6 +245,13 @@ def test_the_command_skips_what_is_done(scenario: Path, tmp_path: Path) -> None:
     second = json.loads(call(*words, "--seeds", "2").stdout)
     assert (second["runs"], second["already_done"], len(second["rows"])) == (8, 4, 8)
     assert all(file.stat().st_mtime_ns == when for file, when in files.items())
+
+
+def test_the_table_has_the_time_of_transfers_with_a_size(scenario: Path, tmp_path: Path) -> None:
+    words = [scenario, "--duration", "5s", "--out", tmp_path / "out"]
+    assert "completion" not in call(*words).stdout
+    scenario.write_text(SCENARIO + "[[connections]]\nbytes = '100kB'\n")
+    assert "completion, s" in call(*words).stdout
 
 
 def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(scenario: Path, tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use indicatif::HumanDuration;
 use mp_scenario::{Experiment, Scenario};
 
-use crate::choice::Choice;
+use crate::choice::{say_notes, Choice};
 use crate::outcome::{print, Outcome};
-use crate::plan;
 use crate::world::World;
+use crate::{names, plan};
 
 #[derive(clap::Args, Debug)]
 pub struct Check {
@@ -22,7 +22,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 
 pub fn main(args: &Check) -> Outcome {
     let choice = &args.choice;
-    let experiment = choice.load()?;
+    let experiment = choice.open()?;
     let runs = plan::jobs(&experiment, choice.seeds, choice.ben).len();
     let mut lines = vec![format!("{}: valid", choice.scenario)];
     if experiment.cells.len() > 1 {
@@ -35,27 +35,37 @@ pub fn main(args: &Check) -> Outcome {
     }
     let variants = &experiment.cells[0].scenario.variants;
     let label = format!(" {}", experiment.cells[0].label);
-    let names = variants
+    let shown = variants
         .iter()
         .map(|v| v.name.strip_suffix(&label).unwrap_or(&v.name));
     lines.push(format!(
         "variants  {} ({})",
         variants.len(),
-        names.collect::<Vec<_>>().join("; ")
+        shown.collect::<Vec<_>>().join("; ")
     ));
     lines.push(format!("seeds     {}", choice.seeds));
     lines.push(format!("runs      {runs}"));
-    if choice.world.is_none_or(|world| world == World::Kernel) {
-        let most = in_real_time(&experiment, World::Kernel, runs);
-        lines.push(format!("kernel    {most}"));
+    let worlds = match choice.world {
+        Some(world) => vec![world],
+        None => vec![World::Kernel, World::Sim],
+    };
+    let mut refused = Vec::new();
+    for world in &worlds {
+        let line = match names::check_all(&experiment, *world) {
+            Err(why) => {
+                let line = format!("no: {why}");
+                refused.push(why);
+                line
+            }
+            Ok(()) if *world == World::Sim => in_simulator(&experiment, runs),
+            Ok(()) => in_real_time(&experiment, *world, runs),
+        };
+        lines.push(format!("{:<10}{line}", world.name()));
     }
-    if choice.world == Some(World::Relay) {
-        let most = in_real_time(&experiment, World::Relay, runs);
-        lines.push(format!("relay     {most}"));
+    if refused.len() == worlds.len() {
+        return Err(refused.swap_remove(0));
     }
-    if choice.world.is_none_or(|world| world == World::Sim) {
-        lines.push(format!("sim       {}", in_simulator(&experiment, runs)));
-    }
+    say_notes(&experiment);
     print(&(lines.join("\n") + "\n"));
     Ok(())
 }
@@ -75,9 +85,6 @@ fn in_real_time(experiment: &Experiment, world: World, runs: usize) -> String {
 fn in_simulator(experiment: &Experiment, runs: usize) -> String {
     let scenario = &experiment.cells[0].scenario;
     let variant = &scenario.variants[0];
-    if let Err(error) = crate::names::check_all(experiment, World::Sim) {
-        return format!("not in the simulator: {error}");
-    }
     let first = scenario.connections.iter().map(|c| c.start).min();
     let sample = first.unwrap_or_default().saturating_add(SAMPLE);
     let short = Scenario {

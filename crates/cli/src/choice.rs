@@ -99,9 +99,16 @@ impl Choice {
 
     /// The scenario, validated for the world that was asked for; what may be a slip goes to stderr.
     pub fn load(&self) -> Outcome<Experiment> {
-        let experiment = scenario::load(&self.scenario, &self.overrides())?;
+        let experiment = self.open()?;
         // A wrong name is the caller's to fix on any machine, so it comes before what the machine lacks.
         names::check_all(&experiment, self.world.unwrap_or(World::Kernel))?;
+        say_notes(&experiment);
+        Ok(experiment)
+    }
+
+    /// The scenario, validated as far as no world is concerned.
+    pub fn open(&self) -> Outcome<Experiment> {
+        let experiment = scenario::load(&self.scenario, &self.overrides())?;
         let runs = plan::count(&experiment, self.seeds);
         if runs > MOST_RUNS {
             return Err(usage(format!(
@@ -111,9 +118,12 @@ impl Choice {
                 self.seeds
             )));
         }
-        for note in &experiment.notes {
-            say(&format!("multipilot: note: {note}"));
-        }
         Ok(experiment)
+    }
+}
+
+pub fn say_notes(experiment: &Experiment) {
+    for note in &experiment.notes {
+        say(&format!("multipilot: note: {note}"));
     }
 }

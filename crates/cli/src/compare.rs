@@ -10,7 +10,7 @@ use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
 use mp_scenario::Experiment;
 
 use crate::choice::Choice;
-use crate::outcome::{print, say, usage, Failure, Outcome};
+use crate::outcome::{counted, print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
@@ -149,9 +149,8 @@ fn run_missing(
         .fold(0.0, f64::max);
     if world.is_real() && !jobs.is_empty() {
         say(&format!(
-            "{} {} in real time, at most {longest} s each",
-            jobs.len(),
-            if jobs.len() == 1 { "run" } else { "runs" }
+            "{} in real time, at most {longest} s each",
+            counted(jobs.len(), "run")
         ));
     }
     let mut progress = Progress::new(jobs.len(), longest);

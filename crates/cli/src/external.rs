@@ -22,14 +22,19 @@ const PYTHON: [&str; 7] = [
     "experience",
 ];
 
-/// Beside this program first, then on the PATH.
+/// Beside this program first, also beside a link by which it was called, then on the PATH.
 pub fn find(name: &str) -> Option<PathBuf> {
     let file = format!("multipilot-{name}");
     let beside = env::current_exe()
         .ok()
         .and_then(|exe| exe.parent().map(PathBuf::from));
+    // sudo leaves little of the PATH.
+    let called = env::args_os().next().map(PathBuf::from);
+    let called = called.filter(|c| c.components().count() > 1);
+    let called = called.and_then(|c| c.parent().map(PathBuf::from));
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = beside.into_iter().chain(env::split_paths(&path));
+    let beside = beside.into_iter().chain(called);
+    let mut folders = beside.chain(env::split_paths(&path));
     folders.find_map(|folder| Some(folder.join(&file)).filter(|f| is_executable(f)))
 }
 

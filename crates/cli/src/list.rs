@@ -200,5 +200,6 @@ fn lines(entries: &[Value], parameters: bool) -> String {
             ]);
         }
     }
-    sheet::table(&[Column("", 0, false), Column("", 0, false)], rows)
+    let columns = [Column("", 0, false), Column("", 0, false)];
+    sheet::table_within(&columns, rows, sheet::terminal().unwrap_or(u16::MAX))
 }

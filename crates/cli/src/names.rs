@@ -96,17 +96,15 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
 
 fn controller(name: &str, owner: &str, world: World) -> Outcome {
     match kernel_own(name) {
-        Some(own) if world.is_real() && !kernel_has(own.kernel_name) => Err(Failure::Unable(format!(
-            "{owner}: this kernel has no {}; load its module, leave it out with --controllers, or use --world sim",
+        // Loads its module if that is what is missing.
+        Some(own) if world.is_real() && mp_kernel::controller::check(name).is_err() => {
+            Err(Failure::Unable(format!(
+            "{owner}: this kernel has no {}; leave it out with --controllers, or use --world sim",
             own.kernel_name
-        ))),
+        )))
+        }
         _ => Ok(()),
     }
-}
-
-fn kernel_has(name: &str) -> bool {
-    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    list.is_ok_and(|l| l.split_whitespace().any(|word| word == name))
 }
 
 /// Path manager, initial path and scheduler.

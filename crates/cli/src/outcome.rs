@@ -83,3 +83,8 @@ pub fn lost_output() -> bool {
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
+
+/// `1 run`, `2 runs`.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

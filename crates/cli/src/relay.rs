@@ -115,7 +115,10 @@ fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
     let devices = store.list().map_err(failure)?;
     let usable = devices.iter().filter(|d| d.state != State::Expired).count();
     if usable > 0 {
-        outcome::say(&format!("multipilot: {usable} devices; multipilot relay --new-device NAME makes a line for another"));
+        outcome::say(&format!(
+            "multipilot: {}; multipilot relay --new-device NAME makes a line for another",
+            outcome::counted(usable, "device")
+        ));
         return Ok(());
     }
     print_line(store, "device-1", &place)
@@ -201,6 +204,9 @@ fn table(store: &Store) -> Outcome<String> {
         State::Pending(left) => format!("not yet, its line is valid for {} s", left.as_secs()),
         State::Expired => "never, its line is too old".to_owned(),
     };
+    if devices.is_empty() {
+        outcome::say("multipilot: there is no device; --new-device NAME makes a line for one");
+    }
     let rows = devices.into_iter().map(|d| vec![d.name, state(d.state)]);
     let columns = [Column("", 0, false), Column("", 0, false)];
     Ok(sheet::table(&columns, rows.collect()))

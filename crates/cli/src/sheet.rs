@@ -1,7 +1,10 @@
 //! A page of lines, tables and bars, as wide as asked for and as tall as it has to be: `status` prints it as text, `top`
 //! shows a part of it. All tables of the command are laid out here.
 
+use std::io::IsTerminal;
+
 use ratatui::buffer::Buffer;
+use ratatui::crossterm::terminal::size;
 use ratatui::layout::{Alignment, Constraint, Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
@@ -11,13 +14,29 @@ use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap};
 #[derive(Clone)]
 pub struct Column<'a>(pub &'a str, pub u16, pub bool);
 
+/// Columns of the terminal that stdout is; `None` where it is none.
+pub fn terminal() -> Option<u16> {
+    let columns = std::io::stdout()
+        .is_terminal()
+        .then(|| size().ok())
+        .flatten()?
+        .0;
+    (columns > 0).then_some(columns)
+}
+
 /// A table alone, as wide as it has to be.
 pub fn table(columns: &[Column], rows: Vec<Vec<String>>) -> String {
+    table_within(columns, rows, u16::MAX)
+}
+
+/// And no wider than so many columns of a terminal: for tables whose last column is words, which go on below.
+pub fn table_within(columns: &[Column], rows: Vec<Vec<String>>, most: u16) -> String {
     const GAP: u16 = 2;
     let width = |(i, column): (usize, &Column)| column.width(rows.iter().map(|cells| &cells[i]));
     let width = columns.iter().enumerate().map(width).sum::<usize>();
     let gaps = usize::from(GAP) * columns.len().saturating_sub(1);
-    let mut sheet = Sheet::new(u16::try_from(width + gaps).unwrap_or(u16::MAX));
+    let width = u16::try_from(width + gaps).unwrap_or(u16::MAX);
+    let mut sheet = Sheet::new(width.min(most));
     sheet.gap = GAP;
     let plain = rows.into_iter().map(|cells| (Style::new(), cells));
     sheet.table(columns, plain.collect());
@@ -236,6 +255,25 @@ mod tests {
         let rows = [["a", "1"], ["long", ""]].map(|row| row.map(str::to_owned).to_vec());
         let columns = [Column("", 0, false), Column("", 0, true)];
         assert_eq!(table(&columns, rows.to_vec()), "a     1\nlong\n");
+    }
+
+    #[test]
+    fn a_table_of_words_keeps_within_a_terminal() {
+        let rows = vec![vec![
+            "pilot".to_owned(),
+            "packs a path as full as it can".to_owned(),
+        ]];
+        let columns = [Column("", 0, false), Column("", 0, false)];
+        assert_eq!(
+            table_within(&columns, rows, 20),
+            [
+                "pilot  packs a path",
+                "       as full as it",
+                "       can",
+                ""
+            ]
+            .join("\n")
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use mp_testbed::trial::{trial, Carrier, Experience, NOTICED, PAGE_PATIENCE, STEP
 use serde_json::{json, Value};
 
 use crate::compare::fresh_folder;
-use crate::outcome::{print, say, usage, Failure, Outcome};
+use crate::outcome::{counted, print, say, usage, Failure, Outcome};
 use crate::progress::Progress;
 use crate::sheet::{self, Column};
 use crate::signals::STOP;
@@ -164,9 +164,8 @@ fn create(folder: &PathBuf) -> Outcome<PathBuf> {
 fn run(scenario: &Scenario, ways: Vec<Way>, seed: u64) -> Outcome<Vec<Tried>> {
     let seconds = scenario.duration.as_secs_f64();
     say(&format!(
-        "{} {} of {seconds} s in real time",
-        ways.len(),
-        if ways.len() == 1 { "trial" } else { "trials" }
+        "{} of {seconds} s in real time",
+        counted(ways.len(), "trial")
     ));
     let mut progress = Progress::new(ways.len(), seconds);
     let mut tried = Vec::new();

@@ -55,6 +55,18 @@ fn a_relay_of_a_wrong_address_does_not_start() {
 }
 
 #[test]
+fn a_relay_without_devices_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let reply = call(&["relay", "--state", state, "--devices"]);
+    assert_eq!((reply.code, reply.out.as_str()), (0, ""));
+    assert_eq!(
+        reply.err,
+        "multipilot: there is no device; --new-device NAME makes a line for one\n"
+    );
+}
+
+#[test]
 fn a_probe_of_a_link_that_is_missing_is_a_wrong_call() {
     let folder = tempfile::tempdir().unwrap();
     let line = format!("mp1:127.0.0.1:9#{}.{}", "A".repeat(43), "A".repeat(22));
@@ -272,6 +284,28 @@ fn a_misspelt_path_of_an_override_is_named() {
 }
 
 #[test]
+fn check_says_which_world_cannot_run_a_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.toml");
+    let check = |tail: &str| {
+        fs::write(&file, format!("{TWO}{tail}")).unwrap();
+        call(&["check", file.to_str().unwrap()])
+    };
+    let scheduler = "[[variants]]\nscheduler = 'blest'\n";
+    let command = "[[connections]]\ncommand = 'true'\n";
+    for (tail, world) in [(scheduler, "kernel"), (command, "sim")] {
+        let reply = check(tail);
+        assert_eq!(reply.code, 0, "{}", reply.err);
+        let no = |line: &&str| line.contains(" no: ");
+        let refused: Vec<&str> = reply.out.lines().filter(no).collect();
+        assert_eq!(refused.len(), 1, "{}", reply.out);
+        assert!(refused[0].starts_with(world), "{}", reply.out);
+    }
+    let neither = check(&format!("{command}{scheduler}"));
+    neither.refused(3, "variant ");
+}
+
+#[test]
 fn too_many_cells_and_runs_are_counted_and_refused() {
     let list = |n: usize| {
         (1..=n)
@@ -465,6 +499,12 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
             .unwrap(),
     );
     assert_eq!(reply.out, "hello world --help\n");
+    // Beside a link, as an environment of Python has one: sudo leaves nothing of the PATH.
+    let link = folder.path().join("multipilot");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_multipilot"), &link).unwrap();
+    let mut linked = std::process::Command::new(&link);
+    let output = linked.arg("hello").env("PATH", "/usr/bin:/bin").output();
+    assert_eq!(Reply::from(output.unwrap()).out, "hello \n");
 
     let reply = Reply::from(
         multipilot()

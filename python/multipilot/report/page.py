@@ -102,7 +102,7 @@ def _cells(found: list[Variant]) -> str:
         for name in sorted(choices, key=len, reverse=True):
             sentence = sentence.replace(name, choices[name])
         rows.append(f"<tr><td>{escape(cell)}</td><td>{escape(best)}</td><td>{escape(sentence)}</td></tr>")
-    head = "<th>Cell</th><th>Clearly best</th><th>{summaries.goal(found).title}</th>"
+    head = f"<th>Cell</th><th>Clearly best</th><th>{summaries.goal(found).title}</th>"
     table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     unfolded = " open" if len(each) <= MOST_LINES else ""
     return f'<details{unfolded}><summary>Cell by cell</summary><div class="card scroll">{table}</div></details>'

@@ -239,7 +239,7 @@ def warnings(record: Record, found: list[Variant]) -> list[str]:
     if unfinished:
         lines.append(f"{unfinished} transfer(s) did not end within their run and have no completion time.")
     silent = len(rows) - len(record.samples["row"].unique())
-    if silent:
+    if 0 < silent < len(rows):
         lines.append(f"{silent} of {len(rows)} runs left no telemetry: the curves over time show the others.")
     notes: Counter[str] = Counter(str(note) for row in rows for note in row.get("notes") or [])
     notes.update(str(failure.get("error")) for failure in record.document.get("failed") or [])

@@ -180,7 +180,7 @@ def _report(
 
 def _summary(rows: list[dict[str, Any]]) -> Table:
     """Means over the seeds; of trainings the last evaluation."""
-    groups: dict[tuple[str, ...], list[float]] = {}
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     training = any("round" in row for row in rows)
     last: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -190,19 +190,30 @@ def _summary(rows: list[dict[str, Any]]) -> Table:
             continue
         settings = {k: v for k, v in row["settings"].items() if k != "controller"}
         where = " ".join(f"{k}={v}" for k, v in settings.items())
-        groups.setdefault((row["scenario"], row["variant"], where), []).append(row["goodput_mbps"])
+        groups.setdefault((row["scenario"], row["variant"], where), []).append(row)
     for row in last.values():
-        groups.setdefault((row["scenario"], "", ""), []).append(row["reward"])
+        groups.setdefault((row["scenario"], "", ""), []).append(row)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("scenario", "variant", "settings") if not training else ("algorithm", "", ""):
         table.add_column(title)
-    table.add_column("reward" if training else "goodput, Mbit/s", justify="right")
-    table.add_column("runs", justify="right")
-    for names, values in groups.items():
-        mean = mean_of(values)
-        half = f" ± {mean.half:.2f}" if mean.n > 1 else ""
-        table.add_row(*names, f"{mean.mean:.2f}{half}", str(mean.n))
+    figures = {"reward": "reward"} if training else {"goodput_mbps": "goodput, Mbit/s", "completion_s": "completion, s"}
+    # Where transfers have no size, none has a time.
+    figures = {key: title for key, title in figures.items() if any(row[key] is not None for row in rows)}
+    for title in (*figures.values(), "runs"):
+        table.add_column(title, justify="right")
+    for names, found in groups.items():
+        values = ([row[key] for row in found] for key in figures)
+        table.add_row(*names, *map(_mean, values), str(len(found)))
     return table
+
+
+def _mean(values: list[float | None]) -> str:
+    """A mean leaves no run out."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return "–"
+    mean = mean_of(known)
+    return f"{mean.mean:.2f}" + (f" ± {mean.half:.2f}" if mean.n > 1 else "")
 
 
 def main() -> None:

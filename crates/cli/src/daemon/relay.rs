@@ -1,6 +1,5 @@
 //! `up --relay`, and the relay's part in `down` and `status`.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +8,13 @@ use mp_daemon::control::{self, Request};
 use mp_daemon::relay::Status;
 use mp_daemon::Error;
 use mp_relay::capture::{self, Report};
+use ratatui::style::Style;
 
 use super::{ask, listens_already, read, start, Up};
 use crate::outcome::{self, Outcome};
 use crate::relay;
 use crate::run::{self, Dns};
-use crate::sheet::{self, Column};
+use crate::sheet::{Column, Sheet};
 
 /// Whose control socket.
 #[derive(clap::Args)]
@@ -96,12 +96,23 @@ fn names(report: &Report) -> String {
     }
 }
 
-/// As the daemon has it.
-pub fn of_daemon(relay: &Status) -> String {
+/// The relay of the daemon, and that of a `run --relay --all`, where there are any.
+pub fn all(daemon: Option<&Status>, own: Option<&Report>, sheet: &mut Sheet) {
+    if daemon.is_some() && sheet.height() > 0 {
+        sheet.line("");
+    }
+    daemon.iter().for_each(|relay| of_daemon(relay, sheet));
+    if own.is_some() && sheet.height() > 0 {
+        sheet.line("");
+    }
+    own.iter().for_each(|report| shown(report, sheet));
+}
+
+fn of_daemon(relay: &Status, sheet: &mut Sheet) {
     match &relay.report {
-        Some(report) => table(report),
-        None if relay.why.is_empty() => format!("relay {}\n", relay.state),
-        None => format!("relay {}: {}\n", relay.state, relay.why),
+        Some(report) => shown(report, sheet),
+        None if relay.why.is_empty() => sheet.line(&format!("relay {}", relay.state)),
+        None => sheet.line(&format!("relay {}: {}", relay.state, relay.why)),
     }
 }
 
@@ -112,9 +123,9 @@ fn listed(all: &[String]) -> String {
     }
 }
 
-pub fn table(r: &Report) -> String {
-    let mut out = format!(
-        "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; direct: {}; leak {}\n\n",
+fn shown(r: &Report, sheet: &mut Sheet) {
+    sheet.line(&format!(
+        "relay {} since {:.0} s, scheduler {}, {} flows open of {}, {} refused; direct: {}; leak {}",
         r.relay,
         r.uptime_s,
         r.scheduler,
@@ -123,7 +134,7 @@ pub fn table(r: &Report) -> String {
         r.refused,
         listed(&r.not_captured),
         r.leak
-    );
+    ));
     let columns = [
         Column("link", 0, false),
         Column("is", 0, false),
@@ -140,7 +151,7 @@ pub fn table(r: &Report) -> String {
             (Some(bytes), None) => format!("{:.1}", mb(bytes)),
             _ => "-".into(),
         };
-        vec![
+        let cells = [
             l.link.clone(),
             l.state.to_string(),
             l.ready.to_string(),
@@ -148,27 +159,27 @@ pub fn table(r: &Report) -> String {
             format!("{:.1}", mb(l.received_bytes)),
             month,
             l.why.to_string(),
-        ]
+        ];
+        (Style::new(), Vec::from(cells))
     });
-    out += &sheet::table(&columns, links.collect());
+    sheet.table(&columns, links.collect());
+    sheet.line("");
     if !r.resolvers.is_empty() {
         let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
-        let _ = writeln!(
-            out,
-            "\nDNS: the relay's resolver answers for {}",
-            resolvers.join(", ")
-        );
+        let resolvers = resolvers.join(", ");
+        sheet.line(&format!(
+            "DNS: the relay's resolver answers for {resolvers}"
+        ));
     }
     let d = &r.datagrams;
-    let _ = writeln!(
-        out,
-        "\nUDP and ICMP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped\n",
+    sheet.line(&format!(
+        "UDP and ICMP: {} flows; packets: {} sent, {} copies, {} received, {} duplicates, {} too big, {} dropped",
         d.flows, d.sent, d.copies, d.received, d.duplicates, d.too_big, d.dropped
-    );
+    ));
     match d.paths.as_slice() {
         [] => {
             let why = d.failure.as_deref().unwrap_or("none was tried yet");
-            let _ = writeln!(out, "no path for UDP and ICMP: {why}");
+            sheet.line(&format!("no path for UDP and ICMP: {why}"));
         }
         paths => {
             let columns = [
@@ -180,16 +191,17 @@ pub fn table(r: &Report) -> String {
                 Column("", 0, false),
             ];
             let rows = paths.iter().map(|p| {
-                vec![
+                let cells = [
                     p.link.to_string(),
                     format!("{:.1}", p.rtt_ms),
                     p.sent.to_string(),
                     p.lost.to_string(),
                     p.largest.to_string(),
                     if p.stale { "no answer" } else { "" }.into(),
-                ]
+                ];
+                (Style::new(), Vec::from(cells))
             });
-            out += &sheet::table(&columns, rows.collect());
+            sheet.table(&columns, rows.collect());
         }
     }
     if let Some(failure) = r
@@ -197,9 +209,8 @@ pub fn table(r: &Report) -> String {
         .as_ref()
         .filter(|_| r.links.iter().all(|l| l.ready == 0))
     {
-        let _ = writeln!(out, "no connection to the relay is ready: {failure}");
+        sheet.line(&format!("no connection to the relay is ready: {failure}"));
     }
-    out
 }
 
 #[cfg(test)]
@@ -212,7 +223,9 @@ mod tests {
     fn the_daemons_relay_is_shown_as_far_as_it_goes() {
         let shown = |relay: Value| {
             let relay: Option<Status> = serde_json::from_value(relay).unwrap();
-            relay.as_ref().map_or(String::new(), of_daemon)
+            let mut sheet = Sheet::new(80);
+            all(relay.as_ref(), None, &mut sheet);
+            sheet.text()
         };
         assert_eq!(shown(Value::Null), "");
         assert_eq!(shown(json!({"state": "off", "why": ""})), "relay off\n");

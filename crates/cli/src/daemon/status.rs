@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use super::{ask, read, relay, Socket};
 use crate::fallback;
 use crate::outcome::{self, Outcome};
-use crate::sheet::{Column, Sheet};
+use crate::sheet::{self, Column, Sheet};
 
 #[derive(clap::Args)]
 pub struct Status {
@@ -24,6 +24,8 @@ pub struct Status {
 
 /// Of a page that nobody scrolls: enough for every reason.
 pub const WIDTH: u16 = 400;
+/// All columns but the last fit: a narrower terminal breaks lines, and nothing is left out.
+const LEAST: u16 = 80;
 
 /// The daemon's answer, and the report of a `run --relay --all`; an error where neither is at work.
 pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
@@ -46,15 +48,11 @@ pub fn main(args: &Status) -> Outcome {
         return Ok(());
     }
     let daemon = answer.map(read).transpose()?;
-    let parts = [
-        daemon.as_ref().map(paths),
-        daemon
-            .and_then(|report| report.relay)
-            .map(|relay| relay::of_daemon(&relay)),
-        relay.as_ref().map(relay::table),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    outcome::print(&parts.join("\n"));
+    let mut sheet = Sheet::new(sheet::terminal().map_or(WIDTH, |columns| columns.max(LEAST)));
+    daemon.iter().for_each(|d| self::daemon(d, &mut sheet));
+    let of_daemon = daemon.as_ref().and_then(|d| d.relay.as_ref());
+    relay::all(of_daemon, relay.as_ref(), &mut sheet);
+    outcome::print(&sheet.text());
     Ok(())
 }
 
@@ -74,16 +72,10 @@ pub fn programs(report: &Report) -> String {
     }
 }
 
-pub fn paths(report: &Report) -> String {
-    let mut sheet = Sheet::new(WIDTH);
-    daemon(report, &mut sheet);
-    sheet.text()
-}
-
 /// What top shows as well.
 pub fn daemon(report: &Report, sheet: &mut Sheet) {
     sheet.line(&format!(
-        "{}{} since {:.0} s, controller {}, {} MPTCP connections, {} fell back to TCP",
+        "{}{} since {:.0} s, controller {}, {}, {} fell back to TCP",
         report.policy,
         match report.path_manager.as_str() {
             "kernel" => "",
@@ -91,7 +83,7 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         },
         report.uptime_s,
         report.controller.as_deref().unwrap_or("the system's"),
-        report.connections,
+        outcome::counted(report.connections, "MPTCP connection"),
         report.fallbacks.len()
     ));
     sheet.line(&programs(report));

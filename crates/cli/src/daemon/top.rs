@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mp_daemon::status::{Status as Report, SubflowStatus};
 use mp_kernel::fallback::Fallback;
+use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Style};
 
 use super::relay;
@@ -30,8 +31,8 @@ pub struct Top {
 /// What there is to see.
 struct Seen {
     daemon: Option<Report>,
-    /// Of the daemon's relay, or of a `run --relay --all`.
-    relay: String,
+    /// Of a `run --relay --all`.
+    relay: Option<Relay>,
 }
 
 pub fn main(args: &Top) -> Outcome {
@@ -58,17 +59,9 @@ pub fn main(args: &Top) -> Outcome {
 }
 
 fn sample(args: &Status) -> Outcome<Seen> {
-    let (answer, own) = status::poll(args)?;
+    let (answer, relay) = status::poll(args)?;
     let daemon = answer.map(super::read).transpose()?;
-    let of_daemon = daemon.as_ref().and_then(|report| report.relay.as_ref());
-    let parts = [
-        of_daemon.map(relay::of_daemon),
-        own.as_ref().map(relay::table),
-    ];
-    Ok(Seen {
-        relay: parts.into_iter().flatten().collect(),
-        daemon,
-    })
+    Ok(Seen { daemon, relay })
 }
 
 /// `history` is `None` where nothing came before.
@@ -78,11 +71,9 @@ fn page(width: u16, seen: &Seen, history: Option<&History>) -> Sheet {
         status::daemon(report, &mut sheet);
         history.iter().for_each(|h| h.write(&mut sheet));
         subflows(report, &mut sheet);
-        if !seen.relay.is_empty() {
-            sheet.line("");
-        }
     }
-    seen.relay.lines().for_each(|l| sheet.line(l));
+    let of_daemon = seen.daemon.as_ref().and_then(|d| d.relay.as_ref());
+    relay::all(of_daemon, seen.relay.as_ref(), &mut sheet);
     sheet
 }
 
@@ -161,7 +152,7 @@ mod tests {
         let daemon = serde_json::from_value(report).unwrap();
         let seen = Seen {
             daemon: Some(daemon),
-            relay: String::new(),
+            relay: None,
         };
         let text = page(80, &seen, None).text();
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

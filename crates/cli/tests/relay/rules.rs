@@ -146,7 +146,7 @@ fn a_limit_takes_a_link_out_of_use_until_it_is_raised() {
     assert!(month > MB, "{month}");
     let table = hosts.multipilot(&["status"]).out;
     assert!(
-        table.contains("of 1  it has carried what its limit allows this month"),
+        table.contains("of 1 it has carried what its limit allows this month"),
         "{table}"
     );
     let [wifi, lte] = carried(&hosts, || download(&hosts, 6 * MB));

@@ -11,6 +11,7 @@ pub mod udp;
 
 mod addresses;
 mod answer;
+mod firewall;
 mod follow;
 mod out;
 mod reach;
@@ -206,6 +207,14 @@ impl Capture {
             tun: file.try_clone().map_err(|e| Error::failed(TUN, e))?,
             peers: ends.iter().map(|ends| ends.peer).collect(),
         });
+        let translated = translated?;
+        if let Some(v4) = translated.iter().find(|ends| ends.peer.is_ipv4()) {
+            let passes = firewall::check(&file, &out, v4.peer, v4.listener).await;
+            if let Err(e) = passes {
+                routes::clear(&netlink.handle).await?;
+                return Err(e);
+            }
+        }
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
         let (caught, is_caught) = watch::channel(Caught::default());
         let (reach, reached) = watch::channel(true);
@@ -216,7 +225,7 @@ impl Capture {
             out,
             lane: lane.clone(),
             runtime: runtime::Handle::current(),
-            translator: Mutex::new(Translator::new(translated?)),
+            translator: Mutex::new(Translator::new(translated)),
             waiting: Mutex::default(),
             counts: Counts::default(),
             started: Instant::now(),
