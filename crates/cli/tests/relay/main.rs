@@ -11,6 +11,7 @@ mod clients;
 mod common;
 mod coupling;
 mod datagrams;
+mod held;
 mod hosts;
 mod middlebox;
 #[path = "../common/namespace.rs"]
