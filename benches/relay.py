@@ -283,7 +283,7 @@ class Host:
     def client(self, call: str) -> Any:
         return result(self.begin(call))
 
-    def capture(self) -> subprocess.Popen[str]:
+    def capture(self, *more: str) -> subprocess.Popen[str]:
         """From now on the relay carries the device's packets."""
         environment = {**os.environ, "XDG_STATE_HOME": self.state, "HOME": self.state}
         call = (
@@ -295,6 +295,7 @@ class Host:
             "--all",
             "--relay-socket",
             f"{self.state}/relay.sock",
+            *more,
         )
         captured = self.stack.enter_context(running(*call, stdin=subprocess.PIPE, env=environment))
         assert captured.stdin is not None

@@ -11,12 +11,14 @@ memory, descriptors, threads and sockets of both ends are read. Needs root.
 from __future__ import annotations
 
 import argparse
+import errno
 import gzip
 import hashlib
 import json
 import math
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +76,7 @@ def echo(port: int) -> None:
 
 
 def serve() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for port in (53, 4000):
         threading.Thread(target=echo, args=(port,), daemon=True).start()
     listener = socket.create_server((SERVER, 80), backlog=256)
@@ -163,7 +166,7 @@ class Programs:
             try:
                 act(dice)
             except OSError as error:
-                self.count(f"{name}: {type(error).__name__}")
+                self.count(f"{name}: {errno.errorcode.get(error.errno or 0, type(error).__name__)}")
                 time.sleep(1)
 
     def run(self) -> None:
@@ -336,7 +339,8 @@ def soak(binary: Path, minutes: float, traces: Path | None, seed: int) -> dict[s
         server = stack.enter_context(running(it.server, sys.executable, __file__, "--serve"))
         assert server.stdout is not None
         server.stdout.readline()
-        ends = {"device": it.capture().pid, "relay": it.relay.pid}
+        # Nothing is to take another way while the links are dead.
+        ends = {"device": it.capture("--leak", "block").pid, "relay": it.relay.pid}
         over = threading.Event()
         stack.callback(over.set)
         deaths = threading.Thread(target=links.live, args=(over, min(120, minutes * 6)))

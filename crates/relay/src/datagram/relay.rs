@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mp_policy::scheduler;
+use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
@@ -419,7 +422,12 @@ fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket>) {
-    while socket.readable().await.is_ok() {
+    // ICMP errors of the target too. To try takes one of them at a time.
+    while socket
+        .ready(Interest::READABLE | Interest::ERROR)
+        .await
+        .is_ok()
+    {
         let Some(session) = session.upgrade() else {
             return;
         };
@@ -427,7 +435,16 @@ async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket
         // All that has come goes at once.
         let open = with_scratch(|buffer| {
             for _ in 0..BATCH {
-                match socket.try_recv(buffer) {
+                let mut receive = |of| {
+                    socket.try_io(of, || {
+                        Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+                    })
+                };
+                let received = match receive(Interest::READABLE) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => receive(Interest::ERROR),
+                    received => received,
+                };
+                match received {
                     Ok(count) => {
                         if !session.answer(state, id, &buffer[..count]) {
                             return false;
