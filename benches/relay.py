@@ -5,8 +5,8 @@ Prints one JSON document. Shares are those of one download or upload of a scenar
 kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links,
 with ``run --relay - --all``: what a host pays, without rate or delay, beside the same without relay; and what others
 have beside a UDP flow that is faster than the links; and the memory of connections that nobody uses. Needs root.
-``rivals`` sets connections through the SOCKS proxy beside those through shadowsocks-rust, if ``ssserver`` and ``sslocal``
-are in PATH.
+``rivals`` sets connections through the SOCKS proxy beside those through shadowsocks-rust, if ``ssserver`` and
+``sslocal`` are in PATH.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import argparse
 import errno
 import gzip
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -298,7 +299,7 @@ def slope(times: list[float], values: list[float]) -> tuple[float, float]:
     rise = sum((t - at) * (v - level) for t, v in zip(times, values, strict=True)) / spread
     rest = [v - level - rise * (t - at) for t, v in zip(times, values, strict=True)]
     power = sum(r * r for r in rest)
-    follows = sum(a * b for a, b in zip(rest, rest[1:], strict=False)) / power if power else 0.0
+    follows = sum(a * b for a, b in itertools.pairwise(rest)) / power if power else 0.0
     follows = min(max(follows, 0.0), 0.98)
     error = math.sqrt(power / max(count - 2, 1) / spread * (1 + follows) / (1 - follows))
     return 3600 * rise, 3600 * 1.96 * error

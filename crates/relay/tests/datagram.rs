@@ -366,7 +366,7 @@ mod packets {
             if v4 {
                 fragment[2..4].copy_from_slice(&(20 + piece.len() as u16).to_be_bytes());
                 fragment[4..6].copy_from_slice(&[1, 2]);
-                fragment[6..8].copy_from_slice(&(more << 13 | at as u16 / 8).to_be_bytes());
+                fragment[6..8].copy_from_slice(&((more << 13) | (at as u16 / 8)).to_be_bytes());
             } else {
                 fragment[4..6].copy_from_slice(&(8 + piece.len() as u16).to_be_bytes());
                 fragment[6] = 44;
