@@ -5,6 +5,8 @@ Prints one JSON document. Shares are those of one download or upload of a scenar
 kernel's MPTCP in turn, with BBR on every path. The rest is measured between two network namespaces with two links,
 with ``run --relay - --all``: what a host pays, without rate or delay, beside the same without relay; and what others
 have beside a UDP flow that is faster than the links; and the memory of connections that nobody uses. Needs root.
+``rivals`` sets connections through the SOCKS proxy beside those through shadowsocks-rust, if ``ssserver`` and
+``sslocal`` are in PATH.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,7 +110,7 @@ print("ready", flush=True)
 sink()
 """
 CLIENT = f"""
-import json, resource, socket, statistics, sys, time
+import json, resource, socket, statistics, sys, threading, time
 def clock(of, times, pause=0.0):
     took = []
     for _ in range(times):
@@ -164,11 +167,33 @@ def stream(seconds, mbps, size=1300):
     time.sleep(0.5)
     end.send(b"?")
     return [sent, int(end.recv(64))]
-def hold(count):
+def hold(count, proxy=None):
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
-    ends = [socket.create_connection(("{SERVER}", 21)) for _ in range(count)]
+    ends = [socket.create_connection(("{SERVER}", 21)) if proxy is None else socks(proxy, 21) for _ in range(count)]
     print(len(ends), flush=True)
     sys.stdin.read()
+def socks(proxy, port):
+    end = socket.create_connection(("127.0.0.1", proxy))
+    end.sendall(bytes((5, 1, 0)))
+    end.recv(2, socket.MSG_WAITALL)
+    end.sendall(bytes((5, 1, 0, 1)) + socket.inet_aton("{SERVER}") + port.to_bytes(2, "big"))
+    assert end.recv(10, socket.MSG_WAITALL)[1] == 0
+    return end
+def churn(proxy, seconds, width=32):
+    until, counts = time.monotonic() + seconds, []
+    def one():
+        count = 0
+        while time.monotonic() < until:
+            with socks(proxy, 7) as end:
+                end.sendall(b"x")
+                count += len(end.recv(1))
+        counts.append(count)
+    threads = [threading.Thread(target=one) for _ in range(width)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts)
 print(json.dumps(eval(sys.argv[1])))
 """
 
@@ -242,6 +267,14 @@ class Host:
         assert self.relay.stdout is not None
         self.line = next(text for text in iter(self.relay.stdout.readline, "") if text.strip())
 
+    def proxy(self, port: int) -> subprocess.Popen[str]:
+        environment = {**os.environ, "XDG_STATE_HOME": self.state, "HOME": self.state}
+        call = (str(self.binary), "run", "--relay", self.line.strip(), "--socks", f"127.0.0.1:{port}")
+        device = self.stack.enter_context(running(self.device, *call, env=environment, stderr=subprocess.PIPE))
+        assert device.stderr is not None
+        device.stderr.readline()
+        return device
+
     def begin(self, call: str) -> subprocess.Popen[str]:
         """Of the client."""
         command = ["ip", "netns", "exec", self.device, sys.executable, "-c", CLIENT, call]
@@ -250,7 +283,7 @@ class Host:
     def client(self, call: str) -> Any:
         return result(self.begin(call))
 
-    def capture(self) -> subprocess.Popen[str]:
+    def capture(self, *more: str) -> subprocess.Popen[str]:
         """From now on the relay carries the device's packets."""
         environment = {**os.environ, "XDG_STATE_HOME": self.state, "HOME": self.state}
         call = (
@@ -262,6 +295,7 @@ class Host:
             "--all",
             "--relay-socket",
             f"{self.state}/relay.sock",
+            *more,
         )
         captured = self.stack.enter_context(running(*call, stdin=subprocess.PIPE, env=environment))
         assert captured.stdin is not None
@@ -354,12 +388,46 @@ def beside(binary: Path, runs: int, seconds: int) -> list[dict[str, Any]]:
     return found
 
 
+def rivals(binary: Path, runs: int, seconds: int, count: int = 1000) -> dict[str, list[dict[str, Any]]]:
+    """CPU of both ends for a connection with a byte each way, ms; and memory with so many idle ones, MB."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    ways = ["multipilot", *(["shadowsocks-rust"] if shutil.which("ssserver") and shutil.which("sslocal") else [])]
+    for _ in range(runs):
+        for way in ways:
+            with ExitStack() as stack:
+                it = Host(binary, stack)
+                if way == "multipilot":
+                    port, server, device = 1080, it.relay, it.proxy(1080)
+                else:
+                    secret = ("-m", "aes-128-gcm", "-k", "secret", "-s", "10.99.0.1:8388")
+                    port, server = 1081, stack.enter_context(running(it.server, "ssserver", *secret))
+                    device = stack.enter_context(running(it.device, "sslocal", *secret, "-b", f"127.0.0.1:{port}"))
+                    time.sleep(1)
+                ends = {"device": device, "relay": server}
+                it.client(f"churn({port}, 1)")
+                before = {name: cpu(end) for name, end in ends.items()}
+                opened = it.client(f"churn({port}, {seconds})")
+                figures: dict[str, Any] = {
+                    "per_s": round(opened / seconds),
+                    "cpu_ms": {name: round(1e3 * (cpu(end) - before[name]) / opened, 3) for name, end in ends.items()},
+                }
+                holder = it.begin(f"hold({count}, {port})")
+                assert holder.stdout is not None
+                holder.stdout.readline()
+                time.sleep(3)
+                figures["held_mb"] = {name: memory(end) for name, end in ends.items()}
+                holder.kill()
+                holder.wait()
+                found.setdefault(way, []).append(figures)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two runs, shorter: the order of magnitude")
-    parser.add_argument("--only", default="host,shares,beside,flows", help="some of them, by comma")
+    parser.add_argument("--only", default="host,shares,beside,flows,rivals", help="some of them, by comma")
     arguments = parser.parse_args()
     binary = arguments.binary.resolve()
     runs, seconds = (2, 4) if arguments.quick else (arguments.runs, 8)
@@ -368,6 +436,7 @@ def main() -> None:
         "shares": lambda: shares(binary, runs, seconds),
         "beside": lambda: beside(binary, runs, seconds),
         "flows": lambda: flows(binary, runs),
+        "rivals": lambda: rivals(binary, runs, seconds),
     }
     print(json.dumps({name: benches[name]() for name in arguments.only.split(",")}, indent=2))
 

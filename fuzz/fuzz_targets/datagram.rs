@@ -3,11 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mp_relay::capture::fragments::{self, Fragments, MOST};
 use mp_relay::capture::{icmp, udp};
 use mp_relay::datagram::echo::{Answer, Request};
 use mp_relay::datagram::flow::Seen;
 use mp_relay::datagram::packet::{Hello, Packet};
+use mp_relay::datagram::parts::{Joiner, MOST_BYTES, MOST_WAITING};
 use mp_relay::wire::Refusal;
+use std::time::Duration;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(packet) = Packet::decode(bytes) {
@@ -16,6 +19,20 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(hello) = Hello::decode(bytes) {
         assert_eq!(hello.encode(), bytes);
+    }
+    // As a series of packets: each begins with its length.
+    let (mut joiner, mut fragments, mut rest) = (Joiner::default(), Fragments::default(), bytes);
+    while let Some((length, behind)) = rest.split_first() {
+        let (packet, behind) = behind.split_at(usize::from(*length).min(behind.len()));
+        rest = behind;
+        if let Ok(Packet::Data { flow, sequence, part: Some(part), payload, .. }) = Packet::decode(packet) {
+            joiner.take(flow, sequence, part, payload, Duration::ZERO);
+            assert!(joiner.waiting() <= MOST_WAITING && joiner.held() <= MOST_BYTES);
+        }
+        if fragments::concerns(packet) {
+            fragments.take(packet, Duration::ZERO);
+            assert!(fragments.waiting() <= MOST);
+        }
     }
     let mut seen = Seen::default();
     for number in bytes.chunks_exact(4) {

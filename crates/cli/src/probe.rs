@@ -11,7 +11,7 @@ use mp_kernel::interfaces;
 use mp_policy::scheduler;
 use mp_record::metrics::quantile;
 use mp_relay::control::Control;
-use mp_relay::device::Settings;
+use mp_relay::device::{Settings, HOLD};
 use mp_relay::probe::{self, Direction, Link, Phase};
 use mp_relay::wire::Line;
 use serde_json::{json, Value};
@@ -151,6 +151,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             links: vec![name.clone()],
             controller: Control::default(),
             mark: None,
+            hold: HOLD,
             observer: None,
             rules: None,
         };

@@ -42,6 +42,9 @@ pub struct Relay {
     /// Congestion controller of downloads, see multipilot list controllers [default: bbr where there is, else the system's]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
+    /// Keep connections of devices that are away, asleep or without a link, for so long [default: 12h]
+    #[arg(long, value_name = "TIME", value_parser = mp_scenario::document::duration)]
+    hold: Option<Duration>,
     /// Only print a line for one more device
     #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget"])]
     new_device: Option<String>,
@@ -90,6 +93,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             own: own.into_iter().flat_map(|i| i.addresses).collect(),
         },
         controller: control(controller.as_ref())?,
+        hold: args.hold.unwrap_or(relay::HOLD),
         observer: None,
     };
     let stop = async {

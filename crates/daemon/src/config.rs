@@ -380,13 +380,15 @@ mod tests {
         assert_eq!(read("").relay.line_file, None);
         let text =
             "[relay]\nline-file = \"/etc/line\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
-                    dns = \"direct\"\nlan = [\"br0\"]\n\
+                    dns = \"direct\"\nlan = [\"br0\"]\nhold = \"2h\"\n\
                     [interfaces]\nwwan0 = { rule = \"metered\", limit = \"5GB/month\" }";
         let config = read(text);
         assert_eq!(config.relay.leak, Leak::Block);
         assert_eq!(config.relay.line_file, Some("/etc/line".into()));
         assert!(config.relay.direct_dns);
         assert_eq!(config.relay.lans, ["br0"]);
+        assert_eq!(config.relay.hold.as_secs(), 7200);
+        assert_eq!(read("").relay.hold.as_secs(), 900);
         assert_eq!(config.limits, [(Glob::new("wwan0"), 5_000_000_000)]);
         for (text, expected) in [
             (

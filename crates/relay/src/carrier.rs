@@ -11,6 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use socket2::SockRef;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::wire::{Frame, Header, Malformed};
@@ -267,21 +268,23 @@ impl Carrier {
         self.tls.wants_write()
     }
 
-    /// Lets what was written arrive before the connection is closed: unread input at a close would reset it.
-    pub fn part(mut self) {
-        tokio::spawn(timeout(FAREWELL, async move {
+    /// Lets what was written arrive before the connection is closed: unread input at a close would reset it. Whether the peer
+    /// has closed it too.
+    pub fn part(mut self) -> JoinHandle<bool> {
+        let parting = async move {
             self.tls.send_close_notify();
             self.flush_all().await?;
             SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
             loop {
                 self.stream.readable().await?;
                 match with_scratch(|scratch| self.stream.try_read(scratch)) {
-                    Ok(0) => return Ok(()),
+                    Ok(0) => return Ok::<_, io::Error>(()),
                     Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(e),
                     _ => {}
                 }
             }
-        }));
+        };
+        tokio::spawn(async move { matches!(timeout(FAREWELL, parting).await, Ok(Ok(()))) })
     }
 }
 

@@ -15,6 +15,7 @@ pub mod devices;
 pub mod egress;
 pub mod flow;
 pub mod front;
+pub mod hold;
 pub mod keys;
 pub mod links;
 pub mod probe;

@@ -12,9 +12,18 @@ use mp_relay::datagram::deal::Dealer;
 use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
 use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
+use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
 use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
+
+fn part() -> impl Strategy<Value = Option<Part>> {
+    let of = any::<(u8, u8)>().prop_map(|(a, b)| Part {
+        index: a.min(b),
+        last: a.max(b),
+    });
+    prop::option::of(of)
+}
 
 fn target() -> impl Strategy<Value = Option<Destination>> {
     prop_oneof![
@@ -28,11 +37,12 @@ fn target() -> impl Strategy<Value = Option<Destination>> {
 proptest! {
     #[test]
     fn a_packet_is_read_as_it_was_written(
-        flow: u32, sequence: u32, target in target(), payload in prop::collection::vec(any::<u8>(), 0..1500),
+        flow: u32, sequence: u32, target in target(), part in part(), payload in prop::collection::vec(any::<u8>(), 0..1500),
     ) {
-        let packet = Packet::Data { flow, sequence, target, payload: &payload };
+        let packet = Packet::Data { flow, sequence, target, part, payload: &payload };
         let bytes = packet.encode();
-        prop_assert!(bytes.len() <= payload.len() + MOST_HEADER);
+        prop_assert!(bytes.len() <= packet.most_bytes());
+        prop_assert!(part.is_some() || bytes.len() <= payload.len() + MOST_HEADER);
         prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
         for packet in [Packet::Unknown { flow }, Packet::Refused { flow, why: mp_relay::wire::Refusal::Busy }] {
             let bytes = packet.encode();
@@ -84,6 +94,56 @@ proptest! {
                     newest = newest.max(Some(offset));
                 }
             }
+        }
+    }
+
+    /// Parts come in any order and more than once, of several datagrams at a time: each is whole once, as it was.
+    #[test]
+    fn parts_are_joined_in_any_order(
+        most in 1usize..2000, first: u32, lengths in prop::collection::vec(1usize..20_000, 1..5), seed: u64,
+    ) {
+        let datagrams: Vec<Vec<u8>> = (0u8..).zip(&lengths).map(|(i, length)| {
+            (0..*length).map(|at| (at as u8).wrapping_mul(31) ^ i).collect()
+        }).collect();
+        let (mut pieces, mut next) = (Vec::new(), first);
+        for (index, datagram) in datagrams.iter().enumerate() {
+            for (part, some) in split(datagram, most) {
+                prop_assert!(some.len() <= most);
+                pieces.push((next, part, some, index));
+                next = next.wrapping_add(1);
+            }
+        }
+        // Too many parts are none.
+        let possible = |length: usize| length.div_ceil(most) <= 256;
+        prop_assert_eq!(pieces.is_empty(), !lengths.iter().any(|length| possible(*length)));
+        pieces.sort_by_key(|(number, ..)| u64::from(*number).wrapping_mul(seed | 1).rotate_left(29));
+        let mut joiner = Joiner::default();
+        let mut whole = vec![0; datagrams.len()];
+        for (number, part, some, index) in &pieces {
+            if let Some(joined) = joiner.take(7, *number, *part, some, Duration::ZERO) {
+                prop_assert_eq!(&joined, &datagrams[*index]);
+                whole[*index] += 1;
+            } else {
+                // A copy changes nothing.
+                prop_assert_eq!(joiner.take(7, *number, *part, some, Duration::ZERO), None);
+            }
+        }
+        for (count, length) in whole.iter().zip(&lengths) {
+            prop_assert_eq!(*count, u32::from(possible(*length)));
+        }
+        prop_assert_eq!((joiner.held(), joiner.waiting() <= whole.len()), (0, true));
+    }
+
+    /// Whatever parts come, and however many never do.
+    #[test]
+    fn what_is_not_whole_is_bounded(steps in prop::collection::vec((0u32..200, any::<u32>(), part(), 0usize..70_000, 0u64..500), 1..300)) {
+        let mut joiner = Joiner::default();
+        let (payload, mut now) = (vec![7; 70_000], Duration::ZERO);
+        for (flow, sequence, part, length, pause) in steps {
+            let Some(part) = part else { continue };
+            now += Duration::from_millis(pause);
+            joiner.take(flow, sequence % 512, part, &payload[..length], now);
+            prop_assert!(joiner.waiting() <= MOST_WAITING && joiner.held() <= MOST_BYTES, "{} {}", joiner.waiting(), joiner.held());
         }
     }
 
@@ -186,10 +246,12 @@ fn the_rate_is_what_was_delivered() {
 
 mod packets {
     use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
+    use mp_relay::capture::fragments::{self, Fragments, MOST};
     use mp_relay::capture::udp;
     use mp_relay::wire::Refusal;
     use proptest::prelude::*;
     use std::net::SocketAddr;
+    use std::time::Duration;
 
     fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
         prop_oneof![
@@ -264,7 +326,75 @@ mod packets {
         fn any_bytes_are_left_alone(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             udp::concerns(&bytes);
             udp::parse(&bytes);
+            if fragments::concerns(&bytes) {
+                Fragments::default().take(&bytes, Duration::ZERO);
+            }
         }
+
+        #[test]
+        fn fragments_are_joined_in_any_order(
+            (from, to) in ends(), length in 9usize..5_000, each in 1usize..200, seed: u64, repeat: bool,
+        ) {
+            let payload: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
+            let packet = udp::build(from, to, &payload).unwrap();
+            let mut pieces = fragment(&packet, 8 * each);
+            pieces.sort_by_key(|(at, _)| (*at as u64 + 1).wrapping_mul(seed | 1).rotate_left(29));
+            let (mut fragments, mut whole) = (Fragments::default(), Vec::new());
+            let last = pieces.len() - 1;
+            for (number, (_, piece)) in pieces.iter().enumerate() {
+                prop_assert_eq!(fragments::concerns(piece), pieces.len() > 1 || from.is_ipv6());
+                if repeat && number != last {
+                    whole.extend(fragments.take(piece, Duration::ZERO));
+                }
+                whole.extend(fragments.take(piece, Duration::ZERO));
+            }
+            prop_assert_eq!(whole.len(), 1);
+            prop_assert_eq!(udp::parse(&whole[0]), Some(udp::Udp { from, to, payload: &payload }));
+            prop_assert!(checksum_holds(&whole[0]));
+            prop_assert_eq!(fragments.waiting(), 0);
+        }
+    }
+
+    /// Each with its place in the packet's payload (RFC 791, RFC 8200 section 4.5).
+    fn fragment(packet: &[u8], each: usize) -> Vec<(usize, Vec<u8>)> {
+        let v4 = packet[0] >> 4 == 4;
+        let (header, payload) = packet.split_at(if v4 { 20 } else { 40 });
+        let count = payload.chunks(each).count();
+        let pieces = payload.chunks(each).enumerate().map(|(index, piece)| {
+            let (at, more) = (index * each, u16::from(index + 1 < count));
+            let mut fragment = header.to_vec();
+            if v4 {
+                fragment[2..4].copy_from_slice(&(20 + piece.len() as u16).to_be_bytes());
+                fragment[4..6].copy_from_slice(&[1, 2]);
+                fragment[6..8].copy_from_slice(&((more << 13) | (at as u16 / 8)).to_be_bytes());
+            } else {
+                fragment[4..6].copy_from_slice(&(8 + piece.len() as u16).to_be_bytes());
+                fragment[6] = 44;
+                fragment.extend([17, 0]);
+                fragment.extend((at as u16 | more).to_be_bytes());
+                fragment.extend([1, 2, 3, 4]);
+            }
+            fragment.extend(piece);
+            (at, fragment)
+        });
+        pieces.collect()
+    }
+
+    #[test]
+    fn fragments_that_stay_alone_are_forgotten() {
+        let (to, second) = ("192.0.2.2:2".parse().unwrap(), Duration::from_secs(1));
+        let mut fragments = Fragments::default();
+        let from = |i: usize| format!("192.0.2.1:{i}").parse().unwrap();
+        for i in 1..3 * MOST {
+            let packet = udp::build(from(i), to, &[0; 100]).unwrap();
+            let (_, mut piece) = fragment(&packet, 48).remove(0);
+            piece[4..6].copy_from_slice(&(i as u16).to_be_bytes());
+            assert_eq!(fragments.take(&piece, second), None);
+            assert!(fragments.waiting() <= MOST);
+        }
+        let (_, piece) = fragment(&udp::build(from(1), to, &[0; 100]).unwrap(), 48).remove(2);
+        assert_eq!(fragments.take(&piece, 60 * second), None);
+        assert_eq!(fragments.waiting(), 1);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use crate::choices::{controller, controller_or, parameter, scheduler};
 pub use crate::field::{Field, Section};
 pub use crate::tree::Node;
 
 use crate::error::Source;
-use crate::{tree, Error};
+use crate::{tree, units, Error};
 
 /// The text of a configuration file, and what errors call it.
 pub fn read(file: &Path) -> Result<(String, String), Error> {
@@ -22,6 +23,12 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
             expected: "a readable TOML file".into(),
         }),
     }
+}
+
+/// A time with its unit, as an option of a command has it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = |(problem, expected)| format!("{problem}; expected {expected}");
+    units::duration(text).map_err(wrong)
 }
 
 /// A section below another one, where there is one.

@@ -147,6 +147,7 @@ impl Pair {
                 ..Egress::default()
             },
             controller: self.controller.clone(),
+            hold: relay::HOLD,
             observer: Some(observer),
         };
         let folder = self.folder.clone();
@@ -166,6 +167,7 @@ impl Pair {
             links: self.links.iter().map(|(link, _)| link.clone()).collect(),
             controller: self.controller.clone(),
             mark: None,
+            hold: device::HOLD,
             observer: None,
             rules: None,
         }

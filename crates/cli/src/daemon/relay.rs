@@ -39,6 +39,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         direct_dns: args.capture.dns.map(|dns| dns == Dns::Direct),
         lans: args.capture.lan.clone(),
         links: args.links.clone(),
+        hold_s: args.capture.hold.map(|hold| hold.as_secs_f64()),
     });
     let runs = ask(socket, Request::Status).is_ok();
     if runs && (args.config.is_some() || args.log.is_some()) {

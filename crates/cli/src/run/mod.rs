@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use mp_kernel::agent::Agent;
 use mp_kernel::cgroup::Group;
@@ -98,9 +99,12 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
-/// With `run --relay --all` and `up --relay`.
+/// With `run --relay --all` and `up --relay`; the first with every `run --relay`.
 #[derive(clap::Args)]
 pub struct Capture {
+    /// With --relay: keep connections while there is no link for so long; time asleep does not count [default: 15min]
+    #[arg(long, value_name = "TIME", requires = "relay", value_parser = mp_scenario::document::duration)]
+    pub hold: Option<Duration>,
     /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,

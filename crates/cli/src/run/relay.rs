@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mp_kernel::{child, controller, preload};
 use mp_policy::scheduler;
-use mp_relay::device::{Device, Settings};
+use mp_relay::device::{self, Device, Settings};
 use mp_relay::front::{self, Protocol};
 use mp_relay::wire::Line;
 use tokio::runtime::Runtime;
@@ -30,6 +30,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         links: args.links.clone(),
         controller,
         mark: args.all.then_some(mp_relay::capture::MARK),
+        hold: args.capture.hold.unwrap_or(device::HOLD),
         observer: None,
         rules: None,
     };

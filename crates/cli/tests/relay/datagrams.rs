@@ -18,7 +18,7 @@ const GAP: Duration = Duration::from_millis(20);
 pub fn echo(hosts: &Hosts, address: &str) {
     let socket = hosts.in_relay(|| UdpSocket::bind(address).unwrap());
     std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
+        let mut buffer = vec![0; 1 << 16];
         while let Ok((count, from)) = socket.recv_from(&mut buffer) {
             buffer[..count].reverse();
             let _ = socket.send_to(&buffer[..count], from);
@@ -44,7 +44,7 @@ pub fn connect(hosts: &Hosts, address: &str) -> UdpSocket {
 
 pub fn ask(socket: &UdpSocket, question: &[u8]) {
     socket.send(question).unwrap();
-    let mut buffer = [0; 4096];
+    let mut buffer = vec![0; 1 << 16];
     let count = socket.recv(&mut buffer).unwrap();
     let backwards: Vec<u8> = question.iter().rev().copied().collect();
     assert_eq!(&buffer[..count], &backwards[..]);
@@ -162,11 +162,61 @@ fn refusals_and_what_fits_reach_the_program() {
 
         let socket = connect(&hosts, echo);
         ask(&socket, &vec![7; largest]);
-        socket.send(&[7; 3000]).unwrap();
+        // Ethernet takes it, no path does.
+        socket.send(&[7; 1450]).unwrap();
         let error = socket.recv(&mut [0; 10]).map_err(|e| e.raw_os_error());
         assert_eq!(error, Err(Some(90)), "EMSGSIZE: {echo}");
     }
     assert_eq!(lane(&hosts)["too_big"], 2);
+}
+
+#[test]
+fn packets_that_ethernet_would_fragment_arrive_whole() {
+    let Some(hosts) = ready() else { return };
+    // Longer than four segments of the largest path MTU, and the longest there is.
+    for (echo, longest) in ECHO.into_iter().zip([65_507, 65_487]) {
+        let socket = connect(&hosts, echo);
+        for length in [3000, longest] {
+            let question: Vec<u8> = (0..length).map(|at| (at * 7 % 251) as u8).collect();
+            ask(&socket, &question);
+        }
+        // From now on the kernel knows the path MTU, and fragments.
+        socket.send(&[7; 1450]).unwrap();
+        let error = socket.recv(&mut [0; 10]).map_err(|e| e.raw_os_error());
+        assert_eq!(error, Err(Some(90)), "EMSGSIZE: {echo}");
+        ask(&socket, &[7; 1450]);
+        ask(&socket, &[7; 5000]);
+    }
+    assert_eq!(lane(&hosts)["dropped"], 0);
+}
+
+/// The numbers of its packets begin again then.
+#[test]
+fn a_flow_that_the_relay_has_forgotten_is_answered_again() {
+    let Some(mut hosts) = ready() else { return };
+    let socket = connect(&hosts, ECHO[0]);
+    for _ in 0..300 {
+        ask(&socket, b"who is there?");
+    }
+    let fresh = |path: &Value| path["sent"].as_u64().unwrap() < 100;
+    assert!(!fresh(&lane(&hosts)["paths"][0]));
+    hosts.kill_relay();
+    hosts.restart_relay();
+    until("the lane has connected anew", || {
+        let lane = lane(&hosts);
+        let paths = lane["paths"].as_array().unwrap();
+        !paths.is_empty() && paths.iter().all(fresh)
+    });
+    socket
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let mut asked = 0;
+    until("it is answered", || {
+        let sent = socket.send(b"who is there?");
+        asked += u32::from(sent.is_ok());
+        socket.recv(&mut [0; 100]).is_ok()
+    });
+    assert!(asked < 50, "{asked}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod common;
 mod coupling;
 mod datagrams;
 mod firewall;
+mod held;
 mod hosts;
 mod middlebox;
 #[path = "../common/namespace.rs"]

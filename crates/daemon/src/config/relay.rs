@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mp_policy::scheduler;
+use mp_relay::device;
 use mp_relay::egress::Prefix;
 use mp_relay::wire::Line;
 use mp_scenario::document::{self, Field, Section};
@@ -21,6 +23,7 @@ pub(super) const KEYS: &[&str] = &[
     "dns",
     "lan",
     "links",
+    "hold",
     "state",
 ];
 
@@ -52,6 +55,8 @@ pub struct Relay {
     pub lans: Vec<String>,
     /// Interfaces by name; empty: those with a default route that are not ignored.
     pub links: Vec<String>,
+    /// Connections that no link carries end after so long.
+    pub hold: Duration,
     /// The folder of the device's key and of what links have carried.
     pub state: PathBuf,
 }
@@ -68,6 +73,7 @@ impl Default for Relay {
             direct_dns: false,
             lans: Vec::new(),
             links: Vec::new(),
+            hold: device::HOLD,
             state: "/var/lib/multipilot".into(),
         }
     }
@@ -84,6 +90,7 @@ pub struct Override {
     pub direct_dns: Option<bool>,
     pub lans: Vec<String>,
     pub links: Vec<String>,
+    pub hold_s: Option<f64>,
 }
 
 impl Relay {
@@ -121,6 +128,9 @@ impl Relay {
                 *names = field.items()?.iter().map(name).collect::<Result<_, _>>()?;
             }
         }
+        if let Some(field) = section.get("hold") {
+            relay.hold = field.duration()?;
+        }
         if let Some(field) = section.get("state") {
             relay.state = field.string()?.into();
         }
@@ -145,6 +155,10 @@ impl Relay {
         let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();
         relay.direct.extend(more.map_err(wrong)?);
         relay.direct_dns = other.direct_dns.unwrap_or(relay.direct_dns);
+        if let Some(seconds) = other.hold_s {
+            let hold = Duration::try_from_secs_f64(seconds);
+            relay.hold = hold.map_err(|e| wrong(format!("hold_s {seconds}: {e}")))?;
+        }
         for (own, said) in [
             (&mut relay.lans, &other.lans),
             (&mut relay.links, &other.links),

@@ -376,6 +376,7 @@ async fn connect(
         links: relay.links.clone(),
         controller: control.unwrap_or_default(),
         mark: Some(capture::MARK),
+        hold: relay.hold,
         observer: None,
         rules: Some(rules),
     };

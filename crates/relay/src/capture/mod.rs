@@ -2,8 +2,10 @@
 //! device's end.
 //!
 //! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] and [`icmp`] read and
-//! make packets, `routes` leads them into the TUN, `follow` takes care that it does so while the relay answers (`reach`).
+//! make packets, [`fragments`] joins them, `routes` leads them into the TUN, `follow` takes care that it does so while the relay answers
+//! (`reach`).
 
+pub mod fragments;
 pub mod icmp;
 pub mod packet;
 pub mod translate;
@@ -226,6 +228,7 @@ impl Capture {
             lane: lane.clone(),
             runtime: runtime::Handle::current(),
             translator: Mutex::new(Translator::new(translated)),
+            fragments: Mutex::default(),
             waiting: Mutex::default(),
             counts: Counts::default(),
             started: Instant::now(),

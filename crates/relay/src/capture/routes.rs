@@ -249,6 +249,9 @@ pub async fn prepare(
         // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
         // led back.
         let mut all = frame(ends);
+        if ends.host.is_ipv6() {
+            all.push(any_protocol(ends));
+        }
         for protocol in [IpProtocol::Tcp]
             .into_iter()
             .chain(datagrams(ends.host.is_ipv4()))
@@ -341,6 +344,18 @@ fn lookup(
     more.push(RuleAttribute::Table(table));
     more.push(RuleAttribute::IpProtocol(protocol));
     rule(ends, priority, RuleAction::ToTable, more)
+}
+
+/// The kernel looks up whose path MTU an ICMPv6 message is about without a protocol (ip6_update_pmtu): it would find no route of
+/// ours, and go on with packets that do not fit.
+fn any_protocol(ends: &Ends) -> RuleMessage {
+    let own = vec![
+        RuleAttribute::Source(ends.host),
+        RuleAttribute::Table(TABLE),
+    ];
+    let mut message = rule(ends, FIRST + 4, RuleAction::ToTable, own);
+    message.header.src_len = ends.whole();
+    message
 }
 
 fn from(

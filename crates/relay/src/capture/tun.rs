@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch, Notify};
 use tokio::task::yield_now;
 use tokio::time::{interval, sleep, timeout};
 
+use super::fragments::{self, Fragments};
 use super::out::Out;
 use super::routes::Caught;
 use super::translate::{Action, Id, Translator};
@@ -29,6 +30,8 @@ use crate::{lock, resolver};
 
 /// A whole packet with all of its headers.
 const LARGEST: usize = tun::HEADER + 65_535 + 40;
+/// A packet that is longer has been, or would be, sent in fragments.
+const ETHERNET: usize = 1500;
 /// Packets of the TUN that go on together.
 const BATCH: usize = 64;
 /// Between the SYN's leave and the connection; both are this kernel's.
@@ -51,6 +54,7 @@ pub struct Shared {
     pub lane: Arc<Lane>,
     pub runtime: runtime::Handle,
     pub translator: Mutex<Translator>,
+    pub fragments: Mutex<Fragments>,
     /// Who waits for the connection that the listener is to accept.
     pub waiting: Mutex<HashMap<Id, oneshot::Sender<TcpStream>>>,
     pub counts: Counts,
@@ -89,8 +93,9 @@ impl Shared {
                 || self.caught.borrow().resolvers.contains(&to.ip()))
     }
 
-    /// Fragments are dropped: whoever sends them has been told what fits.
-    fn datagram(&self, packet: &[u8]) {
+    /// One that is longer than Ethernet takes goes in parts, as it would in fragments there. The sender of a shorter one is told
+    /// what fits, unless it `may_split` because it was fragmented: programs look for what gets through.
+    fn datagram(&self, packet: &[u8], may_split: bool) {
         let Some(udp) = udp::parse(packet) else {
             return;
         };
@@ -99,19 +104,26 @@ impl Shared {
             true => Destination::Udp(resolver::ADDRESS),
             false => to,
         };
-        self.send(udp.from, to, remote, udp.payload, |most, peer| {
-            udp::too_big(packet, &udp, most, peer)
-        });
+        let may_split = may_split || packet.len() > ETHERNET;
+        self.send(
+            udp.from,
+            to,
+            remote,
+            udp.payload,
+            may_split,
+            |most, peer| udp::too_big(packet, &udp, most, peer),
+        );
     }
 
     /// Echo requests alone are answered by somebody; other ICMP ends here.
-    fn ping(&self, packet: &[u8]) {
+    fn ping(&self, packet: &[u8], may_split: bool) {
         let Some(request) = icmp::parse(packet) else {
             return;
         };
         let to = Destination::Echo(request.to);
         let payload = request.echo.encode();
-        self.send(request.from, to, to, &payload, |most, peer| {
+        let may_split = may_split || packet.len() > ETHERNET;
+        self.send(request.from, to, to, &payload, may_split, |most, peer| {
             icmp::too_big(packet, &request, most, peer)
         });
     }
@@ -123,9 +135,10 @@ impl Shared {
         to: Destination,
         remote: Destination,
         payload: &[u8],
+        may_split: bool,
         too_big: impl FnOnce(usize, IpAddr) -> Option<Vec<u8>>,
     ) {
-        match self.lane.send(from, to, remote, payload) {
+        match self.lane.send(from, to, remote, payload, may_split) {
             Ok(()) => {}
             Err(Undelivered::TooBig(most)) => {
                 let answer = self.out.peer(from).and_then(|peer| too_big(most, peer));
@@ -158,11 +171,20 @@ impl Shared {
         let Some((header, packet)) = frame.split_at_mut_checked(tun::HEADER) else {
             return;
         };
+        if fragments::concerns(packet) {
+            let whole = lock(&self.fragments).take(packet, self.now());
+            match whole {
+                Some(whole) if udp::concerns(&whole) => self.datagram(&whole, true),
+                Some(whole) if icmp::concerns(&whole) => self.ping(&whole, true),
+                _ => {}
+            }
+            return;
+        }
         if udp::concerns(packet) {
-            return self.datagram(packet);
+            return self.datagram(packet, false);
         }
         if icmp::concerns(packet) {
-            return self.ping(packet);
+            return self.ping(packet, false);
         }
         let action = self
             .translator()

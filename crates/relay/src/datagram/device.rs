@@ -18,8 +18,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::flow::Flow;
+use super::flow::{Flow, Seen};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
+use super::parts::{split, Joiner};
 use super::paths::{count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
@@ -35,7 +36,7 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 const FLOWS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// After failures in a row, doubling.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 /// Of bulk, between two turns of the process.
 const SOCKET_BUFFER: usize = 1 << 21;
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub session: [u8; 16],
     pub scheduler: &'static Entry,
     pub links: watch::Receiver<Links>,
+    /// Changes when this host has slept: connections may be over at the relay.
+    pub woken: watch::Sender<()>,
     pub mark: Option<u32>,
 }
 
@@ -78,6 +81,7 @@ struct State {
     ids: HashMap<(SocketAddr, Destination), u32>,
     flows: HashMap<u32, Known>,
     next: u32,
+    joiner: Joiner,
     failure: Option<String>,
 }
 
@@ -165,6 +169,7 @@ impl Lane {
             ids: HashMap::new(),
             flows: HashMap::new(),
             next: 0,
+            joiner: Joiner::default(),
             failure: None,
         };
         let lane = Arc::new(Lane {
@@ -210,12 +215,14 @@ impl Lane {
     }
 
     /// A packet of this host, which waits for [`Lane::flush`]. The relay sends it to `remote`, as whose answers come from `target`.
+    /// With `may_split` one that fits on no path goes in parts.
     pub fn send(
         &self,
         application: SocketAddr,
         target: Destination,
         remote: Destination,
         payload: &[u8],
+        may_split: bool,
     ) -> Result<(), Undelivered> {
         let now = self.now();
         let state = &mut *lock(&self.state);
@@ -227,18 +234,33 @@ impl Lane {
             return Err(Undelivered::NoPath);
         };
         known.flow.last = now;
-        let packet = Packet::Data {
-            flow: id,
-            sequence: known.flow.number(),
-            target: (!known.heard).then_some(remote),
-            payload,
-        };
         let copied = known.flow.budget.take(payload.len(), now);
-        match state.paths.send(&packet, copied, now, &self.counts) {
-            Sent::Yes => Ok(()),
-            Sent::TooBig(widest) => Err(Undelivered::TooBig(widest.saturating_sub(MOST_HEADER))),
-            Sent::NoPath => Err(Undelivered::NoPath),
+        let target = (!known.heard).then_some(remote);
+        let (widest, most) = state.paths.widths();
+        let parts: Vec<_> = match may_split && payload.len() > widest && most > 0 {
+            true => split(payload, most)
+                .map(|(p, some)| (Some(p), some))
+                .collect(),
+            false => Vec::new(),
+        };
+        // What would take too many parts goes nowhere.
+        let whole = [(None, payload)];
+        let all = if parts.is_empty() { &whole[..] } else { &parts };
+        for (part, payload) in all {
+            let packet = Packet::Data {
+                flow: id,
+                sequence: known.flow.number(),
+                target,
+                part: *part,
+                payload,
+            };
+            match state.paths.send(&packet, copied, now, &self.counts) {
+                Sent::Yes => {}
+                Sent::TooBig => return Err(Undelivered::TooBig(widest)),
+                Sent::NoPath => return Err(Undelivered::NoPath),
+            }
         }
+        Ok(())
     }
 
     /// Whether no path gets an answer.
@@ -262,6 +284,7 @@ impl Lane {
             Packet::Data {
                 flow,
                 sequence,
+                part,
                 payload,
                 ..
             } => {
@@ -275,12 +298,19 @@ impl Lane {
                 }
                 count(&self.counts.received, 1);
                 let (from, to) = (known.target, known.application);
+                let joined = part.map(|part| state.joiner.take(flow, sequence, part, payload, now));
                 drop(state);
-                self.sink.deliver(from, to, payload);
+                match &joined {
+                    None => self.sink.deliver(from, to, payload),
+                    Some(Some(whole)) => self.sink.deliver(from, to, whole),
+                    Some(None) => {}
+                }
             }
             Packet::Unknown { flow } => {
                 if let Some(known) = state.flows.get_mut(&flow) {
+                    // It begins again, and its numbers too.
                     known.heard = false;
+                    known.flow.seen = Seen::default();
                 }
             }
             Packet::Refused { flow, why } => {
@@ -421,6 +451,7 @@ async fn expire(lane: Arc<Lane>) {
 /// A connection over the link of one slot, while it is up.
 async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
+    let mut woken = lane.settings.woken.subscribe();
     let mut pause = RETRY.0;
     loop {
         let link = links.borrow_and_update()[slot].clone();
@@ -432,6 +463,9 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
                 }
             }
             pending().await
+        };
+        let slept = async {
+            let _ = woken.changed().await;
         };
         let path = async {
             let Some(link) = &link else {
@@ -449,6 +483,7 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
         };
         let changed = tokio::select! {
             () = other => true,
+            () = slept => true,
             changed = path => changed,
         };
         if changed {

@@ -5,6 +5,7 @@
 //! 1 opening  flow u32, sequence u32, destination, payload
 //! 2 unknown  flow u32 (the relay has no such flow: the device is to send its target again)
 //! 3 refused  flow u32, status u8 (the numbers of the stream lane)
+//! 4 part of data, 5 of an opening: the same, and before the payload which part u8, number of the last part u8 ([`super::parts`])
 //! ```
 //! A destination is a kind u8, an address of [4] or [16] and, for UDP (kinds 4 and 6), a port u16; kinds 14 and 16 are ICMP
 //! echo ([`super::echo`] has its payload).
@@ -16,6 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bytes::BufMut;
 use mp_policy::link::Priority;
 
+use super::parts::Part;
 use crate::wire::{path_byte, read_path, Cursor, Malformed, Refusal};
 
 /// Where the packets of a flow go.
@@ -46,6 +48,9 @@ impl Destination {
 /// Of an opening to an IPv6 target, the longest.
 pub const MOST_HEADER: usize = DATA_HEADER + 1 + 16 + 2;
 const DATA_HEADER: usize = 1 + 4 + 4;
+/// Bits of the kinds that have data.
+const OPENING: u8 = 1;
+const PART: u8 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet<'a> {
@@ -54,6 +59,8 @@ pub enum Packet<'a> {
         sequence: u32,
         /// From the device, until the relay is known to have the flow.
         target: Option<Destination>,
+        /// The payload is not the whole.
+        part: Option<Part>,
         payload: &'a [u8],
     },
     Unknown {
@@ -72,18 +79,23 @@ impl<'a> Packet<'a> {
         let kind = cursor.u8().ok_or_else(short)?;
         let flow = cursor.u32().ok_or_else(short)?;
         match kind {
-            0 | 1 => {
+            0 | 1 | 4 | 5 => {
                 let sequence = cursor.u32().ok_or_else(short)?;
-                let target = match kind {
-                    1 => {
+                let target = match kind & OPENING {
+                    0 => None,
+                    _ => {
                         Some(destination(&mut cursor).ok_or(Malformed("a target that cannot be"))?)
                     }
-                    _ => None,
+                };
+                let part = match kind & PART {
+                    0 => None,
+                    _ => Some(read_part(&mut cursor).ok_or(Malformed("a part that cannot be"))?),
                 };
                 Ok(Packet::Data {
                     flow,
                     sequence,
                     target,
+                    part,
                     payload: cursor.0,
                 })
             }
@@ -107,7 +119,7 @@ impl<'a> Packet<'a> {
     /// It is no longer than that, encoded.
     pub fn most_bytes(&self) -> usize {
         match self {
-            Packet::Data { payload, .. } => MOST_HEADER + payload.len(),
+            Packet::Data { payload, .. } => MOST_HEADER + Part::LENGTH + payload.len(),
             Packet::Unknown { .. } | Packet::Refused { .. } => MOST_HEADER,
         }
     }
@@ -118,13 +130,18 @@ impl<'a> Packet<'a> {
                 flow,
                 sequence,
                 target,
+                part,
                 payload,
             } => {
-                to.put_u8(u8::from(target.is_some()));
+                let opening = if target.is_some() { OPENING } else { 0 };
+                to.put_u8(opening | if part.is_some() { PART } else { 0 });
                 to.put_u32(flow);
                 to.put_u32(sequence);
                 if let Some(target) = target {
                     put_destination(&target, to);
+                }
+                if let Some(part) = part {
+                    to.put_slice(&[part.index, part.last]);
                 }
                 to.put_slice(payload);
             }
@@ -139,6 +156,11 @@ impl<'a> Packet<'a> {
             }
         }
     }
+}
+
+fn read_part(cursor: &mut Cursor) -> Option<Part> {
+    let (index, last) = (cursor.u8()?, cursor.u8()?);
+    (index <= last).then_some(Part { index, last })
 }
 
 const ECHO: u8 = 10;

@@ -10,7 +10,8 @@ use mp_policy::scheduler::{Entry, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
 use super::deal::Dealer;
-use super::packet::Packet;
+use super::packet::{Packet, MOST_HEADER};
+use super::parts::Part;
 use super::quic::Channel;
 
 /// Of one end, in packets.
@@ -33,8 +34,7 @@ pub fn count(of: &AtomicU64, more: u64) {
 
 pub enum Sent {
     Yes,
-    /// Nor would any path that is open take more than so many bytes.
-    TooBig(usize),
+    TooBig,
     NoPath,
 }
 
@@ -97,6 +97,23 @@ impl Paths {
         self.channels.iter().any(Option::is_some)
     }
 
+    fn batch(&mut self) -> &mut Batch {
+        self.batch
+            .get_or_insert_with(|| Batch::begin(&self.channels, &self.priorities))
+    }
+
+    /// Bytes of a payload that fits on some path, and of a part of one that fits on every path.
+    pub fn widths(&mut self) -> (usize, usize) {
+        let rooms = self.batch().rooms;
+        let widest = rooms.into_iter().max().unwrap_or(0);
+        let narrowest = rooms.into_iter().filter(|room| *room > 0).min();
+        let part = narrowest.unwrap_or(0).saturating_sub(MOST_HEADER);
+        (
+            widest.saturating_sub(MOST_HEADER),
+            part.saturating_sub(Part::LENGTH),
+        )
+    }
+
     /// Chooses the packet's paths. It goes with the next [`Paths::flush`].
     pub fn send(&mut self, packet: &Packet, copied: bool, now: Duration, counts: &Counts) -> Sent {
         let datagram = self.encode(packet);
@@ -107,10 +124,9 @@ impl Paths {
         let now_us = now.as_micros() as u64;
         let slots = self.dealer.pick(datagram.len(), copied, &fitting, now_us);
         if slots == 0 {
-            let widest = batch.rooms.into_iter().max().unwrap_or(0);
-            let (kind, sent) = match widest {
-                0 => (&counts.dropped, Sent::NoPath),
-                widest => (&counts.too_big, Sent::TooBig(widest)),
+            let (kind, sent) = match batch.rooms.iter().any(|room| *room > 0) {
+                true => (&counts.too_big, Sent::TooBig),
+                false => (&counts.dropped, Sent::NoPath),
             };
             count(kind, 1);
             return sent;

@@ -17,11 +17,10 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::echo::{Answer, Request};
+use crate::carrier::with_scratch;
 
 /// Of ICMP's header.
 const HEADER: usize = 8;
-/// With an IPv4 header of the most options, which raw sockets see.
-const LARGEST: usize = 2048;
 const REPLIES: [u8; 2] = [0, 129];
 
 pub struct Ping {
@@ -94,7 +93,6 @@ impl Ping {
 
     /// What the device gets next; an error where the socket is of no more use.
     pub async fn answer(&self) -> io::Result<Vec<u8>> {
-        let mut buffer = [0; LARGEST];
         let ways = [
             (Interest::ERROR, MsgFlags::MSG_ERRQUEUE),
             (Interest::READABLE, MsgFlags::empty()),
@@ -103,12 +101,14 @@ impl Ping {
             let ready = Interest::READABLE | Interest::ERROR;
             self.socket.ready(ready).await?;
             for (interest, flags) in ways {
-                let mut receive = || {
-                    let answer = self.receive(flags, &mut buffer)?;
-                    Ok(answer.map(|answer| answer.encode()))
+                let receive = || {
+                    with_scratch(|buffer| {
+                        let answer = self.receive(flags, buffer)?;
+                        Ok(answer.map(|answer| answer.encode()))
+                    })
                 };
                 // An error is one that the queue tells of.
-                if let Ok(Some(answer)) = self.socket.try_io(interest, &mut receive) {
+                if let Ok(Some(answer)) = self.socket.try_io(interest, receive) {
                     return Ok(answer);
                 }
             }

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mp_policy::scheduler;
+use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
@@ -16,9 +19,11 @@ use tokio::time::{interval, timeout};
 use super::echo::Request;
 use super::flow::Flow;
 use super::packet::{Destination, Hello, Packet};
+use super::parts::{split, Joiner};
 use super::paths::{Counts, Paths};
 use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
+use crate::carrier::with_scratch;
 use crate::devices::Register;
 use crate::egress::Egress;
 use crate::keys::{Secret, PROOF_LENGTH};
@@ -40,11 +45,14 @@ const IDLE: Duration = Duration::from_secs(120);
 /// … which lets a well-known port have less.
 const IDLE_DNS: Duration = Duration::from_secs(20);
 const DNS: u16 = 53;
-/// A session without a path keeps its flows for so long.
-const ABSENT: Duration = Duration::from_secs(60);
+/// A session without a path keeps its flows for so long: targets that go on sending do not hold it.
+const ABSENT: Duration = IDLE;
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// More than fits on any path.
-const LARGEST: usize = 2048;
+/// What a target's network takes without fragments. QUIC servers look for what gets through up to there, and mean it.
+const ETHERNET: usize = 1500;
+const QUIC: u16 = 443;
+/// Of IPv6 and UDP.
+const HEADERS: usize = 48;
 
 type Key = ([u8; ID_LENGTH], [u8; 16]);
 
@@ -190,6 +198,7 @@ impl Lanes {
             state: Mutex::new(State {
                 paths: Paths::new(scheduler),
                 flows: HashMap::new(),
+                joiner: Joiner::default(),
                 absent: Duration::ZERO,
             }),
         });
@@ -207,6 +216,7 @@ struct Session {
 struct State {
     paths: Paths,
     flows: HashMap<u32, Open>,
+    joiner: Joiner,
     /// When the last path went.
     absent: Duration,
 }
@@ -254,6 +264,7 @@ impl Session {
             flow: id,
             sequence,
             target,
+            part,
             payload,
         } = Packet::decode(datagram)?
         else {
@@ -282,7 +293,13 @@ impl Session {
         if !open.flow.seen.take(sequence) {
             return Ok(());
         }
-        match open.outlet.send(payload) {
+        let joined = part.map(|part| state.joiner.take(id, sequence, part, payload, now));
+        let whole: &[u8] = match &joined {
+            None => payload,
+            Some(Some(whole)) => whole,
+            Some(None) => return Ok(()),
+        };
+        match open.outlet.send(whole) {
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 self.refuse(state, id, refusal(&e));
             }
@@ -348,14 +365,24 @@ impl Session {
             return false;
         };
         open.flow.last = now;
-        let packet = Packet::Data {
-            flow: id,
-            sequence: open.flow.number(),
-            target: None,
-            payload,
-        };
         let copied = open.flow.budget.take(payload.len(), now);
-        state.paths.send(&packet, copied, now, &self.counts);
+        let (widest, most) = state.paths.widths();
+        let probes = open.port == QUIC && payload.len() + HEADERS <= ETHERNET;
+        let mut send = |part, payload: &[u8]| {
+            let packet = Packet::Data {
+                flow: id,
+                sequence: open.flow.number(),
+                target: None,
+                part,
+                payload,
+            };
+            state.paths.send(&packet, copied, now, &self.counts);
+        };
+        if payload.len() <= widest || most == 0 || probes {
+            send(None, payload);
+        } else {
+            split(payload, most).for_each(|(part, some)| send(Some(part), some));
+        }
         true
     }
 
@@ -395,34 +422,47 @@ fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket>) {
-    let mut buffer = vec![0; LARGEST];
-    loop {
-        let first = socket.recv(&mut buffer).await;
+    // ICMP errors of the target too. To try takes one of them at a time.
+    while socket
+        .ready(Interest::READABLE | Interest::ERROR)
+        .await
+        .is_ok()
+    {
         let Some(session) = session.upgrade() else {
             return;
         };
         let state = &mut *lock(&session.state);
-        let mut received = first;
-        // What has come meanwhile goes with it.
-        for left in (0..BATCH).rev() {
-            match received {
-                Ok(count) => {
-                    if !session.answer(state, id, &buffer[..count]) {
-                        return;
+        // All that has come goes at once.
+        let open = with_scratch(|buffer| {
+            for _ in 0..BATCH {
+                let mut receive = |of| {
+                    socket.try_io(of, || {
+                        Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+                    })
+                };
+                let received = match receive(Interest::READABLE) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => receive(Interest::ERROR),
+                    received => received,
+                };
+                match received {
+                    Ok(count) => {
+                        if !session.answer(state, id, &buffer[..count]) {
+                            return false;
+                        }
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) => {
+                        session.refuse(state, id, refusal(&e));
+                        break;
                     }
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => {
-                    session.refuse(state, id, refusal(&e));
-                    break;
-                }
             }
-            if left == 0 {
-                break;
-            }
-            received = socket.try_recv(&mut buffer);
-        }
+            true
+        });
         state.paths.flush();
+        if !open {
+            return;
+        }
     }
 }
 

@@ -6,18 +6,20 @@ use std::time::{Duration, Instant};
 use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
 
 use crate::carrier::Carrier;
 use crate::flow::{Event, Loss};
 use crate::links::{Link, Links};
-use crate::wire::Opener;
+use crate::wire::{Frame, Opener};
 
 use super::pool::Pool;
 
 /// A flow that is over before costs a backup link nothing.
 const BACKUP_AFTER: Duration = Duration::from_secs(2);
+/// The relay is told of a flow that ended without it for so long. It gives up flows by itself too.
+const TELLING: Duration = Duration::from_secs(3600);
 /// Before a connection is replaced, doubling with each that ends within the second of them.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
@@ -95,13 +97,65 @@ fn bring(coming: &mut Coming, pool: &Arc<Pool>, slot: usize, pause: Duration) {
     });
 }
 
+/// `woken` changes when this host has slept. `opener` is the flow's.
 pub async fn run(
     pool: Arc<Pool>,
     mut links: watch::Receiver<Links>,
+    mut woken: watch::Receiver<()>,
     opener: Opener,
     events: mpsc::Sender<Event>,
     mut losses: mpsc::UnboundedReceiver<Loss>,
 ) {
+    let mut untold = bring_all(&pool, &mut links, &mut woken, &events, &mut losses).await;
+    while untold.is_none() {
+        match losses.try_recv() {
+            Ok(Loss::Untold(parting)) => untold = Some(parting),
+            Ok(_) => {}
+            Err(_) => return,
+        }
+    }
+    let telling = tell(&pool, &opener, untold.unwrap_or_default());
+    let _ = timeout(TELLING, telling).await;
+}
+
+/// That the flow is over, over whatever link there is.
+async fn tell(pool: &Arc<Pool>, opener: &Opener, parting: Vec<JoinHandle<bool>>) {
+    for heard in parting {
+        if heard.await.unwrap_or(false) {
+            return;
+        }
+    }
+    loop {
+        let mut coming = Coming::new();
+        for slot in 0..MAX_SUBFLOWS {
+            bring(&mut coming, pool, slot, Duration::ZERO);
+        }
+        let Some(Ok((slot, mut carrier))) = coming.join_next().await else {
+            return;
+        };
+        drop(coming);
+        let opener = Opener {
+            path: slot as u8,
+            resumes: true,
+            ..opener.clone()
+        };
+        carrier.put_bytes(&opener.encode());
+        carrier.put(&Frame::Reset);
+        if carrier.part().await.unwrap_or(false) {
+            return;
+        }
+        sleep(PAUSE.1).await;
+    }
+}
+
+/// Until the flow is over: the connections that it has parted from, where it asks for the relay to be told.
+async fn bring_all(
+    pool: &Arc<Pool>,
+    links: &mut watch::Receiver<Links>,
+    woken: &mut watch::Receiver<()>,
+    events: &mpsc::Sender<Event>,
+    losses: &mut mpsc::UnboundedReceiver<Loss>,
+) -> Option<Vec<JoinHandle<bool>>> {
     let mut slots: [Slot; MAX_SUBFLOWS] = std::array::from_fn(|_| Slot {
         stage: Stage::Idle,
         joined: Instant::now(),
@@ -115,24 +169,22 @@ pub async fn run(
         for (index, link) in now.iter().enumerate() {
             let slot = &mut slots[index];
             if slot.follow(link.as_ref()) && events.send(Event::Down(index)).await.is_err() {
-                return;
+                return None;
             }
             if let (Stage::Idle, Some(link)) = (&slot.stage, link) {
                 let waits = link.priority == Priority::Backup && some_normal;
                 let least = if waits { BACKUP_AFTER } else { Duration::ZERO };
                 slot.stage = Stage::Waiting(link.clone());
-                bring(&mut coming, &pool, index, slot.pause.max(least));
+                bring(&mut coming, pool, index, slot.pause.max(least));
             }
         }
         tokio::select! {
-            Some(Ok((index, mut carrier))) = coming.join_next() => {
+            Some(Ok((index, carrier))) = coming.join_next() => {
                 let Some(link) = slots[index].take_in(now[index].as_ref()) else {
                     continue;
                 };
-                let (path, priority) = (index as u8, link.priority);
-                carrier.put_bytes(&Opener { path, priority, ..opener.clone() }.encode());
-                if events.send(Event::Join(index, carrier, priority)).await.is_err() {
-                    return;
+                if events.send(Event::Join(index, carrier, link.priority)).await.is_err() {
+                    return None;
                 }
             }
             Some(loss) = losses.recv() => match loss {
@@ -141,12 +193,18 @@ pub async fn run(
                     if let Stage::Joined(link) = &slots[index].stage {
                         slots[index].stage = Stage::Replacing(link.clone());
                         pool.distrust(index, since);
-                        bring(&mut coming, &pool, index, Duration::ZERO);
+                        bring(&mut coming, pool, index, Duration::ZERO);
                     }
                 }
+                Loss::Untold(parting) => return Some(parting),
             },
             changed = links.changed(), if !fixed => fixed = changed.is_err(),
-            () = events.closed() => return,
+            Ok(()) = woken.changed() => {
+                if events.send(Event::Woken).await.is_err() {
+                    return None;
+                }
+            }
+            () = events.closed() => return None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod feed;
 mod pool;
+mod woken;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +35,8 @@ use pool::Pool;
 const EVENTS: usize = 16;
 /// The first connection of all is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// Flows wait so long for a link: about as long as Linux' TCP goes on without an answer (tcp_retries2).
+pub const HOLD: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -46,6 +49,8 @@ pub struct Settings {
     pub controller: Control,
     /// Of the path connections (SO_MARK), so that routing rules can tell them from those of programs.
     pub mark: Option<u32>,
+    /// Flows that no link carries end after so long, in which the host was awake.
+    pub hold: Duration,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
     /// What the user says of links; `None`: all are used alike.
@@ -62,6 +67,8 @@ pub struct Device {
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     meters: Arc<Meters>,
+    /// Changes when this host has slept.
+    woken: watch::Sender<()>,
     /// They fill the pool.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -147,6 +154,8 @@ impl Device {
         let tls = identity.client(&settings.line.key);
         let meters = Arc::<Meters>::default();
         let mut tasks = JoinSet::new();
+        let woken = watch::Sender::new(());
+        tasks.spawn(woken::watch(woken.clone()));
         let filled = pool::Settings {
             relay: relay.clone(),
             mark: settings.mark,
@@ -154,6 +163,7 @@ impl Device {
             secret: Secret::derive(&settings.line.secret),
             controller: settings.controller.clone(),
             links: links.clone(),
+            woken: woken.subscribe(),
             meters: meters.clone(),
         };
         let pool = Pool::start(filled, &mut tasks);
@@ -166,6 +176,7 @@ impl Device {
             tls,
             pool,
             meters,
+            woken,
             tasks: Mutex::new(tasks),
         }))
     }
@@ -232,6 +243,7 @@ impl Device {
             flow: self.flows.fetch_add(1, Ordering::Relaxed),
             path: 0,
             priority: Priority::Normal,
+            resumes: false,
             scheduler: self.settings.scheduler.name.to_owned(),
             target,
         };
@@ -240,17 +252,20 @@ impl Device {
             hears,
             lost,
             meters: self.meters.clone(),
+            opener: opener.clone(),
         };
         let flow = Flow::new(
             application,
             self.settings.scheduler,
             side,
+            self.settings.hold,
             self.settings.controller.group(),
             self.settings.observer.clone(),
         );
         tokio::spawn(feed::run(
             self.pool.clone(),
             self.links.clone(),
+            self.woken.subscribe(),
             opener,
             events,
             losses,
@@ -272,6 +287,7 @@ impl Device {
             session: self.session,
             scheduler: self.settings.scheduler,
             links: self.links.clone(),
+            woken: self.woken.clone(),
             mark: self.settings.mark,
         }
     }

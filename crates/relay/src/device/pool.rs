@@ -24,13 +24,14 @@ use crate::socket;
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
 const READY_BACKUP: usize = 1;
-/// Made at once over each link.
+/// Made at once over each link, and while none comes about.
 const AT_ONCE: usize = 32;
+const AT_ONCE_FAILING: usize = 1;
 /// A ready connection that is older may be forgotten by a middlebox, and soon is by the relay.
 const OLDEST: Duration = Duration::from_secs(240);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After failures in a row, doubling.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// After failures in a row, doubling. Flows wait for the first that succeeds.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 
 pub struct Settings {
     pub relay: Vec<SocketAddr>,
@@ -39,6 +40,8 @@ pub struct Settings {
     pub secret: Secret,
     pub controller: Control,
     pub links: watch::Receiver<Links>,
+    /// Changes when this host has slept.
+    pub woken: watch::Receiver<()>,
     pub meters: Arc<Meters>,
 }
 
@@ -200,8 +203,10 @@ fn lives(made: Instant, carrier: &mut Carrier) -> bool {
 async fn keep(pool: Arc<Pool>, index: usize) {
     let slot = &pool.slots[index];
     let mut links = pool.settings.links.clone();
+    let mut woken = pool.settings.woken.clone();
     let mut making = JoinSet::new();
     let mut pause = RETRY.0;
+    let mut at_once = AT_ONCE;
     let mut not_before = Instant::now();
     let mut fixed = false;
     loop {
@@ -223,7 +228,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         };
         let early = not_before.saturating_duration_since(Instant::now());
         if let (Some(link), true) = (&link, early.is_zero()) {
-            for _ in 0..missing.min(AT_ONCE.saturating_sub(making.len())) {
+            for _ in 0..missing.min(at_once.saturating_sub(making.len())) {
                 making.spawn(make(pool.clone(), link.clone()));
             }
         } else if link.is_none() {
@@ -237,7 +242,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         tokio::select! {
             Some(made) = making.join_next() => match made {
                 Ok(Ok(carrier)) => {
-                    pause = RETRY.0;
+                    (pause, at_once) = (RETRY.0, AT_ONCE);
                     pool.put(index, carrier);
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
@@ -245,6 +250,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                     pool.note(&failed, link.as_ref());
                     not_before = Instant::now() + pause;
                     pause = (2 * pause).min(RETRY.1);
+                    at_once = AT_ONCE_FAILING;
                 }
                 // Given up with its link.
                 Err(_) => {}
@@ -253,7 +259,13 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             changed = links.changed(), if !fixed => {
                 // Without a sender the links never change.
                 fixed = changed.is_err();
-                (pause, not_before) = (RETRY.0, Instant::now());
+                (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+            }
+            Ok(()) = woken.changed() => {
+                // Those that were being made, too.
+                making.abort_all();
+                pool.distrust(index, Instant::now());
+                (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
             }
             () = sleep(look_again) => {}
         }

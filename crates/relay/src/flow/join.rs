@@ -58,7 +58,7 @@ impl Flow {
             self.grow(now);
         }
         if ended || read.is_err() {
-            self.left_well = well;
+            (self.closed, self.left_well) = (ended && read.is_ok(), well);
             self.lose_path(slot, now);
         }
         Ok(())

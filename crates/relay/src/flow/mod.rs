@@ -2,7 +2,9 @@
 //! and the two directions between them. One task each; nothing is shared between flows.
 
 mod acks;
+mod alone;
 mod deal;
+mod end;
 mod join;
 mod observe;
 
@@ -21,15 +23,18 @@ use mp_policy::MAX_SUBFLOWS;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::carrier::{with_scratch, Carrier};
 use crate::control::Group;
+use crate::hold::Place;
 use crate::path::Path;
 use crate::stream::{Receiver, Sender, Violation};
-use crate::wire::{Frame, Malformed, Refusal};
+use crate::wire::{Frame, Malformed, Opener, Refusal};
 
 use acks::Acks;
+use alone::Alone;
 use observe::Observed;
 pub use observe::{FlowStats, Observer, PathStats};
 
@@ -40,8 +45,10 @@ const WINDOW: (u64, u64) = (1 << 18, 1 << 24);
 /// Bounds of what is read from the application beyond what the paths have been given: a window, so that schedulers that
 /// plan ahead (ECF) tell a long stream from the end of one.
 const AHEAD: (u64, u64) = (1 << 18, 1 << 21);
-/// A flow without any path waits so long for one.
+/// One that has yet to be connected waits so long for a path: its program waits in `connect()`.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A flow that has nothing to do is looked at as often as this.
+const LOOK: Duration = Duration::from_secs(60);
 /// A flow that has carried nothing for so long gives back memory.
 const REST: Duration = Duration::from_secs(1);
 /// Time between two calls of a scheduler that has data and waits, and between two readings of paths that are busy.
@@ -55,6 +62,8 @@ pub enum Event {
     Down(usize),
     /// The application's connection, which has been waited for; `None`: there will be none (any more).
     Application(Option<TcpStream>),
+    /// This host has slept: whatever path the relay has given up meanwhile is to show it.
+    Woken,
 }
 
 /// What a flow says of a slot's connection.
@@ -63,6 +72,8 @@ pub enum Loss {
     Ended(usize),
     /// Nothing was acknowledged since then: another is wanted in its place.
     Stale(usize, Instant),
+    /// The flow is over, and the relay does not know it unless one of these connections was closed by both ends.
+    Untold(Vec<JoinHandle<bool>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +84,7 @@ pub enum Outcome {
     Refused(Refusal),
     /// Either side broke off.
     Reset,
-    /// No path for [`PATIENCE`].
+    /// No path for too long.
     Lost,
 }
 
@@ -102,8 +113,12 @@ pub enum Side {
         hears: Hears,
         meters: Arc<Meters>,
         lost: mpsc::UnboundedSender<Loss>,
+        /// For each connection, with its path.
+        opener: Opener,
     },
-    Relay,
+    Relay {
+        place: Place,
+    },
 }
 
 enum Stop {
@@ -137,8 +152,11 @@ pub struct Flow {
     hears: Option<Hears>,
     lost: Option<mpsc::UnboundedSender<Loss>>,
     meters: Option<Arc<Meters>>,
-    /// The relay's end: what each new path is told.
-    announces: bool,
+    opener: Option<Opener>,
+    /// At the relay's end, which says on each new path that the target is connected.
+    place: Option<Place>,
+    /// Without a path it waits so long for one.
+    hold: Duration,
     paths: [Option<Box<Path>>; MAX_SUBFLOWS],
     sender: Sender,
     receiver: Receiver,
@@ -150,9 +168,10 @@ pub struct Flow {
     /// When the stream got on last; whether the flow has rested since.
     moved: Instant,
     rested: bool,
-    /// Since when there is no path.
-    alone: Option<Instant>,
-    /// The last path was closed by the peer as one that is done.
+    /// While there is no path.
+    alone: Option<Alone>,
+    /// The last path was closed by the peer's host, and as one that is done.
+    closed: bool,
     left_well: bool,
     /// The scheduler has data and waits.
     waiting: bool,
@@ -167,18 +186,20 @@ impl Flow {
         application: Option<TcpStream>,
         scheduler: &Entry,
         side: Side,
+        hold: Duration,
         group: Option<Group>,
         observer: Option<Arc<Observer>>,
     ) -> Flow {
         let scheduler = scheduler.build();
         let now = Instant::now();
-        let (hears, lost, meters, announces) = match side {
+        let (hears, lost, meters, opener, place) = match side {
             Side::Device {
                 hears,
                 lost,
                 meters,
-            } => (Some(hears), Some(lost), Some(meters), false),
-            Side::Relay => (None, None, None, true),
+                opener,
+            } => (Some(hears), Some(lost), Some(meters), Some(opener), None),
+            Side::Relay { place } => (None, None, None, None, Some(place)),
         };
         let mut flow = Flow {
             application: None,
@@ -189,7 +210,9 @@ impl Flow {
             hears,
             lost,
             meters,
-            announces,
+            opener,
+            place,
+            hold,
             paths: Default::default(),
             sender: Sender::new(FIRST_WINDOW, scheduler.replicates()),
             receiver: Receiver::new(FIRST_WINDOW),
@@ -200,7 +223,8 @@ impl Flow {
             started: now,
             moved: now,
             rested: true,
-            alone: Some(now),
+            alone: Some(Alone::since(now)),
+            closed: false,
             left_well: false,
             waiting: false,
             ahead: AHEAD.0,
@@ -216,9 +240,9 @@ impl Flow {
         crate::socket::tune_application(&application);
         // A process that is killed is not to look as if the other side had ended it well.
         let _ = application.set_zero_linger();
-        let connected_from = match self.announces {
-            true => application.local_addr(),
-            false => application.peer_addr(),
+        let connected_from = match self.place {
+            Some(_) => application.local_addr(),
+            None => application.peer_addr(),
         };
         if let (Some(observed), Ok(address)) = (&mut self.observed, connected_from) {
             observed.publish(address);
@@ -235,10 +259,12 @@ impl Flow {
             }
             match self.turn(now) {
                 Ok(()) => {}
-                Err(Stop::Outcome(outcome)) => return self.conclude(outcome),
+                Err(Stop::Outcome(outcome)) => {
+                    return self.conclude(outcome, outcome == Outcome::Lost)
+                }
                 Err(Stop::Break) => {
                     self.tell_all(&Frame::Reset);
-                    return self.conclude(Outcome::Reset);
+                    return self.conclude(Outcome::Reset, true);
                 }
             }
             if let Some(event) = self.wait(&mut events, now).await {
@@ -263,11 +289,20 @@ impl Flow {
                 if let Some(group) = &self.group {
                     path.join(group);
                 }
-                if self.announces {
-                    path.carrier.put(&Frame::Opened(Ok(())));
+                match &self.opener {
+                    Some(opener) => {
+                        let opener = Opener {
+                            path: slot as u8,
+                            priority,
+                            resumes: self.hears.is_none(),
+                            ..opener.clone()
+                        };
+                        path.carrier.put_bytes(&opener.encode());
+                    }
+                    None => path.carrier.put(&Frame::Opened(Ok(()))),
                 }
                 self.paths[slot] = Some(Box::new(path));
-                self.alone = None;
+                (self.alone, self.closed) = (None, false);
                 self.acks.force();
             }
             Event::Application(Some(stream)) => self.attach(stream),
@@ -278,6 +313,7 @@ impl Flow {
                     self.tell_all(&Frame::Gone(slot as u8));
                 }
             }
+            Event::Woken => self.probe(),
         }
     }
 
@@ -300,27 +336,13 @@ impl Flow {
                 self.lose_path(slot, now);
             }
         }
+        if let Some(place) = &mut self.place {
+            match self.alone {
+                Some(_) => place.hold(self.sender.held() + self.receiver.held()),
+                None => place.release(),
+            }
+        }
         self.check(now)
-    }
-
-    fn check(&mut self, now: Instant) -> Result<(), Stop> {
-        if self.withdrawn {
-            return Err(Stop::Break);
-        }
-        let all_here = self.told_end;
-        if all_here && self.sender.done() {
-            return Err(Stop::Outcome(Outcome::Done));
-        }
-        if let Some(since) = self.alone {
-            // A peer that is done closes all paths; its last acknowledgement may have been lost with one.
-            if self.left_well && all_here && self.heard_out && self.sender.unsent() == 0 {
-                return Err(Stop::Outcome(Outcome::Done));
-            }
-            if now.duration_since(since) > PATIENCE {
-                return Err(Stop::Outcome(Outcome::Lost));
-            }
-        }
-        Ok(())
     }
 
     fn write_application(&mut self) -> Result<(), Stop> {
@@ -366,12 +388,19 @@ impl Flow {
         self.rested = true;
         self.sender.rest();
         self.receiver.rest();
-        let (next, limit) = self.receiver.acknowledgement();
         for path in self.paths.iter_mut().flatten() {
             path.carrier.rest();
-            if self.lost.is_some() {
-                path.put(&Frame::Ack { next, limit });
-            }
+        }
+        if self.lost.is_some() {
+            self.probe();
+        }
+    }
+
+    /// A connection that has ended at the other end answers with a reset; one that nobody answers on turns stale.
+    fn probe(&mut self) {
+        let (next, limit) = self.receiver.acknowledgement();
+        for path in self.paths.iter_mut().flatten() {
+            path.put(&Frame::Ack { next, limit });
         }
     }
 
@@ -420,6 +449,9 @@ impl Flow {
             for path in self.paths.iter().flatten() {
                 wake |= path.carrier.poll_ready(cx).is_ready();
             }
+            if let Some(place) = &mut self.place {
+                wake |= place.poll_given_up(cx).is_ready();
+            }
             if wake {
                 Poll::Ready(None)
             } else {
@@ -431,8 +463,9 @@ impl Flow {
 
     /// How long nothing needs to be looked at unless a socket has news.
     fn pause(&self, now: Instant) -> Duration {
-        if self.alone.is_some() {
-            return Duration::from_millis(500);
+        if let Some(alone) = &self.alone {
+            let rest = if self.rested { Duration::MAX } else { REST };
+            return alone.pause(self.patience()).min(rest);
         }
         let alive = self.paths.iter().flatten().any(|path| path.view().alive());
         let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(|p| p.busy());
@@ -440,7 +473,7 @@ impl Flow {
             (true, _) => TICK.0,
             (false, true) => TICK.1,
             (false, false) if !self.rested => REST,
-            (false, false) => PATIENCE,
+            (false, false) => LOOK,
         };
         tick.min(self.acks.due_in(now))
     }
@@ -477,21 +510,7 @@ impl Flow {
         self.scheduler.forget(slot);
         self.acks.force();
         if self.paths.iter().all(Option::is_none) {
-            self.alone = Some(now);
+            self.alone = Some(Alone::since(now));
         }
-    }
-
-    fn conclude(mut self, outcome: Outcome) -> Outcome {
-        if outcome == Outcome::Done {
-            let (next, limit) = self.receiver.acknowledgement();
-            self.tell_all(&Frame::Ack { next, limit });
-            if let Some(application) = &self.application {
-                let _ = SockRef::from(application).set_linger(None);
-            }
-        }
-        for path in self.paths.into_iter().flatten() {
-            path.carrier.part();
-        }
-        outcome
     }
 }

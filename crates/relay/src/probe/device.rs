@@ -220,7 +220,7 @@ impl Echoes {
                 let mut packet = [0; ECHO_BYTES];
                 packet[..8].copy_from_slice(&number.to_be_bytes());
                 // Lost, if there is no path now.
-                let _ = lane.send(HERE, ECHOES, ECHOES, &packet);
+                let _ = lane.send(HERE, ECHOES, ECHOES, &packet, false);
                 lane.flush();
             }
         };

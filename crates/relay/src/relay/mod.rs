@@ -2,7 +2,7 @@
 
 pub(crate) mod target;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,8 +21,9 @@ use crate::control::Control;
 use crate::datagram;
 use crate::devices::{Register, Store};
 use crate::egress::Egress;
-use crate::flow::{Event, Flow, Observer, Side};
+use crate::flow::{Event, Flow, Observer, Outcome, Side};
 use crate::handshake;
+use crate::hold::{self, Holding, Place};
 use crate::lock;
 use crate::socket;
 use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
@@ -41,6 +42,8 @@ const FLOWS: usize = 1024;
 const AFTERMATH: Duration = Duration::from_secs(2);
 /// Flows that have ended, by which late path connections are known.
 const ENDED: usize = 1 << 16;
+/// Flows of devices that are away are held for so long: a night.
+pub const HOLD: Duration = Duration::from_secs(12 * 3600);
 
 pub struct Settings {
     pub listen: SocketAddr,
@@ -48,6 +51,8 @@ pub struct Settings {
     pub egress: Egress,
     /// Of the path connections' downloads.
     pub controller: Control,
+    /// Flows without any path end after so long.
+    pub hold: Duration,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
 }
@@ -58,14 +63,15 @@ type FlowId = (Id, [u8; 16], u64);
 #[derive(Default)]
 struct Flows {
     open: HashMap<FlowId, mpsc::Sender<Event>>,
-    ended: HashSet<FlowId>,
+    /// Whether it came to its end.
+    ended: HashMap<FlowId, bool>,
     order: VecDeque<FlowId>,
 }
 
 impl Flows {
-    fn end(&mut self, id: FlowId) {
+    fn end(&mut self, id: FlowId, well: bool) {
         self.open.remove(&id);
-        if self.ended.insert(id) {
+        if self.ended.insert(id, well).is_none() {
             self.order.push_back(id);
         }
         if self.order.len() > ENDED {
@@ -102,6 +108,8 @@ struct Relay {
     register: Arc<Mutex<Register>>,
     egress: Egress,
     controller: Control,
+    hold: Duration,
+    holding: Arc<Mutex<Holding>>,
     observer: Option<Arc<Observer>>,
     strangers: Strangers,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
@@ -120,6 +128,8 @@ pub async fn run(
         register: Arc::new(Mutex::new(Register::new(settings.store)?)),
         egress: settings.egress,
         controller: settings.controller,
+        hold: settings.hold,
+        holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
         observer: settings.observer,
         strangers: Strangers::default(),
         connections: Mutex::default(),
@@ -266,28 +276,16 @@ impl Relay {
         permit: OwnedSemaphorePermit,
     ) {
         let id = (device, opener.session, opener.flow);
-        let (flow, news) = {
-            let mut flows = lock(&self.flows);
-            if flows.ended.contains(&id) {
+        let found = self.find(id, opener.resumes);
+        let (flow, news) = match found {
+            Found::Open(flow) => (flow, None),
+            Found::New(flow, news) => (flow, Some(news)),
+            Found::Over(answer) => {
+                if let Some(answer) = &answer {
+                    carrier.put(answer);
+                }
+                carrier.part();
                 return;
-            }
-            match flows.open.get(&id) {
-                Some(flow) => (flow.clone(), None),
-                None if flows
-                    .open
-                    .keys()
-                    .filter(|(owner, ..)| *owner == device)
-                    .count()
-                    >= FLOWS =>
-                {
-                    carrier.put(&Frame::Opened(Err(Refusal::Busy)));
-                    return carrier.part();
-                }
-                None => {
-                    let (flow, news) = mpsc::channel(16);
-                    flows.open.insert(id, flow.clone());
-                    (flow, Some(news))
-                }
             }
         };
         let joined = flow
@@ -299,21 +297,49 @@ impl Relay {
             .await;
         drop(flow);
         if let (Ok(()), Some(news)) = (joined, news) {
-            self.clone().carry(&opener, news).await;
-            lock(&self.flows).end(id);
+            let well = self.clone().carry(device, &opener, news).await;
+            lock(&self.flows).end(id, well);
         }
         drop(permit);
     }
 
-    /// A flow's whole life.
-    async fn carry(self: Arc<Self>, opener: &Opener, mut news: mpsc::Receiver<Event>) {
+    /// The flow that a path connection is for.
+    fn find(&self, id: FlowId, resumes: bool) -> Found {
+        let mut flows = lock(&self.flows);
+        if let Some(flow) = flows.open.get(&id) {
+            return Found::Open(flow.clone());
+        }
+        match flows.ended.get(&id) {
+            Some(true) => return Found::Over(None),
+            // It was given up, or belongs to a relay of before.
+            None if !resumes => {}
+            _ => return Found::Over(Some(Frame::Reset)),
+        }
+        let (device, ..) = id;
+        let own = flows.open.keys().filter(|(owner, ..)| *owner == device);
+        if own.count() >= FLOWS && !lock(&self.holding).make_place(device) {
+            return Found::Over(Some(Frame::Opened(Err(Refusal::Busy))));
+        }
+        let (flow, news) = mpsc::channel(16);
+        flows.open.insert(id, flow.clone());
+        Found::New(flow, news)
+    }
+
+    /// A flow's whole life. Whether both directions came to their end.
+    async fn carry(
+        self: Arc<Self>,
+        device: Id,
+        opener: &Opener,
+        mut news: mpsc::Receiver<Event>,
+    ) -> bool {
         let scheduler = scheduler::find(&opener.scheduler).unwrap_or(&scheduler::all()[0]);
         match target::connect(&opener.target, &self.egress).await {
             Ok(stream) => {
                 let (group, observer) = (self.controller.group(), self.observer.clone());
-                Flow::new(Some(stream), scheduler, Side::Relay, group, observer)
-                    .run(news)
-                    .await;
+                let place = Place::new(self.holding.clone(), device);
+                let side = Side::Relay { place };
+                let flow = Flow::new(Some(stream), scheduler, side, self.hold, group, observer);
+                flow.run(news).await == Outcome::Done
             }
             Err(refusal) => {
                 let tell = async {
@@ -325,9 +351,17 @@ impl Relay {
                     }
                 };
                 let _ = timeout(AFTERMATH, tell).await;
+                false
             }
         }
     }
+}
+
+enum Found {
+    Open(mpsc::Sender<Event>),
+    New(mpsc::Sender<Event>, mpsc::Receiver<Event>),
+    /// There is none (any more), and this is said of it.
+    Over(Option<Frame<'static>>),
 }
 
 #[cfg(test)]

@@ -154,9 +154,7 @@ impl Receiver {
 
     /// Gives back memory that a burst has left.
     pub fn rest(&mut self) {
-        if self.ready.is_empty() {
-            self.ready = VecDeque::new();
-        }
+        self.ready.shrink_to_fit();
     }
 
     /// The application has all there will ever be.

@@ -276,9 +276,7 @@ impl Sender {
 
     /// Gives back memory that a burst has left.
     pub fn rest(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes = VecDeque::new();
-        }
+        self.bytes.shrink_to_fit();
         if self.waiting().is_none() {
             self.again = VecDeque::new();
         }

@@ -24,6 +24,8 @@ pub struct Malformed(pub &'static str);
 
 const BACKUP: u8 = 0x80;
 const PREFERRED: u8 = 0x40;
+/// Of an [`Opener`] alone.
+const RESUMES: u8 = 0x20;
 
 /// A path's slot with its priority, which holds for both directions.
 pub(crate) fn path_byte(slot: u8, priority: Priority) -> u8 {

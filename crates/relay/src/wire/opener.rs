@@ -1,8 +1,9 @@
 //! The device's word of what a path connection is for: the flow that it belongs to, and that flow's target. Every path
-//! connection of a flow brings the same, so whichever arrives first begins the flow.
+//! connection of a flow brings the same, so whichever arrives first begins the flow. Once the relay has connected to the
+//! target, openers say so: a relay that knows no such flow does not begin it again.
 //!
 //! ```text
-//! length u16 (of the rest), session [16], flow u64, path u8 (slot and priority), scheduler (length u8, bytes),
+//! length u16 (of the rest), session [16], flow u64, path u8 (slot, priority, + 32: resumes), scheduler (length u8, bytes),
 //! target (kind u8: 4, 6 or 0; address [4] or [16], or a name (length u8, bytes)), port u16
 //! ```
 
@@ -11,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mp_policy::link::Priority;
 
-use super::{path_byte, read_path, Cursor, Malformed};
+use super::{path_byte, read_path, Cursor, Malformed, RESUMES};
 
 /// With its length.
 pub const MOST_OPENER: usize = 2 + 16 + 8 + 1 + 1 + MOST_SCHEDULER + 1 + 1 + 255 + 2;
@@ -64,6 +65,8 @@ pub struct Opener {
     pub path: u8,
     /// Of that path, in both directions.
     pub priority: Priority,
+    /// The relay has had this flow: it knows it, or it is over.
+    pub resumes: bool,
     /// By name; a relay that does not know it uses its default.
     pub scheduler: String,
     pub target: Target,
@@ -74,7 +77,8 @@ impl Opener {
         let mut body = Vec::with_capacity(64);
         body.extend_from_slice(&self.session);
         body.extend_from_slice(&self.flow.to_be_bytes());
-        body.push(path_byte(self.path, self.priority));
+        let resumes = if self.resumes { RESUMES } else { 0 };
+        body.push(path_byte(self.path, self.priority) | resumes);
         put_text(
             &mut body,
             &self.scheduler[..self.scheduler.len().min(MOST_SCHEDULER)],
@@ -133,7 +137,8 @@ fn read_text<'a>(body: &mut Cursor<'a>) -> Option<&'a str> {
 fn read(body: &mut Cursor) -> Option<Opener> {
     let session = body.array()?;
     let flow = body.u64()?;
-    let (path, priority) = read_path(body.u8()?)?;
+    let byte = body.u8()?;
+    let (path, priority) = read_path(byte & !RESUMES)?;
     let scheduler = read_text(body)
         .filter(|name| name.len() <= MOST_SCHEDULER)?
         .to_owned();
@@ -157,6 +162,7 @@ fn read(body: &mut Cursor) -> Option<Opener> {
         flow,
         path,
         priority,
+        resumes: byte & RESUMES != 0,
         scheduler,
         target,
     })
@@ -186,10 +192,10 @@ mod tests {
     proptest! {
         #[test]
         fn an_opener_is_read_as_it_was_written_and_never_from_a_part(
-            session: [u8; 16], flow: u64, path in 0u8..8, priority in priority(),
+            session: [u8; 16], flow: u64, path in 0u8..8, priority in priority(), resumes: bool,
             scheduler in "[a-z-]{0,32}", target in target(),
         ) {
-            let opener = Opener { session, flow, path, priority, scheduler, target };
+            let opener = Opener { session, flow, path, priority, resumes, scheduler, target };
             let bytes = opener.encode();
             prop_assert!(bytes.len() <= MOST_OPENER);
             for part in 0..bytes.len() {

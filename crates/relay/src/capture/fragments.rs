@@ -1,0 +1,138 @@
+//! Fragments of IP that come out of the TUN, of programs whose kernel knows a smaller path MTU and of hosts behind this one, joined
+//! to the packets that they were.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use etherparse::defrag::IpDefragBuf;
+use etherparse::{IpFragOffset, IpNumber, Ipv4Slice, Ipv6Header, Ipv6HeaderSlice, PacketBuilder};
+
+/// As Linux has it (net.ipv4.ipfrag_time).
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Packets that are not whole yet; each takes 64 KiB at most.
+pub const MOST: usize = 64;
+const FRAGMENT: u8 = 44;
+
+/// Whether it is for this module.
+pub fn concerns(packet: &[u8]) -> bool {
+    match packet.first().map(|b| b >> 4) {
+        // More fragments, or an offset.
+        Some(4) => packet
+            .get(6..8)
+            .is_some_and(|b| u16::from_be_bytes([b[0], b[1]]) & 0x3fff != 0),
+        Some(6) => packet.get(6) == Some(&FRAGMENT),
+        _ => false,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    from: IpAddr,
+    to: IpAddr,
+    identification: u32,
+    protocol: IpNumber,
+}
+
+struct Fragment<'a> {
+    key: Key,
+    hop_limit: u8,
+    offset: IpFragOffset,
+    more: bool,
+    payload: &'a [u8],
+}
+
+impl<'a> Fragment<'a> {
+    fn parse(packet: &'a [u8]) -> Option<Fragment<'a>> {
+        if packet.first()? >> 4 == 4 {
+            let ip = Ipv4Slice::from_slice(packet).ok()?;
+            let header = ip.header();
+            return Some(Fragment {
+                key: Key {
+                    from: header.source_addr().into(),
+                    to: header.destination_addr().into(),
+                    identification: header.identification().into(),
+                    protocol: header.protocol(),
+                },
+                hop_limit: header.ttl(),
+                offset: header.fragments_offset(),
+                more: header.more_fragments(),
+                payload: ip.payload().payload,
+            });
+        }
+        let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
+        let (_, rest) = packet.split_at_checked(Ipv6Header::LEN)?;
+        let rest = rest.get(..usize::from(header.payload_length()))?;
+        let (fragment, payload) = rest.split_first_chunk::<8>()?;
+        // RFC 8200, section 4.5. etherparse 0.19 takes the bits of the second byte in another order.
+        let place = u16::from_be_bytes([fragment[2], fragment[3]]);
+        let [.., a, b, c, d] = *fragment;
+        Some(Fragment {
+            key: Key {
+                from: header.source_addr().into(),
+                to: header.destination_addr().into(),
+                identification: u32::from_be_bytes([a, b, c, d]),
+                protocol: IpNumber(fragment[0]),
+            },
+            hop_limit: header.hop_limit(),
+            offset: IpFragOffset::try_new(place >> 3).ok()?,
+            more: place & 1 == 1,
+            payload,
+        })
+    }
+
+    /// The packet that this is a part of.
+    fn whole(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let Key {
+            from, to, protocol, ..
+        } = self.key;
+        let step = match (from, to) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                PacketBuilder::ipv4(from.octets(), to.octets(), self.hop_limit)
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                PacketBuilder::ipv6(from.octets(), to.octets(), self.hop_limit)
+            }
+            _ => return None,
+        };
+        let mut packet = Vec::with_capacity(step.size(payload.len()));
+        step.write(&mut packet, protocol, payload).ok()?;
+        Some(packet)
+    }
+}
+
+/// Time is that since any fixed moment, and never goes back.
+#[derive(Debug, Default)]
+pub struct Fragments(HashMap<Key, (Duration, IpDefragBuf)>);
+
+impl Fragments {
+    /// The whole packet with the fragment that completes it. What does not fit together is dropped.
+    pub fn take(&mut self, packet: &[u8], now: Duration) -> Option<Vec<u8>> {
+        let fragment = Fragment::parse(packet)?;
+        let key = fragment.key;
+        self.0
+            .retain(|_, (since, _)| now.saturating_sub(*since) <= PATIENCE);
+        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+            let oldest = self.0.iter().min_by_key(|(_, (since, _))| *since);
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
+                self.0.remove(&oldest);
+            }
+        }
+        let (_, buffer) = self.0.entry(key).or_insert_with(|| {
+            let empty = IpDefragBuf::new(key.protocol, Vec::new(), Vec::new());
+            (now, empty)
+        });
+        let added = buffer.add(fragment.offset, fragment.more, fragment.payload);
+        if added.is_ok() && !buffer.is_complete() {
+            return None;
+        }
+        let (_, buffer) = self.0.remove(&key)?;
+        added.ok()?;
+        fragment.whole(&buffer.take_bufs().0)
+    }
+
+    /// Packets that are not whole yet.
+    pub fn waiting(&self) -> usize {
+        self.0.len()
+    }
+}

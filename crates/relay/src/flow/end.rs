@@ -1,0 +1,66 @@
+//! When a flow is over, and who is told.
+
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::hold::Place;
+use crate::wire::Frame;
+
+use super::{Flow, Loss, Outcome, Stop, PATIENCE};
+
+/// A host that sleeps or has no link closes nothing: the peer's process has probably ended.
+const CLOSED: Duration = Duration::from_secs(15 * 60);
+
+impl Flow {
+    pub(super) fn check(&mut self, now: Instant) -> Result<(), Stop> {
+        if self.withdrawn {
+            return Err(Stop::Break);
+        }
+        let all_here = self.told_end;
+        if all_here && self.sender.done() {
+            return Err(Stop::Outcome(Outcome::Done));
+        }
+        let most = self.patience();
+        if let Some(alone) = &mut self.alone {
+            // A peer that is done closes all paths; its last acknowledgement may have been lost with one.
+            if self.left_well && all_here && self.heard_out && self.sender.unsent() == 0 {
+                return Err(Stop::Outcome(Outcome::Done));
+            }
+            if alone.look(now) >= most {
+                return Err(Stop::Outcome(Outcome::Lost));
+            }
+        }
+        match self.place.as_ref().is_some_and(Place::is_given_up) {
+            true => Err(Stop::Outcome(Outcome::Lost)),
+            false => Ok(()),
+        }
+    }
+
+    /// For a path, where there is none.
+    pub(super) fn patience(&self) -> Duration {
+        match self.hears {
+            Some(_) => PATIENCE,
+            None if self.closed => self.hold.min(CLOSED),
+            None => self.hold,
+        }
+    }
+
+    /// `untold`: the peer may not know. What has no path to say so on is said on another one, unless the relay has never
+    /// heard of the flow.
+    pub(super) fn conclude(mut self, outcome: Outcome, untold: bool) -> Outcome {
+        if outcome == Outcome::Done {
+            let (next, limit) = self.receiver.acknowledgement();
+            self.tell_all(&Frame::Ack { next, limit });
+            if let Some(application) = &self.application {
+                let _ = SockRef::from(application).set_linger(None);
+            }
+        }
+        let paths = self.paths.into_iter().flatten();
+        let parting = paths.map(|path| path.carrier.part()).collect();
+        if let (Some(lost), true) = (self.lost, untold && self.hears.is_none()) {
+            let _ = lost.send(Loss::Untold(parting));
+        }
+        outcome
+    }
+}
