@@ -92,6 +92,21 @@ def test_a_predicate_is_decided_by_the_whole_interval(test: dict[str, object], v
     assert combined(checks(test, VALUES))[0] is verdict
 
 
+def test_of_many_parts_one_misses_by_chance() -> None:
+    """Of thirty true parts one is beyond its 95 % interval more often than not."""
+    near = Check(Mean(1.0, 0.9, 10, 1.0), high=0.0)
+    true = Check(Mean(-1.0, 0.5, 10, 1.0), high=0.0)
+    assert near.verdict is CONTRADICTED
+    assert combined([near]) == (CONTRADICTED, near)
+    assert combined([near, *[true] * 29]) == (UNDECIDED, near)
+    far = Check(Mean(3.0, 0.9, 10, 1.0), high=0.0)
+    assert combined([far, *[true] * 29]) == (CONTRADICTED, far)
+    assert combined([true] * 30)[0] is HOLDS, "all hold no less surely than each"
+    several = Claims((claim({"all": [{"within": name, "at_most": 0} for name in ("near", "true", "true", "true")]}),))
+    (judged,) = judge(several, {"near": near.effect, "true": true.effect}, SIM)
+    assert (judged.verdict, judged.why) == (UNDECIDED, "one of 4 parts misses, as chance may have it")
+
+
 @pytest.mark.parametrize("name", ["single", "missing"])
 @pytest.mark.parametrize(
     "test", [{"within": "X", "at_least": 0}, {"ratio": ["X", "two"], "at_least": 0}, {"compare": ["four", ">", "X"]}]
