@@ -1,6 +1,7 @@
 """The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
 
     fig3.SIDE.KIND.LOSS      benefit under BALIA, mean over the pairs of rates; SIDE: wifi or lte, the lossy path
+    pair.SIDE.KIND.LOSS      the same of the pair of 50 and 50 Mbit/s alone, which the kernel's points have too
     fig4.SIDE.KIND.RATE      Mbit/s, mean over pairs and losses at which the paper's rule acts; RATE: slow (up to 20 on
                              the lossy path) or fast
     fig5.CONTROLLER.KIND     Mbit/s over the 90 s
@@ -38,6 +39,7 @@ SIDES = {"wifi": WIFI, "lte": LTE}
 KINDS = {"stock": "fullmesh", "rule": RULE, "aware": LA}
 #: Loss from which on MPTCP-LA sets a path to backup, as the paper has it.
 THRESHOLDS = {"wifi": 0.0001, "lte": 0.01}
+_PAIR = {"paths.wifi.rate": "50Mbit", "paths.lte.rate": "50Mbit"}
 #: Seconds of figure 6's run, clear of the changes at 30 s and 60 s.
 WHEN = {"before": (5, 30), "during": (33, 60), "after": (65, 89)}
 
@@ -50,6 +52,14 @@ def values(results: Results, world: str) -> Values:
             for loss in LOSSES:
                 mean = of_cells("ben", lambda at, _, loss=loss: math.isclose(at, loss))
                 found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = mean
+                cell = {
+                    LOSS_KEY[scenario]: f"{loss:.5f}".rstrip("0"),
+                    "paths.wifi.rate": "50Mbit",
+                    "paths.lte.rate": "50Mbit",
+                }
+                found[f"pair.{side}.{kind}.{100 * loss:g}%"] = results.mean(
+                    world, scenario, variant("balia", manager), "ben", cell
+                )
             least = THRESHOLDS[side]
             slow = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps <= 20)
             fast = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps > 20)

@@ -457,3 +457,31 @@ def test_the_page_opens_with_the_claims() -> None:
     assert html.index('id="claims"') < html.index('id="fig6"') < html.index('id="game"')
     assert 'id="claim-obs5-gradual"' in html
     assert 'id="claim-goal1-lia"' not in html, "of a section that is not asked for"
+
+
+def as_measured(paper: Paper, world: str) -> Results:
+    """Rows of every point of this world; no tables."""
+    results = Results()
+    for p in (p for p in paper.points if p.world == world):
+        rows = [
+            {"variant": p.controller, "controller": p.controller, "path_manager": manager, "initial_path": initial,
+             "scheduler": "default", "seed": seed, "cell": dict(p.cell), "goodput_mbps": 10.0 + seed,
+             "transfer_mbps": 2.0 + seed / 10, "competing_mbps": 5.0 + seed / 10, "path_mbps": {"one": 5.0, "two": 5.0},
+             "jain": 0.9 + seed / 100, "ben": seed / 100, "completion_s": 1.0 + seed, "completion_median_s": 1.0 + seed}
+            for manager in (p.path_manager, *p.beside)
+            for initial in (p.initial_paths or ("first",))
+            for seed in range(5)
+        ]  # fmt: skip
+        results.add(world, p.key, {"rows": rows})
+    return results
+
+
+#: Read from a run's tables, of points that there are.
+FROM_TABLES = re.compile(r"failure-|fig6-(stays|return|no-return|leaves|rate)")
+
+
+def test_a_claim_is_of_the_kernel_where_its_points_can_decide_it_and_nowhere_else(paper: Paper) -> None:
+    """A column that is "not measured" for ever tells nothing."""
+    judged = judge(paper.claims, paper.values(as_measured(paper, KERNEL), KERNEL), KERNEL)
+    beyond = [j.claim.id for j in judged if not j.measured and not FROM_TABLES.match(j.claim.id)]
+    assert beyond == []

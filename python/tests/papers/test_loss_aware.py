@@ -213,6 +213,13 @@ def test_figure_4_is_of_losses_at_which_the_papers_rule_acts() -> None:
     assert [values[f"fig4.{side}.stock.fast"].mean for side in ("wifi", "lte")] == [40.0, 40.0]
 
 
+def test_claims_over_the_whole_grid_are_of_the_simulator_alone() -> None:
+    """On the kernel a share of the grid was taken over a few chosen cells, and held against that of all."""
+    for claim in PAPER.claims.all:
+        if re.search(r"\b(fig[34]\.|harm)", json.dumps(dict(claim.test))):
+            assert claim.worlds == (SIM,), claim.id
+
+
 def test_one_run_is_undecided_and_harms_nobody() -> None:
     (one,) = of(benefits(measured([-0.5], [0.0]), SIM, "a"), "balia", "fullmesh")
     assert math.isnan(one.mean.half)
