@@ -14,6 +14,7 @@ from multipilot.papers.claims import Claim, Claims, Wrong, judge, load, lock, ta
 from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
+from multipilot.papers.claims.quantity import constant
 from multipilot.papers.paper import Paper
 from multipilot.papers.provenance import Provenance
 from multipilot.papers.publish import locked, publish
@@ -261,6 +262,15 @@ def test_the_page_has_the_sentence_of_the_verdict_that_came_out() -> None:
     assert (open_.verdict, open_.prose) == (UNDECIDED, ""), "no template, no sentence"
     (unmeasured,) = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     assert (unmeasured.prose, unmeasured.n, unmeasured.why) == ("", 0, "not measured")
+
+
+def test_what_was_not_measured_has_no_verdict_and_a_count_no_decimals() -> None:
+    found = Claims((replace(TWICE, test={"within": "cells", "at_most": 0.5}, prose={}),))
+    html = table.html(found, judge(found, {"cells": mean_of([])}, SIM))
+    assert "not measured" in html
+    assert "badge" not in html, "an undecided one has runs"
+    counted = judge(found, {"cells": constant(9)}, SIM)
+    assert table.effect(counted[0]) == "9 ×"
 
 
 def test_a_remark_follows_what_is_always_said() -> None:
