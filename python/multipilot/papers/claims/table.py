@@ -36,6 +36,7 @@ table.claims a { color: var(--accent); text-decoration: none }
   table.claims tr { padding: 10px 0; border-bottom: 1px solid var(--line) }
   table.claims td { border: 0; padding: 2px 0 }
   table.claims td:nth-child(1), table.claims td:nth-child(n+3) { min-width: 0 }
+  table.claims td.none { display: none }
   table.claims td[data-of]::before { content: attr(data-of) ": "; color: var(--muted); font-size: 12px }
 }
 """
@@ -73,9 +74,18 @@ def effect(judgement: Judgement) -> str:
     return f"{f'{mean.mean:.0f}' if count else number(mean.mean)}{half}{unit}{runs}"
 
 
+_NONE = '<span class="muted">–</span>'
+
+
+def _of(name: str, cell: str) -> str:
+    """With the name of its column, for a narrow window that has no head, and no empty cells."""
+    style = ' class="none"' if cell == _NONE else ""
+    return f'<td{style} data-of="{name}">{cell}</td>'
+
+
 def _cell(judgement: Judgement | None) -> str:
     if judgement is None:
-        return '<span class="muted">–</span>'
+        return _NONE
     if not judgement.measured:
         return f'<span class="muted">{judgement.why}</span>'
     parts = [badge(judgement.verdict)]
@@ -101,13 +111,13 @@ def html(claims: Claims, judged: Sequence[Judgement]) -> str:
         for real in REAL:
             if claim.id in apart[real]:
                 text += f"<small><strong>simulator and {NAMES[real]} differ significantly</strong></small>"
-        paper = escape(claim.paper) or '<span class="muted">–</span>'
+        printed = _of("printed", escape(claim.paper) or _NONE)
         if THEORY in claim.worlds:
             computed = _cell(by_world[THEORY].get(claim.id))
             cells = f'<td colspan="{len(shown)}" data-of="computed">{computed}<small>computed, no world</small></td>'
         else:
-            cells = "".join(f'<td data-of="{NAMES[w]}">{_cell(by_world[w].get(claim.id))}</td>' for w in shown)
-        rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td><td data-of="printed">{paper}</td>{cells}</tr>')
+            cells = "".join(_of(NAMES[w], _cell(by_world[w].get(claim.id))) for w in shown)
+        rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td>{printed}{cells}</tr>')
     head = "".join(f"<th>{name}</th>" for name in ("claim", "printed", *(NAMES[w] for w in shown)))
     return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
