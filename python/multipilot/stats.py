@@ -49,9 +49,15 @@ def mean_of(values: Iterable[float]) -> Mean:
 
 
 @cache
-def _quantile(freedom: int) -> float:
+def _quantile(freedom: int, parts: int = 1) -> float:
     """Of Student's t. Asked for thousands of times, and never with many different answers."""
-    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
+    return float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / parts, freedom))
+
+
+def widening(n: int, parts: int) -> float:
+    """How many times as wide the interval of ``n`` values is if the error is to be that of ``parts`` intervals together
+    (Bonferroni)."""
+    return _quantile(n - 1, parts) / _quantile(n - 1)
 
 
 def difference(a: Mean, b: Mean) -> Mean:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from multipilot.stats import Mean, difference, mean_of
+from multipilot.stats import Mean, difference, mean_of, widening
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
 
@@ -42,3 +42,10 @@ def test_one_value_claims_no_interval() -> None:
     assert math.isnan(difference(mean_of([3.0]), mean_of([1.0, 2.0])).half)
     assert mean_of([]).n == 0
     assert mean_of([1.0, math.nan, 3.0]) == Mean(2.0, mean_of([1.0, 3.0]).half, 2, mean_of([1.0, 3.0]).std)
+
+
+def test_an_interval_is_widened_to_the_error_of_many_together() -> None:
+    assert widening(10, 1) == 1
+    # Student's t with 9 degrees of freedom: 2.262 at 97.5 %, 3.690 at 99.75 %.
+    assert widening(10, 10) == pytest.approx(3.690 / 2.262, rel=1e-3)
+    assert widening(10, 20) > widening(10, 10)

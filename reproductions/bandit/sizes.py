@@ -6,9 +6,10 @@ import numpy as np
 
 from multipilot.papers import page
 from multipilot.papers.charts import Curve, Panel, draw
-from multipilot.papers.page import Section
+from multipilot.papers.page import Section, number
 from multipilot.report import svg
-from reproductions.bandit.measure import KINDS, SIZE_LABELS, Draw
+from multipilot.stats import Mean, mean_of
+from reproductions.bandit.measure import KINDS, SIZE_LABELS, Draw, Measured
 from reproductions.bandit.policies import CHOSEN, NAMES
 from reproductions.bandit.stream import SIZES
 
@@ -17,31 +18,30 @@ CALLED = {"fastest": "hindsight: the faster start", "single": "Wi-Fi alone", "nd
 CALLED["backup"] = "LTE as backup"
 
 
-def section(m: Draw) -> Section:
+def section(m: Measured) -> Section:
+    """Over all draws: one value a draw."""
     head = ["completion time, mean s (median, 95th percentile)", *SIZE_LABELS]
     listed = []
     for policy in COMPARED:
         cells = []
         for size in SIZES:
-            times = m.of(policy)[0][(m.size == size) & m.late]
-            cells.append(f"{times.mean():.2f} ({np.median(times):.2f}, {np.percentile(times, 95):.2f})")
+            times = [d.of(policy)[0][_ordinary(d, size)] for d in m.draws]
+            middle, tail = (float(np.mean([np.percentile(one, q) for one in times])) for q in (50, 95))
+            cells.append(f"{number(mean_of(float(one.mean()) for one in times))} ({middle:.2f}, {tail:.2f})")
         listed.append([CALLED.get(policy, NAMES.get(policy, policy)), *cells])
-    bandit, stock = (m.of(policy)[0] for policy in (CHOSEN, "wifi first"))
-    gained, could, loses, wins = [], [], [], []
-    for size in SIZES:
-        chosen = (m.size == size) & m.late
-        gained.append(m.saved(CHOSEN, chosen))
-        could.append(m.saved("fastest", chosen))
-        wins.append(float(np.mean(bandit[chosen] < 0.95 * stock[chosen])))
-        loses.append(float(np.mean(bandit[chosen] > 1.05 * stock[chosen])))
+    gained, could = (
+        [mean_of(100 * d.saved(who, _ordinary(d, size)) for d in m.draws) for size in SIZES]
+        for who in (CHOSEN, "fastest")
+    )
+    wins, loses = ([_share(m, size, sign) for size in SIZES] for sign in (-1, 1))
     x = [size / 1000 for size in SIZES]
     gain = Panel(
         "Mean completion time saved against fullmesh",
         "transfer, kB",
         "% saved",
         [
-            Curve("bandit", x, [100 * v for v in gained], svg.PATHS[1], bold=True),
-            Curve("hindsight: the faster start", x, [100 * v for v in could], svg.MUTED, dashed=True),
+            Curve("bandit", x, gained, svg.PATHS[1], bold=True),
+            Curve("hindsight: the faster start", x, could, svg.MUTED, dashed=True),
         ],
         log_x=True,
     )
@@ -50,28 +50,40 @@ def section(m: Draw) -> Section:
         "transfer, kB",
         "% of transfers",
         [
-            Curve("more than 5 % faster", x, [100 * v for v in wins], svg.PATHS[1]),
-            Curve("more than 5 % slower", x, [100 * v for v in loses], svg.PATHS[3]),
+            Curve("more than 5 % faster", x, wins, svg.PATHS[1]),
+            Curve("more than 5 % slower", x, loses, svg.PATHS[3]),
         ],
         log_x=True,
     )
-    parts = ", ".join(f"{100 * v:.0f} % at {name}" for v, name in zip(gained, SIZE_LABELS, strict=True))
-    bound = ", ".join(f"{100 * v:.0f} %" for v in could)
     lead = [
-        f"Mean completion time saved: {parts}. Hindsight, starting always on the path that turns out faster, "
-        f"would save {bound}. The second path joins a round trip after the first.",
-        f"More than 5 % slower than with Wi-Fi first: {100 * float(np.mean(loses)):.0f} % of the transfers; faster by "
-        f"as much: {100 * float(np.mean(wins)):.0f} %. Second half of the rounds; Reno.",
+        "Within the Wi-Fi's coverage, second half of the rounds, Reno. Hindsight starts always on the path that turns "
+        "out faster. The second path joins a round trip after the first.",
     ]
     kinds = [
         [
             kind,
-            *(f"{100 * m.saved(who, m.kind(kind)):+.0f} %" for who in (CHOSEN, "fastest")),
-            f"{m.kind(kind).sum():,}",
+            *(number(mean_of(100 * d.saved(who, d.kind(kind)) for d in those), 1) for who in (CHOSEN, "fastest")),
+            f"{sum(int(d.kind(kind).sum()) for d in those):,}",
         ]
         for kind in KINDS
-        if m.kind(kind).any()
+        if (those := [d for d in m.draws if d.kind(kind).any()])
     ]
-    split = page.table(["rounds", "the bandit saves", "hindsight saves", "n"], kinds)
+    split = page.table(["rounds", "the bandit saves, %", "hindsight saves, %", "rounds of all draws"], kinds)
     body = [draw([gain, where], "Gain by transfer size"), split, page.table(head, listed)]
-    return Section("Completion time by transfer size", lead, body)
+    notes = [f"Means over {len(m.draws)} draws of the network with their intervals; percentiles: means of the draws'."]
+    return Section("Completion time by transfer size", lead, body, notes)
+
+
+def _ordinary(d: Draw, size: int) -> np.ndarray:
+    chosen: np.ndarray = (d.size == size) & d.kind("ordinary")
+    return chosen
+
+
+def _share(m: Measured, size: int, sign: int) -> Mean:
+    """Percent of the transfers that are more than 5 % slower (1) or faster (-1) than with Wi-Fi first."""
+
+    def of(d: Draw) -> float:
+        bandit, stock = (d.of(who)[0][_ordinary(d, size)] for who in (CHOSEN, "wifi first"))
+        return 100 * float(np.mean(sign * (bandit / stock - 1) > 0.05))
+
+    return mean_of(map(of, m.draws))

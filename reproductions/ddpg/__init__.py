@@ -7,6 +7,7 @@ contention  figures 6 to 8: two connections on both paths
 over_time   goodput of each connection over time
 intervals   what they stand on: an actor and MPCC, interval by interval
 tolerance   how much random loss MPCC bears
+below       where DDPG-MPCC carries less than MPCC
 beyond      shared bottleneck, varying capacity, short flows, unseen paths
 learning    where an actor earns more than MPCC
 values      the values that claims.toml is about
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from multipilot.papers.claims import load
 from multipilot.papers.paper import Item, Own, Paper
-from reproductions.ddpg import beyond, contention, intervals, learning, plan, tolerance, topologies
+from reproductions.ddpg import below, beyond, contention, intervals, learning, plan, tolerance, topologies
 from reproductions.ddpg.values import values
 
 PAPER = Paper(
@@ -34,6 +35,7 @@ PAPER = Paper(
         Item("fig4", (plan.BUFFERS,), topologies.show_buffers),
         Item("fig5", (plan.LOSS,), topologies.show_loss),
         Item("bandwidth", (plan.RATES,), topologies.show_rates),
+        Item("below", below.SCENARIOS, below.show),
         Item("fig6", (), contention.show_rate),
         Item("fig7", (), contention.show_utility),
         Item("fig8", (), contention.show_reward),

@@ -3,12 +3,14 @@
 fig4.CONTROLLER.WHAT.BUFFER   Mbit/s; WHAT: goodput, one (on path 1), rival (the single-path connection on path 2)
 fig5.CONTROLLER.WHAT.LOSS     Mbit/s; WHAT: goodput, rival
 fig6., fig7., fig8.WHO        intervals 51 to 100; WHO: learned and its rival, and plain and its rival (two MPCC)
-fig6., fig8.rise              the learned actor's mean rate and reward, last ten intervals less first ten
+fig6.rise                     the learned actor's mean rate, last ten intervals less the second ten, after slow start
+fig7.rise, fig7.rise-rival    mean utility of it and of the MPCC beside it, last ten intervals less first ten
+fig8.rise                     its mean reward, the same
 alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
 peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
 short.CONTROLLER.SIZE         s, median completion of downloads
 below.cells                   cells of figures 4 and 5, of unlike rates and alone in which DDPG-MPCC carries
-                              significantly less than MPCC
+                              significantly less than MPCC (intervals widened for the number of cells)
 pair.CONTROLLER.WHAT          beside MPCC on both paths; WHAT: goodput, mpcc
 """
 
@@ -16,11 +18,11 @@ from __future__ import annotations
 
 from multipilot.papers.claims.quantity import MISSING, Values, constant
 from multipilot.papers.results import SIM, Results, path_mbps, ratio
-from multipilot.stats import Mean, difference, mean_of
-from reproductions.ddpg import plan, tolerance
+from multipilot.stats import Mean, mean_of
+from reproductions.ddpg import below, plan, tolerance
 from reproductions.ddpg.intervals import PLAIN, Course, measured
 from reproductions.ddpg.sections import PAYLOAD, of_rivals, resting_rate
-from reproductions.ddpg.topologies import LOSSES, QUEUES, SECOND_RATES
+from reproductions.ddpg.topologies import LOSSES, QUEUES
 
 FIGURES = {"fig6": "rate", "fig7": "utility", "fig8": "reward"}
 #: MPCC's utility in Mbit/s, and that of its published code in bytes/s.
@@ -29,6 +31,13 @@ _PEAKS = (
     ("mpcc-code", "0.02", resting_rate(0.02, beta=tolerance.CODE_BETA) * 8e-6),
 )
 COURSES = ("learned", "learned-rival", "plain", "plain-rival")
+#: Name, course, what, and first interval of the start. Every controller's rate rises in slow start.
+_RISES = (
+    ("fig6.rise", "learned", "rate", 10),
+    ("fig7.rise", "learned", "utility", 0),
+    ("fig7.rise-rival", "learned-rival", "utility", 0),
+    ("fig8.rise", "learned", "reward", 0),
+)
 
 
 def values(results: Results, world: str) -> Values:
@@ -53,34 +62,14 @@ def values(results: Results, world: str) -> Values:
     for controller in plan.CONTROLLERS:
         median = results.mean(world, plan.SHORT, controller, "completion_median_s", {plan.SIZE_KEY: "1MB"})
         found[f"short.{controller}.1MB"] = median
-    found["below.cells"] = _below(results, world)
+    found["below.cells"] = below.count(results, world)
     courses = _courses(results) if world == SIM else {}
     for figure, what in FIGURES.items():
         for who in COURSES:
             found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
-    for figure in ("fig6", "fig8"):
-        found[f"{figure}.rise"] = _rise(courses["learned"], FIGURES[figure]) if "learned" in courses else MISSING
+    for name, who, what, start in _RISES:
+        found[name] = rise(courses[who], what, start) if who in courses else MISSING
     return found
-
-
-def _below(results: Results, world: str) -> Mean:
-    swept = (
-        (plan.BUFFERS, plan.QUEUE_KEY, QUEUES),
-        (plan.LOSS, plan.LOSS_KEY, LOSSES),
-        (plan.RATES, plan.RATE_KEY, SECOND_RATES),
-        (plan.ALONE, plan.LOSS_KEY, tolerance.LOSSES),
-    )
-    cells = 0
-    count = 0
-    for scenario, key, axis in swept:
-        for value, _ in axis:
-            ours, plain = (
-                results.mean(world, scenario, c, "goodput_mbps", {key: value}) for c in ("ddpg-mpcc", "mpcc")
-            )
-            if min(ours.n, plain.n) > 1:
-                cells += 1
-                count += difference(ours, plain).high < 0
-    return constant(count) if cells else MISSING
 
 
 def _courses(results: Results) -> dict[str, Course]:
@@ -95,5 +84,6 @@ def _courses(results: Results) -> dict[str, Course]:
     return found
 
 
-def _rise(course: Course, what: str) -> Mean:
-    return mean_of(float(row[-10:].mean() - row[:10].mean()) for row in getattr(course, what))
+def rise(course: Course, what: str, start: int) -> Mean:
+    """The last ten intervals less ten from ``start`` on."""
+    return mean_of(float(row[-10:].mean() - row[start : start + 10].mean()) for row in getattr(course, what))

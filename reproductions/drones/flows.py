@@ -16,6 +16,14 @@ SIZE = "connections.0.bytes"
 RETRY, RETRIES = "radio.retries", (7, 25)
 
 
+def swing(row: Row) -> float | None:
+    """Percent by which the multipath connection's throughput changes from second to second, in the mean."""
+    if row["folder"] is None:
+        return None
+    rate = rate_over_time(row, 0)[5:]
+    return float(100 * np.abs(np.diff(rate)).mean() / rate.mean())
+
+
 def gbps(row: Row) -> float:
     return float(row["goodput_mbps"]) / 1e3
 
@@ -61,9 +69,8 @@ def joining(results: Results) -> Section:
         every = [rate_over_time(row, 0) for row in found]
         rate = np.mean(every, axis=0)
         curves.append(curve_of(name, list(np.arange(1.0, len(rate) + 1)), list(rate), bold=True, markers=False))
-        rates = [one[5:] for one in every]
-        swing = mean_of(float(100 * np.abs(np.diff(one)).mean() / one.mean()) for one in rates)
-        lines.append([NAMES[name], number(mean_of(float(one.mean()) for one in rates)), number(swing, 1)])
+        mean = mean_of(float(one[5:].mean()) for one in every)
+        lines.append([NAMES[name], number(mean), number(results.mean(SIM, JOINING, name, swing), 1)])
     panel = Panel("One multipath connection on five links", "s", "Gbit/s", curves)
     return Section(
         "Figure 11: flows join and leave",

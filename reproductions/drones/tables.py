@@ -36,7 +36,8 @@ class Row:
 ROWS = (
     Row("max TCP", BEST, "tcp", (28.96, 30.95)),
     Row("max MPTCP (2 paths)", BEST, "lia", (41.32, 42.13)),
-    Row("max LD-MPSP", BEST, "ld-mpsp", (56.20, 61.01)),
+    Row("max LD-MPSP", BEST, "ld-mpsp", (56.20, 61.01), scheduler="ld-mpsp"),
+    Row("max LD-MPSP, controller alone", BEST, "ld-mpsp", (56.20, 61.01)),
     Row("mobile TCP", HANDOFF, "tcp", (9.6, 9.25), "SC calibrated", CALIBRATED),
     Row("mobile MPTCP", MOBILE, "lia", (16.36, 16.15)),
     Row("mobile LD-MPSP", MOBILE, "ld-mpsp", (37.16, 36.95), scheduler="ld-mpsp"),

@@ -5,7 +5,8 @@ fig5.VARIANT.RETRIES.WHAT   WHAT: goodput, rival (Mbit/s), share (of both)
 fig7.CASE.DEVICES    ms of beam training in each beacon interval; world theory
 fig8.CASE            Gbit/s; fig10.CASE.DEVICES: with so many devices
 fig9.CASE            Mbit/J of the radio alone, five draws of passers-by; world theory
-fig11.VARIANT.WHEN   Gbit/s of the connection: before any Reno flow comes, and after all have left
+fig11.VARIANT.WHEN   Gbit/s of the connection: before any Reno flow comes, and after all have left; swing: % of change
+                     from second to second
 fig12.VARIANT.SIZE   utility
 cloning.SCHEDULER.SIZE.LOSS.WHAT   WHAT: p50, p99 (ms of a run's deliveries), extra (share of the bytes)
 balance.SCHEDULER.SIZE             ms, median of a run's blocks
@@ -49,6 +50,7 @@ def values(results: Results, world: str) -> Values:
     for variant in ("ld-mpsp", "dalia"):
         for when in WHEN:
             found[f"fig11.{variant}.{when}"] = results.mean(world, flows.JOINING, variant, _joined(when))
+        found[f"fig11.{variant}.swing"] = results.mean(world, flows.JOINING, variant, flows.swing)
     for variant in ("lia", "ld-mpsp", "dalia"):
         for size in flows.SIZES:
             found[f"fig12.{variant}.{size}"] = results.mean(

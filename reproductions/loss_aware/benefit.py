@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from multipilot.papers.results import Cell, Results, Row
 from multipilot.stats import Mean, mean_of
@@ -122,6 +122,12 @@ def _singles(variants: Mapping[str, list[Row]], controller: str) -> dict[str, li
         for name, rows in variants.items()
         if name.startswith(alone)
     }
+
+
+def over_seeds(cells: Sequence[Benefit], summary: Callable[[Sequence[float]], float] = fmean) -> Mean:
+    """Of the benefits of these cells, one value a seed."""
+    seeds = min((len(b.each) for b in cells), default=0)
+    return mean_of(summary([b.each[k] for b in cells]) for k in range(seeds))
 
 
 @dataclass(frozen=True)

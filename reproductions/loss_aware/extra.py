@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 
@@ -10,7 +9,7 @@ from multipilot.papers.charts import NAMES
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
-from reproductions.loss_aware.benefit import Benefit, benefits, of
+from reproductions.loss_aware.benefit import Benefit, benefits, of, over_seeds
 from reproductions.loss_aware.dynamic import variant
 from reproductions.loss_aware.pictures import percent, with_loss
 from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, LA, LOSSES, SIZES, V_WIFI, WIFI, known
@@ -101,17 +100,16 @@ def _detail(trace: str, stock: Benefit, kinds: Sequence[Benefit | None]) -> list
     ]
 
 
-def _mean_at(results: Results, scenario: str, loss: float, manager: str) -> float:
-    cells = with_loss(of(benefits(results, SIM, scenario), "balia", manager), scenario, loss)
-    return mean_of(b.mean.mean for b in cells).mean
+def _mean_at(results: Results, scenario: str, loss: float, manager: str) -> Mean:
+    return over_seeds(with_loss(of(benefits(results, SIM, scenario), "balia", manager), scenario, loss))
 
 
 def show_balia(results: Results) -> Section:
     lines = []
     for loss in LOSSES:
         values = [_mean_at(results, s, loss, a) for s in (WIFI, V_WIFI) for a in ("fullmesh", LA)]
-        if not all(map(math.isnan, values)):
-            lines.append([percent(loss), *("–" if math.isnan(v) else f"{v:+.2f}" for v in values)])
+        if any(mean.n for mean in values):
+            lines.append([percent(loss), *map(number, values)])
     head = (
         "loss on<br>the Wi-Fi | fixed buffers,<br>stock | fixed,<br>aware | tuned buffers,<br>stock | tuned,<br>aware"
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 from multipilot.papers.charts import draw
-from multipilot.papers.page import Section, table
+from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.spread import Boxes, Cloud, Scatter, Series
 from multipilot.report import svg
-from multipilot.stats import mean_of
-from reproductions.loss_aware.benefit import Benefit, benefits, of
+from multipilot.stats import Mean, mean_of
+from reproductions.loss_aware.benefit import Benefit, benefits, of, over_seeds
 from reproductions.loss_aware.plan import LA, LOSS_KEY, LOSSES, LTE, RULE, WIFI
 
 SIDES = {WIFI: "Wi-Fi", LTE: "LTE"}
@@ -39,9 +40,8 @@ def _series(manager: str, scenario: str, sim: list[Benefit], kernel: list[Benefi
     return Series(*KINDS[manager], values(sim), values(kernel))
 
 
-def _median_of_pairs(found: Sequence[Benefit], scenario: str, loss: float, manager: str) -> float:
-    values = sorted(b.mean.mean for b in with_loss(of(found, "balia", manager), scenario, loss))
-    return values[len(values) // 2] if values else math.nan
+def _median_of_pairs(found: Sequence[Benefit], scenario: str, loss: float, manager: str) -> Mean:
+    return over_seeds(with_loss(of(found, "balia", manager), scenario, loss), median)
 
 
 def show_benefit(results: Results) -> Section:
@@ -65,9 +65,9 @@ def show_benefit(results: Results) -> Section:
                 [
                     name,
                     percent(loss),
-                    *(f"{_median_of_pairs(sim, scenario, loss, manager):+.2f}" for manager in KINDS),
-                    f"{mean_of(b.with_maximum for b in cells).mean:+.2f}",
-                    f"{mean_of(b.mean.mean for b in cells).mean:+.2f}",
+                    *(number(_median_of_pairs(sim, scenario, loss, manager)) for manager in KINDS),
+                    number(mean_of(b.with_maximum for b in cells).mean),
+                    number(over_seeds(cells)),
                 ]
             )
     head = (
@@ -86,9 +86,9 @@ def show_benefit(results: Results) -> Section:
             table(head, rows, names=2),
         ],
         [
-            "Each box is made of the pairs' means over the seeds; squares are runs on the Linux kernel. "
-            "The paper's Cᵢ is the best of ten single-path runs, which makes every benefit lower; the verdict "
-            "further down uses the median.",
+            "Each box is made of the pairs' means over the seeds; squares are runs on the Linux kernel. Medians are "
+            "over the pairs in one seed, with the interval over the seeds. The paper's Cᵢ is the best of ten "
+            "single-path runs, which makes every benefit lower; the verdict further down uses the median.",
             "The paper prints its figures as pictures alone, so its values can be compared by what its text says "
             "of them. Buffers are fixed at 4 and 6 MiB; the paper does not say its size. The verdict has buffers that "
             "tune themselves.",

@@ -1,7 +1,9 @@
 """The values that ``claims.toml`` is about, by name. Every name is there in every world, measured or not.
 
     fig3.SIDE.KIND.LOSS      benefit under BALIA, mean over the pairs of rates; SIDE: wifi or lte, the lossy path
-    fig4.SIDE.KIND.RATE      Mbit/s, mean over all losses and pairs; RATE: slow (the lossy path has up to 20) or fast
+    pair.SIDE.KIND.LOSS      the same of the pair of 50 and 50 Mbit/s alone, which the kernel's points have too
+    fig4.SIDE.KIND.RATE      Mbit/s, mean over pairs and losses at which the paper's rule acts; RATE: slow (up to 20 on
+                             the lossy path) or fast
     fig5.CONTROLLER.KIND     Mbit/s over the 90 s
     walk.CONTROLLER.KIND     Mbit/s on a walk out of the Wi-Fi and back
     fig6.KIND.PATH.WHEN      Mbit/s on a path under BALIA, before, during and after the loss
@@ -9,7 +11,8 @@
     harm.KIND                share of the verdict's cells whose benefit is below the limit
     harm3.KIND               the same of figure 3's cells
     failure.CONTROLLER.KIND.WHAT   goodput in order after the death: lowest (% of the rate that is left), full (s until
-                             it is back there); used (s from the return of the path to its use)
+                             it is back there); used (s from the return of the path to its use). A run in which that
+                             never happens counts with the time that it had
 
 KIND is stock, rule (MPTCP-LA, the paper's) or aware (this project's loss-aware); of harm stock, first or known. Each
 value has one number a seed, so n counts seeds.
@@ -34,6 +37,9 @@ from reproductions.loss_aware.verdict import FIRST, KNOWN, STOCK, grid
 
 SIDES = {"wifi": WIFI, "lte": LTE}
 KINDS = {"stock": "fullmesh", "rule": RULE, "aware": LA}
+#: Loss from which on MPTCP-LA sets a path to backup, as the paper has it.
+THRESHOLDS = {"wifi": 0.0001, "lte": 0.01}
+_PAIR = {"paths.wifi.rate": "50Mbit", "paths.lte.rate": "50Mbit"}
 #: Seconds of figure 6's run, clear of the changes at 30 s and 60 s.
 WHEN = {"before": (5, 30), "during": (33, 60), "after": (65, 89)}
 
@@ -42,13 +48,22 @@ def values(results: Results, world: str) -> Values:
     found: dict[str, Mean] = {}
     for side, scenario in SIDES.items():
         for kind, manager in KINDS.items():
-            of_cells = partial(_by_seed, results, world, scenario, manager)
+            of_cells = partial(_by_seed, results, world, scenario, manager, side)
             for loss in LOSSES:
-                mean = of_cells("ben", LOSS_KEY[scenario], partial(math.isclose, loss))
+                mean = of_cells("ben", lambda at, _, loss=loss: math.isclose(at, loss))
                 found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = mean
-            rate = f"paths.{side}.rate"
-            found[f"fig4.{side}.{kind}.slow"] = of_cells("goodput_mbps", rate, lambda mbps: mbps <= 20)
-            found[f"fig4.{side}.{kind}.fast"] = of_cells("goodput_mbps", rate, lambda mbps: mbps > 20)
+                cell = {
+                    LOSS_KEY[scenario]: f"{loss:.5f}".rstrip("0"),
+                    "paths.wifi.rate": "50Mbit",
+                    "paths.lte.rate": "50Mbit",
+                }
+                found[f"pair.{side}.{kind}.{100 * loss:g}%"] = results.mean(
+                    world, scenario, variant("balia", manager), "ben", cell
+                )
+            least = THRESHOLDS[side]
+            slow = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps <= 20)
+            fast = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps > 20)
+            found |= {f"fig4.{side}.{kind}.slow": slow, f"fig4.{side}.{kind}.fast": fast}
     for controller in CONTROLLERS:
         for manager, (name, _) in MANAGERS.items():
             kind = "rule" if manager == RULE else name.removeprefix("loss-")
@@ -63,12 +78,19 @@ def values(results: Results, world: str) -> Values:
 
 
 def _by_seed(
-    results: Results, world: str, scenario: str, manager: str, column: str, key: str, keep: Callable[[float], bool]
+    results: Results,
+    world: str,
+    scenario: str,
+    manager: str,
+    side: str,
+    column: str,
+    keep: Callable[[float, float], bool],
 ) -> Mean:
-    """Of BALIA, one mean a seed over the cells whose value of this key is to be kept."""
+    """Of BALIA, one mean a seed over the cells whose loss and rate (Mbit/s) of the lossy path are to be kept."""
     seeds: dict[int, list[float]] = {}
     for cell, variants in results.cells(world, scenario).items():
-        if keep(float(dict(cell)[key].removesuffix("Mbit"))):
+        at = dict(cell)
+        if keep(float(at[LOSS_KEY[scenario]]), float(at[f"paths.{side}.rate"].removesuffix("Mbit"))):
             for row in variants.get(variant("balia", manager), ()):
                 if row.get(column) is not None:
                     seeds.setdefault(int(row["seed"]), []).append(float(row[column]))

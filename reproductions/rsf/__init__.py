@@ -50,7 +50,7 @@ def _points() -> tuple[Point, ...]:
     long = [Point("2-long-flows", BDP, c) for c in ("rsf-db", "lia", "reno")]
     two = next(row for row in TABLE if row.id == "2")
     second = [Point(two.scenario, two.cell, c) for c in ("rsf-db", "lia", "reno", "bbr", "olia", "balia")]
-    harm = [Point("9-shared-bottleneck", SHARED_BDP, c) for c in ("rsf-db", "lia", "bbr")]
+    harm = [Point("9-shared-bottleneck", SHARED_BDP, c) for c in ("rsf-db", "reno", "lia")]
     goal = [Point("goal-1-throughput", {}, "lia"), Point("goal-1-throughput", {}, "reno", "single")]
     rest = [Point(row.scenario, row.cell, c) for row in TABLE if row.id != "2" for c in (row.rsf, "lia")]
     return (*long, *second, *harm, *goal, *rest)

@@ -183,6 +183,20 @@ def renewed(paper: Paper, runner: Runner, found: Checked) -> Path:
     return lock.write(paper.claims.folder, paper.name, kept)
 
 
+def take_over(paper: Paper, runner: Runner) -> list[str]:
+    """Records of other sources become records of these where a sample of them gives the same; which experiments'."""
+    end = monotonic() + SAMPLING_S
+    taken = []
+    with console.progress() as progress:
+        for experiment in progress.track(paper.experiments, description="records"):
+            asked = runner.simulation(experiment)
+            older = None if asked.done else asked.older()
+            if older and monotonic() < end and sample.confirms(paper, runner, experiment, older):
+                asked.take_over(older)
+                taken.append(experiment.key)
+    return taken
+
+
 def costs(runner: Runner, world: str, experiments: Sequence[Experiment], points: Sequence[Point]) -> list[str]:
     """A line for each record that is missing or of older sources, and the cost of all in the end."""
     if world == SIM:
@@ -200,6 +214,7 @@ def costs(runner: Runner, world: str, experiments: Sequence[Experiment], points:
 
 def _state(asked: Asked) -> str:
     older = asked.older()
-    if older is None:
+    if older is None or older.origin is None:
         return "not measured"
-    return f"stale, measured {older.date} at {older.commit or 'an unknown commit'} in {spell(older.seconds)}"
+    was = older.origin
+    return f"stale, measured {was.date} at {was.commit or 'an unknown commit'} in {spell(was.seconds)}"

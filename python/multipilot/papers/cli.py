@@ -144,6 +144,10 @@ def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[
     """Exit code 1 if a verdict is stale or missing; of a paper without claims, if a record is."""
     if other := _other_sources(chosen, runner):
         say(f"samples are not of this checkout: {other}")
+    if lock:
+        _refuse_to_lock(chosen, runner)
+        if taken := check.take_over(chosen, runner):
+            say(f"records of other sources taken over, their samples give the same: {', '.join(taken)}")
     claims = replace(chosen.claims, all=tuple(c for c in chosen.claims.all if c.item in wanted))
     found = check.check(replace(chosen, claims=claims), replace(runner, quick=False), worlds)
     lines = [*found.lines]
@@ -152,7 +156,6 @@ def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[
         lines += check.costs(runner, world, *_asked(chosen, [name for name in wanted if name in items]))
     print("\n".join(lines) or f"paper {chosen.name}: all verdicts are of these sources, or of the same results")
     if lock and any(found.confirmed.values()):
-        _refuse_to_lock(chosen, runner)
         say(f"basis renewed: {check.renewed(chosen, runner, found)}")
     if lines:
         raise typer.Exit(RUN_FAILED)

@@ -16,6 +16,7 @@ from multipilot.stats import Mean
 EXTRA_CSS = """
 .lead { margin: 0 0 12px; max-width: 78ch }
 .verdict + .lead { margin-top: 16px }
+.verdict + .note { margin-top: 12px }
 .origin { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
 .origin + .origin, .origin + .again { margin-top: 0 }
 .again { color: var(--muted); font-size: 12.5px; margin: 10px 0 0 }
@@ -96,11 +97,15 @@ def lines(
 def table(
     head: str | Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, style: str = "", title: str = ""
 ) -> str:
-    """Cells are HTML, of a head also as ``one | two``; the first ``names`` columns read as text. Empty without rows."""
+    """Cells are HTML, of a head also as ``one | two``; the first ``names`` columns read as text. Empty without rows. A
+    column in which nothing was measured is left out.
+    """
     if not rows:
         return ""
     if isinstance(head, str):
         head = [cell.strip() for cell in head.split("|")]
+    kept = [k for k in range(len(head)) if k < names or any(row[k] != number(None) for row in rows)]
+    head, rows = [head[k] for k in kept], [[row[k] for k in kept] for row in rows]
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(

@@ -85,8 +85,9 @@ def _facts(results: Results) -> str:
         parts.append(f"Linux {json.loads((kernel / 'result.json').read_text(encoding='utf-8')).get('kernel')}.")
     parts.append(
         "A claim holds where the whole 95 % interval of its effect meets the condition, is contradicted where the "
-        "whole interval misses it, and is undecided otherwise; one run decides nothing. ± and bands are 95 % "
-        "intervals over the seeds (Student's t, Welch). Goodput is payload delivered in order."
+        "whole interval misses it (of a claim with several parts one, widened for their number), and is undecided "
+        "otherwise; one run decides nothing. ± and bands are 95 % intervals over the seeds (Student's t, Welch). "
+        "Goodput is payload delivered in order."
     )
     return " ".join(parts)
 

@@ -79,11 +79,23 @@ class Asked:
     def done(self) -> bool:
         return (self.folder / DONE).exists()
 
-    def older(self) -> Provenance | None:
+    @property
+    def origin(self) -> Provenance | None:
+        return Provenance.read(self.folder)
+
+    def older(self) -> Asked | None:
         """The latest record that answers the same question by other sources."""
         beside = self.folder.parent.glob(f"{self.scenario}-{self.label}-*")
-        found = [p for folder in beside if folder != self.folder and (p := Provenance.read(folder))]
-        return max((p for p in found if p.question == self.question), key=lambda p: p.date, default=None)
+        others = [replace(self, folder=folder) for folder in beside if folder != self.folder]
+        found = [(one.origin.date, one) for one in others if one.origin and one.origin.question == self.question]
+        return max(found, key=lambda dated: dated[0])[1] if found else None
+
+    def take_over(self, older: Asked) -> None:
+        """Its record, as one of these sources. Commit and date stay those of the runs."""
+        assert older.origin is not None
+        origin = replace(older.origin, source=self.basis)
+        older.folder.rename(self.folder)
+        origin.write(self.folder)
 
 
 @dataclass

@@ -75,6 +75,15 @@ def kept(paper: Paper, runner: Runner, results: Results) -> dict[str, Sample]:
     return found
 
 
+def confirms(paper: Paper, runner: Runner, experiment: Experiment, record: Asked) -> bool:
+    """Whether the present sources give what a record has, in one of its cells."""
+    rows = runner.kept(record)
+    if not rows:
+        return False
+    cell, recorded = _draw(record, rows)
+    return take(paper, runner, experiment, cell)["rows"] == recorded
+
+
 def _draw(asked: Asked, rows: Sequence[Row]) -> tuple[str, str]:
     """One of the cheaper half of the cells, and the fingerprint of its first seed's rows."""
     seed = min(row["seed"] for row in rows)

@@ -1,5 +1,6 @@
 """When a verdict is stale: what a result depends on has changed, and a sample of the runs gives other rows."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,14 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     lines, stale, confirmed = told(str(other))
     assert (stale, confirmed) == (ids, set())
     assert "a sample gives another result" in lines[0]
+    # A record of other sources is taken over where its sample gives the same, and only there.
+    _, wrong = checked(paper, copy, tmp_path, command=str(other))
+    assert check.take_over(paper, wrong) == []
+    _, runner = checked(paper, copy, tmp_path)
+    assert not runner.simulation(paper.experiments[0]).done
+    assert check.take_over(paper, runner) == [SCENARIO]
+    assert runner.simulation(paper.experiments[0]).done
+    assert runner.kept(runner.simulation(paper.experiments[0])) == json.loads(written)["rows"]
     found, runner = checked(paper, copy, tmp_path)
     before = lock.read(tmp_path / "rsf")
     check.renewed(paper, runner, found)

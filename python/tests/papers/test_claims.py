@@ -14,6 +14,7 @@ from multipilot.papers.claims import Claim, Claims, Wrong, judge, load, lock, ta
 from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
+from multipilot.papers.claims.quantity import constant
 from multipilot.papers.paper import Paper
 from multipilot.papers.provenance import Provenance
 from multipilot.papers.publish import locked, publish
@@ -90,6 +91,21 @@ def test_the_example_of_the_reference_is_valid(tmp_path: Path) -> None:
 )
 def test_a_predicate_is_decided_by_the_whole_interval(test: dict[str, object], verdict: Verdict) -> None:
     assert combined(checks(test, VALUES))[0] is verdict
+
+
+def test_of_many_parts_one_misses_by_chance() -> None:
+    """Of thirty true parts one is beyond its 95 % interval more often than not."""
+    near = Check(Mean(1.0, 0.9, 10, 1.0), high=0.0)
+    true = Check(Mean(-1.0, 0.5, 10, 1.0), high=0.0)
+    assert near.verdict is CONTRADICTED
+    assert combined([near]) == (CONTRADICTED, near)
+    assert combined([near, *[true] * 29]) == (UNDECIDED, near)
+    far = Check(Mean(3.0, 0.9, 10, 1.0), high=0.0)
+    assert combined([far, *[true] * 29]) == (CONTRADICTED, far)
+    assert combined([true] * 30)[0] is HOLDS, "all hold no less surely than each"
+    several = Claims((claim({"all": [{"within": name, "at_most": 0} for name in ("near", "true", "true", "true")]}),))
+    (judged,) = judge(several, {"near": near.effect, "true": true.effect}, SIM)
+    assert (judged.verdict, judged.why) == (UNDECIDED, "one of 4 parts misses, as chance may have it")
 
 
 @pytest.mark.parametrize("name", ["single", "missing"])
@@ -246,6 +262,15 @@ def test_the_page_has_the_sentence_of_the_verdict_that_came_out() -> None:
     assert (open_.verdict, open_.prose) == (UNDECIDED, ""), "no template, no sentence"
     (unmeasured,) = judge(found, {"one": mean_of([]), "two": mean_of([])}, SIM)
     assert (unmeasured.prose, unmeasured.n, unmeasured.why) == ("", 0, "not measured")
+
+
+def test_what_was_not_measured_has_no_verdict_and_a_count_no_decimals() -> None:
+    found = Claims((replace(TWICE, test={"within": "cells", "at_most": 0.5}, prose={}),))
+    html = table.html(found, judge(found, {"cells": mean_of([])}, SIM))
+    assert "not measured" in html
+    assert "badge" not in html, "an undecided one has runs"
+    counted = judge(found, {"cells": constant(9)}, SIM)
+    assert table.effect(counted[0]) == "9 ×"
 
 
 def test_a_remark_follows_what_is_always_said() -> None:
@@ -442,3 +467,31 @@ def test_the_page_opens_with_the_claims() -> None:
     assert html.index('id="claims"') < html.index('id="fig6"') < html.index('id="game"')
     assert 'id="claim-obs5-gradual"' in html
     assert 'id="claim-goal1-lia"' not in html, "of a section that is not asked for"
+
+
+def as_measured(paper: Paper, world: str) -> Results:
+    """Rows of every point of this world; no tables."""
+    results = Results()
+    for p in (p for p in paper.points if p.world == world):
+        rows = [
+            {"variant": p.controller, "controller": p.controller, "path_manager": manager, "initial_path": initial,
+             "scheduler": "default", "seed": seed, "cell": dict(p.cell), "goodput_mbps": 10.0 + seed,
+             "transfer_mbps": 2.0 + seed / 10, "competing_mbps": 5.0 + seed / 10, "path_mbps": {"one": 5.0, "two": 5.0},
+             "jain": 0.9 + seed / 100, "ben": seed / 100, "completion_s": 1.0 + seed, "completion_median_s": 1.0 + seed}
+            for manager in (p.path_manager, *p.beside)
+            for initial in (p.initial_paths or ("first",))
+            for seed in range(5)
+        ]  # fmt: skip
+        results.add(world, p.key, {"rows": rows})
+    return results
+
+
+#: Read from a run's tables, of points that there are.
+FROM_TABLES = re.compile(r"failure-|fig6-(stays|return|no-return|leaves|rate)")
+
+
+def test_a_claim_is_of_the_kernel_where_its_points_can_decide_it_and_nowhere_else(paper: Paper) -> None:
+    """A column that is "not measured" for ever tells nothing."""
+    judged = judge(paper.claims, paper.values(as_measured(paper, KERNEL), KERNEL), KERNEL)
+    beyond = [j.claim.id for j in judged if not j.measured and not FROM_TABLES.match(j.claim.id)]
+    assert beyond == []

@@ -12,13 +12,14 @@ import pytest
 from running import named, simulated
 
 from multipilot.papers.paper import Experiment
-from multipilot.papers.results import SIM
+from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
-from reproductions.ddpg import PAPER, plan
+from reproductions.ddpg import PAPER, below, plan
 from reproductions.ddpg.intervals import INTERVALS, PLAIN, Course, actors
 from reproductions.ddpg.over_time import rates
 from reproductions.ddpg.sections import of_rivals, resting_goodput, resting_rate
 from reproductions.ddpg.topologies import LOSSES, QUEUES
+from reproductions.ddpg.values import rise
 
 
 def test_the_resting_rate_is_where_the_utility_peaks() -> None:
@@ -117,3 +118,31 @@ def test_rates_over_time_are_of_each_connection(tmp_path: Path) -> None:
     assert found["tested"].mean() == pytest.approx(row["goodput_mbps"], rel=0.1)
     assert found["mpcc"].mean() == pytest.approx(row["competing_mbps"], rel=0.1)
     assert rates({**row, "folder": None}) == {}
+
+
+def test_cells_below_mpcc_are_counted_over_all_of_them_and_not_by_chance() -> None:
+    """The count was over the cells that a call happened to measure, each at 95 %: one of thirty misses by chance."""
+
+    def measured(less: float, cells: int) -> Results:
+        results, first = Results(), (plan.BUFFERS, 0, "ddpg-mpcc")
+        for scenario, key, axis, _ in below.SWEPT[:cells]:
+            rows = [
+                {"variant": name, "controller": name, "path_manager": "fullmesh", "seed": seed, "cell": {key: value},
+                 "goodput_mbps": 50 + seed - (less if (scenario, n, name) == first else 0)}
+                for n, (value, _) in enumerate(axis) for name in ("mpcc", "ddpg-mpcc") for seed in range(8)
+            ]  # fmt: skip
+            results.add(SIM, scenario, {"rows": rows})
+        return results
+
+    # Welch's half for eight seeds 0 to 7: 2.145 · sqrt(2 · 6 / 8) = 2.63.
+    assert below.count(measured(10, 4), SIM).mean == 1
+    assert below.count(measured(3, 4), SIM).mean == 0, "alone it would be significant"
+    assert below.count(measured(10, 3), SIM).n == 0, "some of the cells"
+
+
+def test_a_rise_leaves_slow_start_out() -> None:
+    """Any controller's rate rises from where it starts."""
+    rate = np.where(np.arange(INTERVALS) < 8, 4.0, 90.0) + np.array([[0.0], [1.0], [2.0]])
+    flat = Course(rate, rate, rate)
+    assert rise(flat, "rate", 0).low > 0
+    assert rise(flat, "rate", 10).mean == 0

@@ -54,8 +54,11 @@ def test_each_named_system_is_listed_and_some_picture_runs_it() -> None:
 def test_a_second_access_point_doubles_what_ld_mpsp_carries_and_the_phy_changes_it(tmp_path: Path) -> None:
     results = run(tmp_path, "best", duration="1s")
     ours = {name: value.mean for name, value in values(results, SIM).items()}
-    assert 1.7 < ours["table.max LD-MPSP.sc"] / ours["table.max TCP.sc"] < 2.1
-    assert ours["table.max LD-MPSP.ofdm"] > 1.05 * ours["table.max LD-MPSP.sc"]
+    alone = {phy: ours[f"table.max LD-MPSP, controller alone.{phy}"] for phy in ("sc", "ofdm")}
+    assert 1.7 < alone["sc"] / ours["table.max TCP.sc"] < 2.1
+    assert alone["ofdm"] > 1.05 * alone["sc"]
+    # The paper's row is of the whole, with its scheduler: the row was of the controller alone.
+    assert ours["table.max LD-MPSP.sc"] not in (alone["sc"], 0)
 
 
 def test_who_allocates_beams_changes_what_transport_carries(tmp_path: Path) -> None:

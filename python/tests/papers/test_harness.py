@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,12 @@ def test_an_older_record_of_the_same_question_is_found(tmp_path: Path) -> None:
     runner.__dict__["sources"] = {SIM: "bbbb"}
     later = runner.simulation(Experiment("a"))
     assert not later.done
-    assert later.older() == origin
+    older = later.older()
+    assert older is not None
+    assert older.origin == origin
+    later.take_over(older)
+    assert later.origin == replace(origin, source="bbbb"), "commit and date stay those of the runs"
+    assert not first.folder.exists()
     runner.seeds = 3
     assert runner.simulation(Experiment("a")).older() is None, "another question"
 

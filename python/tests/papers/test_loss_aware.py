@@ -19,7 +19,19 @@ from multipilot.papers.results import KERNEL, SIM, Results
 from reproductions.loss_aware import PAPER
 from reproductions.loss_aware.benefit import HARM, WIDEST, aggregation_benefit, benefits, of, verdict
 from reproductions.loss_aware.dynamic import FAILURE, reactions
-from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, EXPERIMENTS, LA, REST, V_BOTH, WIFI, known, on_traces
+from reproductions.loss_aware.plan import (
+    BEFORE,
+    CONTROLLERS,
+    EXPERIMENTS,
+    LA,
+    LOSS_KEY,
+    LTE,
+    REST,
+    V_BOTH,
+    WIFI,
+    known,
+    on_traces,
+)
 from reproductions.loss_aware.series import Series, changes_per_minute, in_order, recovery, time_to_use
 from reproductions.loss_aware.verdict import KINDS, SETS, grid, judged
 
@@ -156,6 +168,31 @@ def recorded(folder: Path, columns: dict[str, np.ndarray]) -> dict[str, object]:
     return {"folder": folder, "index": 0}
 
 
+def test_a_run_that_never_recovers_counts_with_the_time_that_it_had(tmp_path: Path) -> None:
+    """It was left out, which left out the worst."""
+    time = np.arange(0.1, 89.05, 0.1)
+    results = Results()
+    for seed, dead in enumerate((False, True)):
+        total = np.where(dead & (time > 30), 30e6, 1e6 * time)
+        columns = {
+            "time_s": time,
+            "transfer": np.zeros(len(time), dtype=np.uint32),
+            "subflow": np.zeros(len(time), dtype=np.uint32),
+            "path": np.full(len(time), "wifi"),
+            "backup": np.zeros(len(time), dtype=bool),
+            "delivered_bytes": total.astype(np.uint64),
+            "in_order_bytes": total.astype(np.uint64),
+        }
+        folder = tmp_path / str(seed)
+        recorded(folder, columns)
+        row = {"variant": "balia", "controller": "balia", "path_manager": "fullmesh", "seed": seed}
+        results.add(SIM, FAILURE, {"rows": [row]}, folder)
+    found = reactions(results, SIM, "balia", "fullmesh")
+    assert {name: one.n for name, one in found.items()} == {"lowest": 2, "full": 2, "used": 2}
+    assert found["full"].mean == pytest.approx((0 + 30) / 2, abs=0.1)
+    assert found["used"].mean == pytest.approx((0 + 29) / 2, abs=0.2)
+
+
 def test_after_a_path_failure_the_stream_dips_in_the_simulator_too(tmp_path: Path) -> None:
     one = {"variants": '[{controller = "linux-reno", path_manager = ["fullmesh", "loss-aware"]}]'}
     results = simulated("loss-aware", tmp_path, Experiment(FAILURE, settings={**one, "sample_interval": "100ms"}))
@@ -163,6 +200,24 @@ def test_after_a_path_failure_the_stream_dips_in_the_simulator_too(tmp_path: Pat
     assert stock["lowest"].mean < 90
     assert stock["full"].mean > 0.2, "a retransmission timeout at least"
     assert stock["used"].mean > reactions(results, SIM, "linux-reno", "loss-aware")["used"].mean
+
+
+def test_figure_4_is_of_losses_at_which_the_papers_rule_acts() -> None:
+    found = Results()
+    for scenario, side, losses in ((WIFI, "wifi", ("0.00001", "0.0001")), (LTE, "lte", ("0.001", "0.01"))):
+        for loss, goodput in zip(losses, (90.0, 40.0), strict=True):
+            cell = {LOSS_KEY[scenario]: loss, f"paths.{side}.rate": "30Mbit"}
+            row = {"variant": "balia", "controller": "balia", "path_manager": "fullmesh", "cell": cell}
+            found.add(scenario=scenario, world=SIM, document={"rows": [{**row, "seed": 0, "goodput_mbps": goodput}]})
+    values = PAPER.values(found, SIM)
+    assert [values[f"fig4.{side}.stock.fast"].mean for side in ("wifi", "lte")] == [40.0, 40.0]
+
+
+def test_claims_over_the_whole_grid_are_of_the_simulator_alone() -> None:
+    """On the kernel a share of the grid was taken over a few chosen cells, and held against that of all."""
+    for claim in PAPER.claims.all:
+        if re.search(r"\b(fig[34]\.|harm)", json.dumps(dict(claim.test))):
+            assert claim.worlds == (SIM,), claim.id
 
 
 def test_one_run_is_undecided_and_harms_nobody() -> None:

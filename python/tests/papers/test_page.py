@@ -1,7 +1,7 @@
 """The kit's tables, and rows by any of their columns."""
 
 from multipilot.papers.charts import draw
-from multipilot.papers.page import lines, table
+from multipilot.papers.page import lines, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.stats import Mean, mean_of
 
@@ -24,6 +24,13 @@ def test_a_head_is_a_list_or_one_string() -> None:
     rows = [["LIA", "1"]]
     assert table(" | Mbit/s<br>each", rows) == table(["", "Mbit/s<br>each"], rows)
     assert table("a | b", rows, title="x < y").startswith("<h3>x &lt; y</h3><table>")
+
+
+def test_a_column_in_which_nothing_was_measured_is_left_out() -> None:
+    rows = lines(("lia", "olia"), mean, lambda name: mean("balia"))
+    html = table("who | simulator | kernel", rows)
+    assert ("simulator" in html, "kernel" in html, html.count("<td")) == (True, False, 4)
+    assert "kernel" in table("who | simulator | kernel", [*rows, ["reno", number(None), "1.0"]]), "in one line it was"
 
 
 def test_nothing_measured_is_no_table_and_no_picture() -> None:

@@ -220,6 +220,32 @@ def test_the_equilibrium_is_a_point_with_constant_shares_and_a_set_with_the_pape
     assert found["lyapunov.worst"].mean < 1e-9
 
 
+def test_the_utility_is_strictly_concave_with_one_path_each_and_flat_along_a_split() -> None:
+    found = theory.values()
+    assert found["concave.single"].mean < -1e-3
+    assert found["concave.several"].mean == pytest.approx(0, abs=1e-12)
+
+
+def test_the_slope_of_regret_has_the_interval_of_its_plays() -> None:
+    slope = theory.values()["regret.slope"]
+    assert slope.n == 8
+    assert 0 < slope.half < 0.2
+    assert slope.high < -0.5
+
+
+def test_who_finds_the_failure_sooner_is_asked_of_each_ones_own_later_rate() -> None:
+    """Uncoupled flows have more on one path, before and after: RSF-LB was sooner by its rate alone."""
+    claim = next(c for c in PAPER.claims.all if c.id == "obs8-sooner")
+    values = dict(PAPER.values(Results(), SIM))
+    for name, rate in (("rsf-lb", 4.0), ("lia", 2.0), ("olia", 2.1), ("balia", 2.2)):
+        for when in ("early", "late"):
+            values[f"{when}.{name}"] = mean_of([rate, 1.01 * rate, 0.99 * rate])
+    assert combined(checks(claim.test, values))[0].value == "undecided"
+    for name in ("lia", "olia", "balia"):
+        values[f"early.{name}"] = mean_of([1.0, 1.01, 0.99])
+    assert combined(checks(claim.test, values))[0].value == "holds"
+
+
 def steady(rates: list[float]) -> list[np.ndarray]:
     return [np.full(98, rate) for rate in rates]
 

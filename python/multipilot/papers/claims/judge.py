@@ -48,7 +48,11 @@ class Judgement:
             return ""
         if not self.measured:
             return "not measured"
-        return "one run" if self.n < 2 else "the interval reaches across the bound"
+        if self.n < 2:
+            return "one run"
+        if self.check and self.check.verdict is Verdict.CONTRADICTED:
+            return f"one of {self.parts} parts misses, as chance may have it"
+        return "the interval reaches across the bound"
 
 
 def judge(claims: Claims, values: Values, world: str) -> list[Judgement]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from multipilot.papers.claims.quantity import Values, Wrong, minus, quantity
 from multipilot.papers.results import ratio
-from multipilot.stats import Mean
+from multipilot.stats import Mean, widening
 
 
 class Verdict(str, Enum):
@@ -31,11 +31,19 @@ class Check:
 
     @property
     def verdict(self) -> Verdict:
-        if self.effect.n < 2 or math.isnan(self.effect.half):
+        return self.among(1)
+
+    def among(self, parts: int) -> Verdict:
+        """As one of so many parts of a claim. All together hold no less surely than each alone. That one misses is
+        likelier by chance, so that its interval is widened (Bonferroni).
+        """
+        effect = self.effect
+        if effect.n < 2 or math.isnan(effect.half):
             return Verdict.UNDECIDED
-        if self.low < self.effect.low and self.effect.high < self.high:
+        if self.low < effect.low and effect.high < self.high:
             return Verdict.HOLDS
-        if self.effect.high < self.low or self.high < self.effect.low:
+        half = effect.half * widening(effect.n, parts)
+        if effect.mean + half < self.low or self.high < effect.mean - half:
             return Verdict.CONTRADICTED
         return Verdict.UNDECIDED
 
@@ -146,7 +154,7 @@ def combined(found: list[Check]) -> tuple[Verdict, Check | None]:
     if not found:
         return Verdict.UNTESTABLE, None
     for verdict in (Verdict.CONTRADICTED, Verdict.UNDECIDED, Verdict.HOLDS):
-        such = [check for check in found if check.verdict is verdict]
+        such = [check for check in found if check.among(len(found)) is verdict]
         if such:
             return verdict, min(such, key=lambda check: -math.inf if math.isnan(check.room) else check.room)
     raise AssertionError("a check has one of three verdicts")

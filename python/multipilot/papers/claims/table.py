@@ -14,6 +14,7 @@ from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
 from multipilot.papers.claims.judge import Judgement, compared, counted, differ
 from multipilot.papers.claims.predicate import Verdict
+from multipilot.papers.claims.quantity import CERTAIN
 from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, WORLDS
 from multipilot.report import svg
 
@@ -23,11 +24,21 @@ table.claims th { text-align: left }
 table.claims td:nth-child(1) { min-width: 290px }
 table.claims td:nth-child(n+3) { min-width: 150px }
 table.claims small { display: block; color: var(--muted); font-size: 12px }
+table.claims a { color: var(--accent); text-decoration: none }
 .badge { display: inline-block; border-radius: 99px; padding: 0 9px; font-size: 12.5px; font-weight: 600; color: #fff }
 .badge.holds { background: #1f7a4d }
 .badge.contradicted { background: #b3261e }
 .badge.undecided { background: #8a5a00 }
 .badge.untestable { background: #626b76 }
+@media (max-width: 640px) {
+  table.claims, table.claims tbody, table.claims tr, table.claims td { display: block }
+  table.claims thead { display: none }
+  table.claims tr { padding: 10px 0; border-bottom: 1px solid var(--line) }
+  table.claims td { border: 0; padding: 2px 0 }
+  table.claims td:nth-child(1), table.claims td:nth-child(n+3) { min-width: 0 }
+  table.claims td.none { display: none }
+  table.claims td[data-of]::before { content: attr(data-of) ": "; color: var(--muted); font-size: 12px }
+}
 """
 NAMES = {**WORLDS, THEORY: "computed"}
 #: Of the picture: shape, colour and height beside the line.
@@ -56,15 +67,27 @@ def effect(judgement: Judgement) -> str:
     mean = judgement.effect
     if mean is None or not mean.n or math.isnan(mean.mean):
         return ""
+    count = mean.n >= CERTAIN and mean.mean.is_integer()
     half = "" if math.isnan(mean.half) or not mean.half else f" ± {number(mean.half, mean.mean)}"
     unit = f" {judgement.claim.unit}" if judgement.claim.unit else ""
     runs = f", n = {judgement.n}" if judgement.n else ""
-    return f"{number(mean.mean)}{half}{unit}{runs}"
+    return f"{f'{mean.mean:.0f}' if count else number(mean.mean)}{half}{unit}{runs}"
+
+
+_NONE = '<span class="muted">–</span>'
+
+
+def _of(name: str, cell: str) -> str:
+    """With the name of its column, for a narrow window that has no head, and no empty cells."""
+    style = ' class="none"' if cell == _NONE else ""
+    return f'<td{style} data-of="{name}">{cell}</td>'
 
 
 def _cell(judgement: Judgement | None) -> str:
     if judgement is None:
-        return '<span class="muted">–</span>'
+        return _NONE
+    if not judgement.measured:
+        return f'<span class="muted">{judgement.why}</span>'
     parts = [badge(judgement.verdict)]
     if found := effect(judgement):
         parts.append(f"<small>{escape(found)}</small>")
@@ -88,13 +111,13 @@ def html(claims: Claims, judged: Sequence[Judgement]) -> str:
         for real in REAL:
             if claim.id in apart[real]:
                 text += f"<small><strong>simulator and {NAMES[real]} differ significantly</strong></small>"
-        paper = escape(claim.paper) or '<span class="muted">–</span>'
+        printed = _of("printed", escape(claim.paper) or _NONE)
         if THEORY in claim.worlds:
             computed = _cell(by_world[THEORY].get(claim.id))
-            cells = f'<td colspan="{len(shown)}">{computed}<small>computed, no world</small></td>'
+            cells = f'<td colspan="{len(shown)}" data-of="computed">{computed}<small>computed, no world</small></td>'
         else:
-            cells = "".join(f"<td>{_cell(by_world[w].get(claim.id))}</td>" for w in shown)
-        rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td><td>{paper}</td>{cells}</tr>')
+            cells = "".join(_of(NAMES[w], _cell(by_world[w].get(claim.id))) for w in shown)
+        rows.append(f'<tr id="claim-{escape(claim.id)}"><td>{text}</td>{printed}{cells}</tr>')
     head = "".join(f"<th>{name}</th>" for name in ("claim", "printed", *(NAMES[w] for w in shown)))
     return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
