@@ -11,9 +11,10 @@ use mp_kernel::tun;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
+use super::answer;
 use super::out::Out;
 use super::packet::Packet;
-use super::{answer, INTERFACE};
+use crate::links::TUN;
 use crate::Error;
 
 /// The kernel answers its own packet at once.
@@ -26,7 +27,7 @@ const WINDOW: u16 = 1024;
 /// Opens a connection to the listener, as far as its first answer. Nobody else reads the TUN yet.
 pub async fn check(tun: &File, out: &Out, peer: IpAddr, listener: SocketAddr) -> Result<(), Error> {
     let from = SocketAddr::new(peer, PORT);
-    let failed = |e: io::Error| Error::failed(INTERFACE, e);
+    let failed = |e: io::Error| Error::failed(TUN, e);
     let reading = tun
         .try_clone()
         .and_then(pipe::Receiver::from_file_unchecked);
@@ -37,7 +38,7 @@ pub async fn check(tun: &File, out: &Out, peer: IpAddr, listener: SocketAddr) ->
     match answered {
         Ok(answered) => answered.map_err(failed),
         Err(_) => Err(Error::Missing(format!(
-            "a firewall of this host drops what comes in over {INTERFACE}: allow it, such as by ufw allow in on {INTERFACE}, or by firewall-cmd --zone=trusted --add-interface={INTERFACE}"
+            "a firewall of this host drops what comes in over {TUN}: allow it, such as by ufw allow in on {TUN}, or by firewall-cmd --zone=trusted --add-interface={TUN}"
         ))),
     }
 }
