@@ -50,20 +50,13 @@ def values(results: Results, world: str) -> Values:
         for kind, manager in KINDS.items():
             of_cells = partial(_by_seed, results, world, scenario, manager, side)
             for loss in LOSSES:
-                mean = of_cells("ben", lambda at, _, loss=loss: math.isclose(at, loss))
-                found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = mean
-                cell = {
-                    LOSS_KEY[scenario]: f"{loss:.5f}".rstrip("0"),
-                    "paths.wifi.rate": "50Mbit",
-                    "paths.lte.rate": "50Mbit",
-                }
+                found[f"fig3.{side}.{kind}.{100 * loss:g}%"] = of_cells("ben", _at(loss))
+                cell = {LOSS_KEY[scenario]: f"{loss:.5f}".rstrip("0"), **_PAIR}
                 found[f"pair.{side}.{kind}.{100 * loss:g}%"] = results.mean(
                     world, scenario, variant("balia", manager), "ben", cell
                 )
-            least = THRESHOLDS[side]
-            slow = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps <= 20)
-            fast = of_cells("goodput_mbps", lambda loss, mbps, least=least: loss >= least and mbps > 20)
-            found |= {f"fig4.{side}.{kind}.slow": slow, f"fig4.{side}.{kind}.fast": fast}
+            for name, fast in (("slow", False), ("fast", True)):
+                found[f"fig4.{side}.{kind}.{name}"] = of_cells("goodput_mbps", _acted_on(THRESHOLDS[side], fast))
     for controller in CONTROLLERS:
         for manager, (name, _) in MANAGERS.items():
             kind = "rule" if manager == RULE else name.removeprefix("loss-")
@@ -77,6 +70,18 @@ def values(results: Results, world: str) -> Values:
     return found | _harm(results, world)
 
 
+#: Whether cells with this loss and rate (Mbit/s) of the lossy path are to be kept.
+_Kept = Callable[[float, float], bool]
+
+
+def _at(wanted: float) -> _Kept:
+    return lambda loss, _: math.isclose(loss, wanted)
+
+
+def _acted_on(least: float, fast: bool) -> _Kept:
+    return lambda loss, mbps: loss >= least and (mbps > 20) == fast
+
+
 def _by_seed(
     results: Results,
     world: str,
@@ -84,9 +89,9 @@ def _by_seed(
     manager: str,
     side: str,
     column: str,
-    keep: Callable[[float, float], bool],
+    keep: _Kept,
 ) -> Mean:
-    """Of BALIA, one mean a seed over the cells whose loss and rate (Mbit/s) of the lossy path are to be kept."""
+    """Of BALIA, one mean a seed over the cells to be kept."""
     seeds: dict[int, list[float]] = {}
     for cell, variants in results.cells(world, scenario).items():
         at = dict(cell)
