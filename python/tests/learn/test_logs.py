@@ -88,9 +88,10 @@ def test_transitions_lead_from_an_interval_to_the_next(kernel: Path) -> None:
 def made(folder: Path, intervals: list[dict[str, Any]], scenario: str = "") -> Path:
     text = scenario or "[paths.a]\nrate = '10Mbit'\ndelay = '10ms'\n[[variants]]\ncontroller = 'ddpg-mpcc'\n"
     common = {"row": 0, "transfer": 0, "subflow": 0, "path": "a", "mss": default_mss(), "delay_us": 40, "others": 0}
+    row = {"variant": "ddpg-mpcc", "seed": 1, "goodput_mbps": 0.0}
     transfer = {"row": 0, "connection": "mptcp0", "id": 0, "multipath": True, "fallback": False, "start_s": 0.0}
     record = Record(
-        document={"schema": 1, "scenario": "x", "world": "kernel", "rows": [{"variant": "ddpg-mpcc", "seed": 1}]},
+        document={"schema": 1, "scenario": "x", "world": "kernel", "rows": [row]},
         transfers=pa.Table.from_pylist([{**transfer, "bytes": 1, "path_bytes": []}], schema=TRANSFERS),
         samples=SAMPLES.empty_table(),
         intervals=pa.Table.from_pylist([{**common, **interval} for interval in intervals], schema=INTERVALS),

@@ -150,7 +150,7 @@ def told(source: str) -> str:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ([], "missing argument 'PAPER'; see multipilot paper --help"),
+        ([], "missing argument 'PAPER'; see python -m multipilot.papers.cli --help"),
         (["rsf", "--nosuch"], "--nosuch"),
         (["rsf", "--seeds", "0"], "--seeds"),
         (["nosuch"], "there is no paper"),
