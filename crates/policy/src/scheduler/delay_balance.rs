@@ -1,8 +1,9 @@
 //! Delay balancing: a block of packets is split so that its parts are expected to end together ([`crate::balance`]).
 //!
-//! A link's D is half its smoothed RTT and the time that packets already waiting there take; its pace comes from the
-//! acknowledgements of its last 200 packets, taken while most of its window was out. Until every subflow has a pace, and for subflows that come later, the one of
-//! lowest RTT goes first.
+//! A link's D is half its smoothed RTT and the time that packets take which wait there or were promised to it; its pace comes
+//! from the acknowledgements of its last 200 packets, taken while most of its window was out. A link whose window is full keeps
+//! its promise while others go on with further blocks. Until every subflow has a pace, and for subflows that come later, the
+//! one of lowest RTT goes first.
 
 use super::min_rtt::{lowest_rtt_ready, segment};
 use super::{candidates, Choice, ConnectionView, Schedule, SubflowView};
@@ -15,6 +16,8 @@ const BLOCK: u32 = 64;
 const LEAST_TARGET_US: f64 = 1000.0;
 /// Packets with which a pace is known well enough.
 const ENOUGH: usize = 16;
+/// Blocks that are split at once at most, while none of them has a packet for a link that is ready.
+const AHEAD: usize = 8;
 
 #[derive(Debug, Clone, Default)]
 struct Slot {
@@ -25,14 +28,14 @@ struct Slot {
     delivered: u64,
     /// Most of its window was out at the last look: acknowledgements come as fast as the link goes, not as it is given.
     full: bool,
-    /// Packets of the block that it still is to carry.
-    credit: u32,
+    /// Packets of the blocks so far that it still is to carry.
+    promised: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct DelayBalance {
     slots: [Slot; MAX_SUBFLOWS],
-    /// When the block is expected to be there: what was not sent until then is split anew.
+    /// When the last block is expected to be there: what was not sent until then is split anew.
     due_us: u64,
     target_us: Option<u64>,
 }
@@ -64,42 +67,72 @@ fn target_us(links: &[Link], split: &Balance) -> u64 {
 }
 
 impl DelayBalance {
-    /// Splits the next block; false while too little is known.
-    fn plan(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> bool {
+    /// Splits a block of so many packets; false while too little is known.
+    fn plan(&mut self, now_us: u64, subflows: &[SubflowView], packets: u32) -> bool {
         let open = || candidates(subflows);
         if open().any(|(i, _)| self.slots[i].pace.len() < ENOUGH) {
             return false;
         }
-        let mss = open().map(|(_, s)| s.mss).max().unwrap_or(0).max(1);
-        let packets = connection.unsent.div_ceil(u64::from(mss));
         let links: Vec<_> = open()
             .map(|(i, s)| {
-                let mut link = self.slots[i].pace.link(0.0);
-                link.delay_us = f64::from(s.srtt_us) / 2.0 + f64::from(s.unsent) * link.pace_us;
+                let slot = &self.slots[i];
+                let mut link = slot.pace.link(0.0);
+                let before = f64::from(s.unsent) + f64::from(slot.promised);
+                link.delay_us = f64::from(s.srtt_us) / 2.0 + before * link.pace_us;
                 link
             })
             .collect();
-        let split = balance(&links, packets.min(u64::from(BLOCK)) as u32);
+        let split = balance(&links, packets);
         // A shorter block says how little there is to send, not how long the links take.
-        if packets >= u64::from(BLOCK) {
+        if packets == BLOCK {
             self.target_us = Some(target_us(&links, &split));
         }
-        self.slots.iter_mut().for_each(|s| s.credit = 0);
         for ((i, _), &share) in open().zip(&split.packets) {
-            self.slots[i].credit = share;
+            self.slots[i].promised += share;
         }
-        self.due_us = connection
-            .now_us
-            .saturating_add(split.expected_us.min(1e9) as u64);
+        self.due_us = now_us.saturating_add(split.expected_us.min(1e9) as u64);
         true
     }
 
     /// The ready subflow of lowest RTT that still has a share to carry.
     fn next(&self, subflows: &[SubflowView]) -> Option<usize> {
         candidates(subflows)
-            .filter(|(i, s)| self.slots[*i].credit > 0 && s.ready())
+            .filter(|(i, s)| self.slots[*i].promised > 0 && s.ready())
             .min_by_key(|(_, s)| s.srtt_us)
             .map(|(i, _)| i)
+    }
+
+    /// Packets of the next block: none before there are enough for a whole one, while others are promised.
+    fn block(&self, connection: &ConnectionView, subflows: &[SubflowView]) -> u32 {
+        let promised = candidates(subflows).map(|(i, _)| u64::from(self.slots[i].promised));
+        let promised: u64 = promised.sum();
+        let mss = candidates(subflows).map(|(_, s)| s.mss).max();
+        let unsent = connection
+            .unsent
+            .div_ceil(u64::from(mss.unwrap_or(1).max(1)));
+        match unsent.saturating_sub(promised).min(u64::from(BLOCK)) as u32 {
+            BLOCK => BLOCK,
+            less if promised == 0 => less.max(1),
+            _ => 0,
+        }
+    }
+
+    /// The slot for the next packet. `None`: it belongs to a subflow whose window is full, elsewhere it would arrive later.
+    fn slot(&mut self, connection: &ConnectionView, subflows: &[SubflowView]) -> Option<usize> {
+        if connection.now_us >= self.due_us {
+            self.slots.iter_mut().for_each(|s| s.promised = 0);
+        }
+        for _ in 0..AHEAD {
+            if let Some(slot) = self.next(subflows) {
+                return Some(slot);
+            }
+            match self.block(connection, subflows) {
+                0 => return None,
+                block if self.plan(connection.now_us, subflows, block) => {}
+                _ => return lowest_rtt_ready(subflows),
+            }
+        }
+        self.next(subflows)
     }
 }
 
@@ -108,27 +141,14 @@ impl Schedule for DelayBalance {
         for (slot, view) in self.slots.iter_mut().zip(subflows) {
             slot.look(connection.now_us, view);
         }
-        let Some(lowest) = lowest_rtt_ready(subflows) else {
+        if lowest_rtt_ready(subflows).is_none() || connection.window_left == 0 {
+            return Choice::WAIT;
+        }
+        let Some(slot) = self.slot(connection, subflows) else {
             return Choice::WAIT;
         };
-        if connection.window_left == 0 {
-            return Choice::WAIT;
-        }
-        let mut chosen = self.next(subflows);
-        if chosen.is_none() {
-            let shares = || candidates(subflows).any(|(i, _)| self.slots[i].credit > 0);
-            if connection.now_us < self.due_us && shares() {
-                // The rest belongs to subflows whose windows are full now: elsewhere it would arrive later.
-                return Choice::WAIT;
-            }
-            chosen = match self.plan(connection, subflows) {
-                // All of it to links that are full: one packet to the one that is ready keeps the connection going.
-                true => self.next(subflows).or(Some(lowest)),
-                false => Some(lowest),
-            };
-        }
-        let slot = chosen.unwrap_or(lowest);
-        self.slots[slot].credit = self.slots[slot].credit.saturating_sub(1);
+        let promised = &mut self.slots[slot].promised;
+        *promised = promised.saturating_sub(1);
         segment(connection, subflows, slot)
     }
 
@@ -172,6 +192,7 @@ mod tests {
             }
             scheduler.pick(&connection, views);
         }
+        scheduler.slots.iter_mut().for_each(|s| s.promised = 0);
         (scheduler, connection.now_us)
     }
 
@@ -179,14 +200,8 @@ mod tests {
     fn a_block_is_split_by_pace() {
         let mut views = [view(20_000, 1000), view(20_000, 1000)];
         let (mut scheduler, now_us) = taught([100, 300], &mut views);
-        let connection = ConnectionView {
-            now_us,
-            unsent: 64_000,
-            window_left: 1 << 30,
-            ..ConnectionView::default()
-        };
-        assert!(scheduler.plan(&connection, &views));
-        let share = [scheduler.slots[0].credit, scheduler.slots[1].credit];
+        assert!(scheduler.plan(now_us, &views, BLOCK));
+        let share = [scheduler.slots[0].promised, scheduler.slots[1].promised];
         assert_eq!(share.iter().sum::<u32>(), 64);
         assert_eq!(share, [48, 16], "three times as fast, three times as many");
         // 48 packets at 100 µs take as long as 16 at 300 µs.
@@ -220,13 +235,7 @@ mod tests {
         let (mut scheduler, now_us) = taught([100, 300], &mut views);
         let before = scheduler.queue_target_us();
         assert!(before.is_some());
-        let connection = ConnectionView {
-            now_us,
-            unsent: 3_000,
-            window_left: 1 << 30,
-            ..ConnectionView::default()
-        };
-        assert!(scheduler.plan(&connection, &views));
+        assert!(scheduler.plan(now_us, &views, 3));
         assert_eq!(scheduler.queue_target_us(), before);
     }
 
@@ -261,7 +270,7 @@ mod tests {
             window_left: 1 << 30,
             ..ConnectionView::default()
         };
-        assert!(scheduler.plan(&connection, &views));
+        assert!(scheduler.plan(now_us, &views, 20));
         views[1].in_flight = 1000;
         let sent = (0..20)
             .take_while(|_| scheduler.pick(&connection, &views).first() == Some(0))
@@ -272,5 +281,23 @@ mod tests {
             ..connection
         };
         assert!(!scheduler.pick(&late, &views).is_wait(), "not for ever");
+    }
+
+    #[test]
+    fn a_long_stream_does_not_wait_for_a_full_link() {
+        let mut views = [view(20_000, 1000), view(20_000, 1000)];
+        let (mut scheduler, now_us) = taught([100, 300], &mut views);
+        views[0].in_flight = 1000;
+        let connection = ConnectionView {
+            now_us,
+            unsent: 1 << 30,
+            window_left: 1 << 30,
+            ..ConnectionView::default()
+        };
+        for _ in 0..1000 {
+            assert_eq!(scheduler.pick(&connection, &views).first(), Some(1));
+        }
+        // As long as a block takes the other one, which is free each time.
+        assert_eq!(scheduler.slots[0].promised, 192);
     }
 }
