@@ -52,6 +52,8 @@ MP_INLINE void pilot_go_shared(const struct mp_connection *c, struct mp_subflow 
 MP_INLINE void pilot_startup(struct mp_subflow *self, const struct pilot_round *round)
 {
 	mp_u64 base_us = self->state[PILOT_BASE_US], target_us = pilot_target_us(self);
+	/* a handshake, or a program with little to send, builds no queue: its RTTs tell of delayed ACKs */
+	int tells = round->filled || round->delivered >= PILOT_ROUND_PACKETS;
 
 	if (round->rate > self->state[PILOT_RATE] + self->state[PILOT_RATE] / 4) {
 		self->state[PILOT_PLATEAU] = 0;
@@ -61,7 +63,7 @@ MP_INLINE void pilot_startup(struct mp_subflow *self, const struct pilot_round *
 	}
 	if (round->lost > 8 && round->lost * 5 > round->packets)
 		self->state[PILOT_FLOODED]++;
-	if (!pilot_startup_queue(self) && !round->ce && self->state[PILOT_PLATEAU] < 3 &&
+	if (!(tells && pilot_startup_queue(self)) && !round->ce && self->state[PILOT_PLATEAU] < 3 &&
 	    self->state[PILOT_FLOODED] < 2)
 		return;
 	self->state[PILOT_REFERENCE] = self->state[PILOT_WINDOW];

@@ -84,6 +84,20 @@ fn startup_doubles_and_ends_with_what_the_path_holds() {
 }
 
 #[test]
+fn a_handshake_does_not_end_startup() {
+    let mut path = Path::new(1);
+    // Two packets a round trip, each acknowledged after a delay that a queue could have, too.
+    for _ in 0..8 {
+        path.round(0, 2 * BASE_US, 2, 0);
+    }
+    assert_eq!(path.mode(0), STARTUP);
+    assert!(path.cwnd(0) >= 20);
+    // Enough to build one: it has.
+    path.round(0, 2 * BASE_US, 30, 0);
+    assert_eq!(path.mode(0), ALONE);
+}
+
+#[test]
 fn alone_it_settles_at_its_target_and_is_deaf_to_loss() {
     let mut path = Path::new(1);
     (0..40).for_each(|_| path.alone(0, 100));
