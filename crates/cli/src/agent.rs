@@ -17,10 +17,10 @@ pub const LEARNED: &str = mp_controllers::learned::NAME;
 /// Steer every ddpg-mpcc connection of this host
 ///
 /// Runs in the foreground until Ctrl-C. Meanwhile the agents of `multipilot run` yield to it. When it ends, its connections
-/// continue: under the agent of their own run, else as plain MPCC.
+/// continue under the agent of their own run, or as plain MPCC.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trained actor, as multipilot train writes it [default: the one that ships]
+    /// Trained actor, as multipilot train writes it [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ const MOST_SEEDS: u64 = 100_000;
 pub struct Choice {
     /// A scenario file, - for stdin, or the name of a built-in one (see multipilot list scenarios)
     pub scenario: String,
-    /// Where to run it [default: kernel; exit code 3 where this machine cannot]
+    /// Where to run it [default: kernel; exit code 3 if this machine cannot]
     #[arg(long, value_enum)]
     pub world: Option<World>,
     /// Controllers to compare in place of the scenario's, see multipilot list; their settings in the scenario stay
@@ -37,7 +37,7 @@ pub struct Choice {
         hide_possible_values = true
     )]
     pub path_managers: Vec<String>,
-    /// Ways to choose the initial path, to compare in place of the scenario's: see multipilot list initial-paths
+    /// Ways to choose the initial path, in place of the scenario's, see multipilot list initial-paths
     #[arg(
         long,
         value_delimiter = ',',
@@ -55,7 +55,7 @@ pub struct Choice {
         hide_possible_values = true
     )]
     pub schedulers: Vec<String>,
-    /// Runs of each variant, with the scenario's seed, the next one, …
+    /// Number of runs of each variant; the seeds count up from the scenario's
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = seeds)]
     pub seeds: u64,
     /// Upper bound of one run, in place of the scenario's: seconds, or with a unit such as 500ms
@@ -64,7 +64,7 @@ pub struct Choice {
     /// Change a key of the scenario, e.g. paths.wifi.loss=0.02; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Measure each single path with plain TCP too, and from that the benefit of aggregation
+    /// Also measure each single path with plain TCP, and compute the aggregation benefit
     #[arg(long)]
     pub ben: bool,
 }

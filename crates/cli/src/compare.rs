@@ -26,7 +26,7 @@ pub struct Compare {
     /// Also write the packets of the first variant's first run to FILE, for Wireshark; with --world sim only
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Print one JSON document and nothing else; without --out no folder is left behind
+    /// Print one JSON document and nothing else; without --out no folder is kept
     #[arg(long)]
     pub json: bool,
 }

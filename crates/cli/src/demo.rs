@@ -15,7 +15,7 @@ const SCENARIO: &str = "wifi-lte";
 
 #[derive(Args, Debug)]
 pub struct Demo {
-    /// Where to run it [default: kernel, or the simulator where this machine cannot]
+    /// Where to run it [default: kernel, or the simulator if this machine cannot]
     #[arg(long, value_enum)]
     world: Option<World>,
     /// Folder of the record and its report [default: a new one under results/]

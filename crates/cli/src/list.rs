@@ -70,7 +70,7 @@ impl Kind {
                 .collect(),
             Kind::Agents => vec![plain(
                 "ddpg",
-                "the actor that ddpg-mpcc has unless another file is named",
+                "default actor of ddpg-mpcc",
                 "crates/policy/actors/ddpg.json",
             )],
             Kind::Scenarios => scenarios()?,

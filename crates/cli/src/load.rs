@@ -5,7 +5,7 @@ use mp_kernel::controller;
 use crate::names::{self, Names};
 use crate::outcome::{print, say, Failure, Outcome};
 
-/// Register a controller, so that sockets and namespaces of this host can choose it, until `unload`
+/// Register a controller until `unload`, so that sockets and namespaces of this host can choose it
 ///
 /// Prints the name that setsockopt(TCP_CONGESTION) and net.ipv4.tcp_congestion_control take.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub struct Load {
     set: Vec<String>,
 }
 
-/// Unregister a controller: sockets that use it keep it until they close, others cannot choose it any more
+/// Unregister a controller: sockets that use it keep it until they close, new ones cannot choose it
 #[derive(clap::Args)]
 pub struct Unload {
     /// The name that `load` printed; multipilot list loaded shows them

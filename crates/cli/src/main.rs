@@ -55,9 +55,9 @@ Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machin
 enum Command {
     /// List controllers, schedulers, path managers, initial paths and scenarios
     List(list::List),
-    /// Run a scenario's variants side by side: which is better, and how certain that is
+    /// Run the variants of a scenario and show which is better, and how certain that is
     Compare(compare::Compare),
-    /// Validate a scenario and show what compare would run: cells, variants, runs, time
+    /// Validate a scenario and show the cells, variants, runs and time of compare
     Check(check::Check),
     /// Run a program over MPTCP, or over a relay
     Run(run::Run),
@@ -72,25 +72,25 @@ enum Command {
     Daemon(daemon::Daemon),
     /// Start the daemon in the background
     Up(daemon::Up),
-    /// End the daemon and restore endpoints, limits and controller, also after a crash
+    /// Stop the daemon and restore endpoints, limits and controller, also after a crash
     Down(daemon::Down),
     /// Have the daemon read its configuration again; an invalid one changes nothing
     Reload(daemon::Reload),
-    /// Show the daemon's paths: what they carry, and why one is in backup
+    /// Show the daemon's paths, their rates, and why one is in backup
     Status(daemon::Status),
     /// Show the daemon's paths and every subflow, live
     Top(daemon::Top),
     /// Run the edge server: it recommends the initial path to devices and learns from the outcomes
     Serve(serve::Serve),
-    /// Run a relay: devices send their TCP streams to it over all links at once, and it connects to any server
+    /// Run a relay: devices send TCP and UDP to it over all links at once, and it connects to any server
     Relay(relay::Relay),
     /// Measure this host's links against a relay of yours, and write the scenario of your network
     Probe(probe::Probe),
-    /// Show what a scenario's [radio] yields: rates, handoffs, beams, energy, and an animated page
+    /// Show the rates, handoffs, beams and energy of a scenario's [radio], also as an animated page
     Radio(radio::Radio),
     /// Print completions for a shell, to be sourced: source <(multipilot completions bash)
     Completions {
-        /// The shell that sources them
+        /// Shell
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]

@@ -22,20 +22,20 @@ use crate::sheet::{self, Column};
 use crate::{relay, signals};
 
 const AFTER: &str = "\
-One link after the other: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and an
-upload, with echoes beside them. LINE is what multipilot relay prints, or - for stdin. No root is needed.
+Each link is measured on its own: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and
+an upload, with echoes beside them. No root is needed.
 
-The scenario has the median rate of each direction, half of the least round trip as delay, the loss of the echoes, and queues
-as deep as the stream filled them, which may be less than they hold. Compare what your network would make of each choice:
+The scenario has the median rate of each direction, half of the minimum round trip as delay, the loss of the echoes, and the
+queue that the stream filled, which may be less than the buffer holds. Then compare the choices on your network:
 multipilot compare network.toml --world sim --seeds 20";
 
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Probe {
-    /// The line of a relay of yours
+    /// The line that multipilot relay printed, or - for stdin
     #[arg(value_name = "LINE")]
     line: String,
-    /// An interface to measure, may be repeated [default: every one with a default route]
+    /// Interface to measure, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE")]
     links: Vec<String>,
     /// Length of each stream in seconds, 2 to 300
@@ -49,10 +49,10 @@ pub struct Probe {
         conflicts_with = "json"
     )]
     out: PathBuf,
-    /// Also write each link's download capacity over time, in Mahimahi's format, and have the scenario use it
+    /// Also write each link's downlink capacity over time, in Mahimahi's format, and use it in the scenario
     #[arg(long, conflicts_with = "json")]
     trace: bool,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     force: bool,
     /// Print the measurements as JSON and write no file

@@ -16,15 +16,15 @@ const PAGE: &str = include_str!("radio.html");
 
 #[derive(Args, Debug)]
 pub struct Radio {
-    /// A scenario file with a [radio], or the name of a built-in one
+    /// Scenario file with a [radio], or the name of a built-in one
     scenario: String,
     /// Change a key of the scenario, e.g. radio.channels=1; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Write each link's trace to DIR/LINK.csv, in the form that a path's `trace` takes
+    /// Write each link's trace to DIR/LINK.csv, in the format of a path's `trace`
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Write a page on which devices move, with their beams and rates
+    /// Write an animated page with the devices, their beams and rates
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON document and nothing else

@@ -18,8 +18,8 @@ use crate::sheet::{self, Column};
 use crate::signals;
 
 const AFTER: &str = "\
-The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line is for
-the first device that uses it, within 10 minutes. What a device connects to is not logged.";
+The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs
+to the first device that uses it, and has to be used within 10 minutes. Targets of devices are not logged.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
@@ -27,22 +27,22 @@ pub struct Relay {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:443")]
     listen: SocketAddr,
-    /// Name or address, and port, that devices connect to [default: this host's own address, and the port listened on]
+    /// Name or address, and port, that devices connect to [default: this host's address and the port of --listen]
     #[arg(long, value_name = "HOST[:PORT]")]
     address: Option<String>,
-    /// Folder of the key and the register [default: /var/lib/multipilot/relay, other users $XDG_STATE_HOME/multipilot/relay]
+    /// Folder of the key and the devices [default: /var/lib/multipilot/relay, other users $XDG_STATE_HOME/multipilot/relay]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Addresses that devices may connect to beside the public ones, such as 192.168.1.0/24; may be repeated
+    /// Addresses that devices may reach, beside public ones, such as 192.168.1.0/24; may be repeated
     #[arg(long, value_name = "PREFIX")]
     allow: Vec<Prefix>,
     /// Let devices connect to port 25
     #[arg(long)]
     allow_smtp: bool,
-    /// Congestion controller of downloads, see multipilot list controllers [default: bbr where there is, else the system's]
+    /// Congestion controller of downloads, see multipilot list controllers [default: bbr if available, else the system's]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// Keep connections of devices that are away, asleep or without a link, for so long [default: 12h]
+    /// Time for which connections are kept while their device is away, asleep or without a link [default: 12h]
     #[arg(long, value_name = "TIME", value_parser = mp_scenario::document::duration)]
     hold: Option<Duration>,
     /// Only print a line for one more device

@@ -9,14 +9,14 @@ use mp_server::{api, config, tokens, Config, Error};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-Tokens and certificates are read again when their files change: a token that is revoked is good for one second more. Other hosts
-reach the server over HTTPS alone, unless --insecure allows plain HTTP.";
+Tokens and certificates are read again when their files change: a revoked token stays valid for at most one second. Other hosts
+reach the server over HTTPS only, unless --insecure allows plain HTTP.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 #[command(group = clap::ArgGroup::new("instead").args(["new_token", "tokens", "revoke", "backup", "restore", "openapi", "check"]))]
 pub struct Serve {
-    /// Configuration [default: /etc/multipilot/server.toml, where there is one]
+    /// Configuration [default: /etc/multipilot/server.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port to listen on, in place of the configured address
@@ -38,16 +38,16 @@ pub struct Serve {
         conflicts_with = "instead"
     )]
     tls_key: Option<PathBuf>,
-    /// Serve plain HTTP to other hosts: whoever is between can read and use the tokens
+    /// Serve plain HTTP to other hosts: anyone on the network path can read and use the tokens
     #[arg(long, conflicts_with_all = ["tls_cert", "instead"])]
     insecure: bool,
     /// Folder of the outcomes and the tokens, in place of the configured one
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only make a token for a device, and show it this once
+    /// Only make a token for a device, and show it once
     #[arg(long, value_name = "NAME")]
     new_token: Option<String>,
-    /// With --new-token: the token is an operator's, who may read the statistics too
+    /// With --new-token: make an operator's token, which may also read the statistics
     #[arg(long, requires = "new_token")]
     operator: bool,
     /// Only list the names and roles of the tokens
@@ -59,7 +59,7 @@ pub struct Serve {
     /// Only copy the database to a file, also while a server runs
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
-    /// Only replace the database by a backup
+    /// Only replace the database by this backup
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
     /// Only validate a configuration

@@ -22,12 +22,12 @@ from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
 from multipilot.papers.runs import trace_pairs
 from multipilot.stats import Mean
 
-BUDGET = "real time for the runs, e.g. 30m or 2h; the next call goes on with the rest"
+BUDGET = "real time for the runs, e.g. 30m or 2h; the next call continues with the rest"
 
 # Of a table that no terminal wraps.
 WIDE = 120
 
-JOBS = "runs at once [default: as many as are measured not to disturb each other]"
+JOBS = "parallel runs [default: as many as are measured not to disturb each other]"
 
 
 class World(str, Enum):
@@ -42,12 +42,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Run one grid of scenarios in the simulator and in real time, and show how far they differ.")
 def agree(
-    world: Annotated[World, typer.Option(help="kernel: its MPTCP; relay: our relay, each scheduler")] = World.KERNEL,
+    world: Annotated[
+        World, typer.Option(help="kernel: its MPTCP; relay: our relay, with each scheduler")
+    ] = World.KERNEL,
     quick: Annotated[bool, typer.Option(help="six short cells: a few minutes, a rough answer")] = False,
     drawn_: Annotated[bool, typer.Option("--drawn", help="cells drawn at random in place of the chosen ones")] = False,
-    seed: Annotated[
-        str | None, typer.Option(help="with --drawn: what the cells are drawn from [default: the version]")
-    ] = None,
+    seed: Annotated[str | None, typer.Option(help="with --drawn: seed of the cells [default: the version]")] = None,
     count: Annotated[
         int | None, typer.Option("--cells", min=1, help=f"with --drawn: number of cells [default: {drawn.CELLS}]")
     ] = None,
@@ -59,13 +59,13 @@ def agree(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="where runs are kept; the same folder resumes [default: results/agree, agree-relay or agree-drawn]"
+            help="folder of the runs; the same folder resumes [default: results/agree, agree-relay or agree-drawn]"
         ),
     ] = None,
-    page_: Annotated[Path | None, typer.Option("--page", help="the report [default: OUT/agree.md]")] = None,
+    page_: Annotated[Path | None, typer.Option("--page", help="file of the report [default: OUT/agree.md]")] = None,
     only: Annotated[str, typer.Option(help="cells whose name matches, e.g. 'lia-*' or '*-3pc-*'")] = "*",
     runs: Annotated[
-        int | None, typer.Option(min=1, help="runs of each cell [default: as the variation demands]")
+        int | None, typer.Option(min=1, help="runs of each cell [default: by the variation between runs]")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help=JOBS)] = None,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,

@@ -26,15 +26,16 @@ def serve(
     rounds: Annotated[int, typer.Option(min=1, help="rounds until all clients end")] = 1_000_000,
     interval: Annotated[str, typer.Option(help="time between two rounds, e.g. 5s or 1m")] = "5s",
     trim: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="share of the means left out at either end, against users that lie")
+        float,
+        typer.Option(min=0.0, max=0.5, help="share of the means left out at either end, against devices that lie"),
     ] = 0.25,
-    trust: Annotated[bool, typer.Option("--trust", help="trust all devices: plain sums, nothing left out")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="trust all devices: plain sums, no means left out")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="file for the last state, replaced each round")
+        Path | None, typer.Option(metavar="FILE", help="file of the merged statistics, replaced each round")
     ] = None,
     tls: Annotated[
         tuple[Path, Path, Path] | None,
-        typer.Option(metavar="CA CERT KEY", help="PEM files; without them anyone can read and report"),
+        typer.Option(metavar="CA CERT KEY", help="PEM files; without them anyone can read and report statistics"),
     ] = None,
 ) -> None:
     def heard(known: Known, _: int) -> None:
@@ -57,10 +58,10 @@ def serve(
         raise typer.Exit(INTERRUPTED) from None
 
 
-@app.command(help="Report the statistics of one device, and keep the merged ones of all.")
+@app.command(help="Report the statistics of one device, and write the merged ones of all devices.")
 def join(
     address: Address,
-    device: Annotated[str, typer.Option(help="unique name of this device; it stays over restarts")],
+    device: Annotated[str, typer.Option(help="unique name of this device, the same after a restart")],
     own: Annotated[Path, typer.Option(metavar="FILE", help="statistics of this device: {link: [count, mean reward]}")],
     known: Annotated[
         Path,

@@ -23,16 +23,19 @@ NEEDS = "training needs JAX: pip install 'multipilot[learn]'"
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(help="Train the network that steers ddpg-mpcc, in the simulator; Ctrl-C keeps what was learnt.")
+@app.command(help="Train the network that steers ddpg-mpcc, in the simulator; Ctrl-C keeps the actor trained so far.")
 def train(
     algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help=" | ".join(ALGORITHMS))] = "td3",
     seed: Annotated[int, typer.Option(help="seed of networks, noise and paths")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="rounds of training: one episode in each lane")] = 28,
-    lanes: Annotated[int, typer.Option(min=1, help="simulations at once")] = 16,
+    lanes: Annotated[int, typer.Option(min=1, help="parallel simulations")] = 16,
     steps: Annotated[int, typer.Option(min=2, help="decisions in an episode, over both subflows")] = 400,
     history: Annotated[int, typer.Option(min=1, max=64, help="monitor intervals that the actor sees")] = 4,
     logs: Annotated[
-        int, typer.Option(min=0, help="first rounds, in which plain MPCC steers; as many as --rounds: offline training")
+        int,
+        typer.Option(
+            min=0, help="number of first rounds in which plain MPCC steers; as many as --rounds: offline training"
+        ),
     ] = 0,
     records: Annotated[
         list[Path] | None,
@@ -52,7 +55,7 @@ def train(
         int, typer.Option(min=0, help="two connections share the paths in one of N rounds; 0: never")
     ] = 0,
     threads: Annotated[int, typer.Option(min=1, help="threads of the simulator")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="continue from the checkpoint in --out")] = False,
     out: Annotated[
         Path | None, typer.Option(help="folder of checkpoint, curve and actor [default: results/train/ALGORITHM-SEED]")
     ] = None,

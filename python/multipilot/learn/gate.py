@@ -102,14 +102,14 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def main(
-    seed: Annotated[str, typer.Option(help="of the cells")] = "1",
-    cells: Annotated[int, typer.Option(min=1)] = 10,
-    runs: Annotated[int, typer.Option(min=2, help="of each controller in each cell")] = 5,
-    duration: Annotated[str, typer.Option(help="of a run")] = "12s",
-    budget: Annotated[str, typer.Option(help="real time; what was not reached is left for a next call")] = "60m",
-    out: Annotated[Path, typer.Option(help="where runs are kept")] = Path("results/gate"),
-    world: Annotated[str, typer.Option(help="kernel; sim: a rehearsal")] = "kernel",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    seed: Annotated[str, typer.Option(help="seed of the cells")] = "1",
+    cells: Annotated[int, typer.Option(min=1, help="number of cells")] = 10,
+    runs: Annotated[int, typer.Option(min=2, help="runs of each controller in each cell")] = 5,
+    duration: Annotated[str, typer.Option(help="duration of a run")] = "12s",
+    budget: Annotated[str, typer.Option(help="real time for the runs; the next call continues with the rest")] = "60m",
+    out: Annotated[Path, typer.Option(help="folder of the runs")] = Path("results/gate"),
+    world: Annotated[str, typer.Option(help="kernel, or sim for a rehearsal")] = "kernel",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
 ) -> None:
     drawn = draw(seed, cells, round(console.seconds(duration)))
     folder = out / f"{world}-{sources(console.command())[KERNEL]}"

@@ -55,9 +55,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(help="Write the actor's file of a policy that Stable-Baselines3 trained.")
 def main(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="what model.save() wrote")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="file that model.save() wrote")],
     algorithm: Annotated[str, typer.Option(help=" | ".join(ALGORITHMS))] = "td3",
-    out: Annotated[Path, typer.Option(help="the actor's file")] = Path("actor.json"),
+    out: Annotated[Path, typer.Option(help="file of the actor")] = Path("actor.json"),
 ) -> None:
     if algorithm not in ALGORITHMS:
         fail(f'there is no algorithm "{algorithm}" here: one of {", ".join(ALGORITHMS)}')

@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def paper(
     name: Annotated[str, typer.Argument(metavar="PAPER", help=" | ".join(NAMES))],
     world: Annotated[
-        str | None, typer.Option(help="sim, kernel, relay or all [default: all, where this machine can]")
+        str | None, typer.Option(help="sim, kernel, relay or all [default: all that this machine can run]")
     ] = None,
     only: Annotated[str | None, typer.Option(metavar="ITEM,…", help="these items only, e.g. table2,fig5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="simulator, few seeds, under two minutes")] = False,
@@ -42,9 +42,9 @@ def paper(
         int | None, typer.Option(min=1, help="runs of each variant in the simulator [default: 20; pilot: 16]")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="real time for kernel and relay, e.g. 30m or 2h; the next call goes on with the rest")
+        str, typer.Option(help="real time for kernel and relay, e.g. 30m or 2h; the next call continues with the rest")
     ] = "60m",
-    jobs: Annotated[int, typer.Option(min=1, max=16, help="points of kernel or relay at once")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="parallel points of kernel or relay")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
     source: Annotated[
         Path | None,
@@ -53,7 +53,7 @@ def paper(
     scenarios: Annotated[Path | None, typer.Option(help="folder of the paper's scenario files")] = None,
     traces: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="folder of Mahimahi traces, for papers that have a set on them"),
+        typer.Option(metavar="FOLDER", help="folder of Mahimahi traces, for papers with an experiment on them"),
     ] = None,
     data: Annotated[
         Path | None,
@@ -67,13 +67,14 @@ def paper(
         bool,
         typer.Option(
             "--check",
-            help="say which verdicts are stale (samples where sources differ), and what measuring again costs",
+            help="list stale verdicts (by samples, if sources differ) and the cost of measuring again",
         ),
     ] = False,
     lock: Annotated[
         bool,
         typer.Option(
-            "--lock", help="write the verdicts into the paper's claims.lock; with --check renew what samples confirm"
+            "--lock",
+            help="write the verdicts into the paper's claims.lock; with --check renew those that samples confirm",
         ),
     ] = False,
 ) -> None:

@@ -17,10 +17,12 @@ from multipilot.report import notebook, page, summary, svg, trial, write
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(help="Draw a record: a bar per variant, and each subflow over time, as one HTML file that opens offline.")
+@app.command(help="Draw a record as one HTML file that opens offline: a bar per variant, and each subflow over time.")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `multipilot compare`, `sweep` or `try` wrote")],
-    out: Annotated[Path | None, typer.Option(help="the page [default: DIR/report.html]")] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="folder that `multipilot compare`, `sweep` or `try` wrote")
+    ],
+    out: Annotated[Path | None, typer.Option(help="file of the page [default: DIR/report.html]")] = None,
     parquet: Annotated[
         Path | None,
         typer.Option(help="also write rows, transfers, samples, decisions and intervals as Parquet to this folder"),

@@ -36,28 +36,30 @@ def sweep(
         typer.Argument(metavar="[SCENARIO]...", help="scenario files, or names of built-in ones"),
     ] = None,
     controllers: Annotated[
-        str, typer.Option(metavar="A,B", help="controllers in place of the scenarios' variants, each a cell of its own")
+        str, typer.Option(metavar="A,B", help="controllers in place of the scenarios' variants, one cell each")
     ] = "",
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V1,V2", help="an axis of the grid; may be given again, also for the same key"),
+        typer.Option(metavar="KEY=V1,V2", help="axis of the grid; may be repeated, also for the same key"),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="a key of the scenarios, the same in all cells"),
+        typer.Option("--set", metavar="KEY=VALUE", help="key of the scenarios, the same in all cells"),
     ] = None,
     duration: Annotated[
         str | None, typer.Option(help="upper bound of each run: seconds, or with a unit such as 500ms")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 1,
-    first_seed: Annotated[int, typer.Option(min=0, help="seed of the first run; the next runs count on from it")] = 1,
+    first_seed: Annotated[int, typer.Option(min=0, help="seed of the first run; further runs count up from it")] = 1,
     train: Annotated[
         str, typer.Option(metavar="A,B", help=f"train actors in place of scenarios: {', '.join(ALGORITHMS)}")
     ] = "",
     rounds: Annotated[
         int | None, typer.Option(min=1, help="rounds of each training [default: as multipilot train]")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="processes here [default: one a core]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="processes on this machine [default: one per core]")
+    ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="run on Ray, on this machine")] = False,
     address: Annotated[str | None, typer.Option(help="address of a Ray cluster, e.g. auto or ray://head:10001")] = None,
     out: Annotated[Path, typer.Option(help="folder of the data set; runs that it holds are not repeated")] = Path(

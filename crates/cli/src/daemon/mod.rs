@@ -28,23 +28,23 @@ const LOG: &str = "/run/multipilot/daemon.log";
 
 #[derive(clap::Args)]
 pub struct Daemon {
-    /// Configuration [default: /etc/multipilot/daemon.toml, where there is one]
+    /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only validate a configuration, and whether a daemon could start with it here; needs no privilege
+    /// Only check that a configuration is valid and that a daemon could start with it here; needs no privilege
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "socket", "log"])]
     check: Option<PathBuf>,
     /// Control socket, in place of the configured one
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Append the log to this file in place of stderr; beyond 1 MiB it becomes FILE.1
+    /// Append the log to this file in place of stderr; at 1 MiB it is renamed to FILE.1
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 pub struct Up {
-    /// Configuration [default: /etc/multipilot/daemon.toml, where there is one]
+    /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -52,14 +52,14 @@ pub struct Up {
     /// The daemon appends its log to this file [default: /run/multipilot/daemon.log]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Send TCP and UDP of this host over all links to the relay that printed this line. It replaces the relay of the
-    /// configuration, also of a daemon that runs; - reads it from stdin
+    /// Send TCP and UDP of this host over all links to the relay that printed this line; - reads the line from stdin. It
+    /// replaces the relay of the configuration, also in a running daemon
     #[arg(long, value_name = "LINE")]
     relay: Option<String>,
-    /// With --relay: how streams are dealt to the links, see multipilot list schedulers [default: default]
+    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: default]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
-    /// With --relay: an interface to use, may be repeated [default: every one with a default route]
+    /// With --relay: interface to use, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
     #[command(flatten)]

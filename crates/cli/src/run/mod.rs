@@ -33,29 +33,29 @@ use crate::names::{self, Names};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-A statically linked program, or one with the set-user-ID bit, gets MPTCP only if run is called by root on Linux 6.6 or
-later; else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end says how many
-did, by the kernel's counters of this host. The exit code is the program's own, or 128 plus its signal.
+A statically linked program, or one with the set-user-ID bit, gets MPTCP only if root calls run on Linux 6.6 or later;
+else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end gives the number of
+fallbacks, by this host's kernel counters. The exit code is that of the program, or 128 plus its signal.
 
---initial-path lin-ucb learns from the outcome of each connection over which interface to open the next. It keeps
-its model in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot), and the outcomes, which multipilot experience turns
-into Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of wired
-links. For other interfaces a file that MULTIPILOT_SIGNALS names may state the signal, one line INTERFACE DBM each.
+--initial-path lin-ucb learns from the outcome of each connection over which interface to open the next one. It keeps
+its model and the outcomes in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot); multipilot experience writes the
+outcomes as Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of
+wired links. MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
 
-With --relay the program's TCP connections go over all links at once to a relay of the user's own (multipilot relay), which
-connects to their targets in plain TCP. A program's UDP, name resolution included, is left as it is; --all takes every
-program's TCP and UDP. No root is needed but for --all.";
+With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to
+their targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every
+program and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
-    /// Congestion controller of its connections, see multipilot list controllers [default: the system's]
+    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
-    /// With ddpg-mpcc: a trained actor, as multipilot train writes it [default: the one that ships]
+    /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
-    /// Path manager: fullmesh, backup or single, on this host's interfaces [default: as the system is set up]
+    /// Path manager on this host's interfaces: fullmesh, backup or single [default: as the system is configured]
     #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
     path_manager: Option<String>,
     /// Open connections over this interface, or learn the interface: lin-ucb. The path manager opens further subflows
@@ -65,16 +65,16 @@ pub struct Run {
     /// The former name of --initial-path
     #[arg(long, hide = true)]
     primary: Option<String>,
-    /// Send TCP connections over all links to the relay that printed this line, and from there to any server
+    /// Send TCP connections over all links to the relay that printed this line; - reads the line from stdin
     #[arg(long, value_name = "LINE", conflicts_with_all = ["path_manager", "initial_path", "primary", "actor"])]
     relay: Option<String>,
-    /// With --relay: how streams are dealt to the links, see multipilot list schedulers [default: default]
+    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: default]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
-    /// With --relay: an interface to use, may be repeated [default: every one with a default route]
+    /// With --relay: interface to use, may be repeated [default: every one with a default route]
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
-    /// With --relay and in place of a program: run a SOCKS5 proxy at this address, until Ctrl-C
+    /// With --relay, in place of a program: run a SOCKS5 proxy at this address until Ctrl-C
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -82,10 +82,10 @@ pub struct Run {
         conflicts_with = "command"
     )]
     socks: Option<SocketAddr>,
-    /// Say at the end how many connections were MPTCP, also if none fell back to TCP
+    /// Print the number of MPTCP connections at the end, also if none fell back to TCP
     #[arg(long, short, conflicts_with = "relay")]
     verbose: bool,
-    /// With --relay and in place of a program: send TCP and UDP of every program of this host, until Ctrl-C; needs root
+    /// With --relay, in place of a program: send TCP and UDP of every program of this host until Ctrl-C; needs root
     #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
     all: bool,
     #[command(flatten)]
@@ -102,21 +102,21 @@ pub struct Run {
 /// With `run --relay --all` and `up --relay`; the first with every `run --relay`.
 #[derive(clap::Args)]
 pub struct Capture {
-    /// With --relay: keep connections while there is no link for so long; time asleep does not count [default: 15min]
+    /// With --relay: time for which connections are kept without any link; sleep does not count [default: 15min]
     #[arg(long, value_name = "TIME", requires = "relay", value_parser = mp_scenario::document::duration)]
     pub hold: Option<Duration>,
-    /// With --relay: addresses that stay direct beside private and link-local ones, such as 203.0.113.0/24; may be repeated
+    /// With --relay: addresses reached directly, beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
-    /// With --relay: traffic while the relay does not answer, or after this process was killed: direct, or block until
-    /// multipilot down [default: direct]
+    /// With --relay: while the relay does not answer, or after this process was killed, send traffic directly, or block it
+    /// until multipilot down [default: direct]
     #[arg(long, value_enum, requires = "relay")]
     pub leak: Option<Leak>,
-    /// With --relay: who answers queries to resolvers in private ranges, such as a home router: the relay's resolver, or
-    /// they themselves (direct) [default: relay]
+    /// With --relay: who answers DNS queries to a private address, such as a home router: the relay's resolver, or the router
+    /// itself (direct) [default: relay]
     #[arg(long, value_enum, requires = "relay")]
     pub dns: Option<Dns>,
-    /// With --relay: be the router of the hosts behind this interface, and send their connections to the relay too; may be
+    /// With --relay: also send the connections of the hosts behind this interface, whose router this host is; may be
     /// repeated
     #[arg(long, value_name = "IFACE", requires = "relay")]
     pub lan: Vec<String>,
