@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mp_kernel::controller::{self, Controller};
 use mp_kernel::interfaces;
 use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
@@ -79,11 +78,6 @@ fn serve(args: &Relay, store: Store) -> Outcome {
     // A wrong address is refused before a device connects.
     place(args, args.listen.port())?;
     let own = interfaces::all()?;
-    let controller = args
-        .controller
-        .as_deref()
-        .map(|name| controller::acquire(name, &[]))
-        .transpose()?;
     let settings = Settings {
         listen: args.listen,
         store: store.clone(),
@@ -92,7 +86,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             allow_smtp: args.allow_smtp,
             own: own.into_iter().flat_map(|i| i.addresses).collect(),
         },
-        controller: control(controller.as_ref())?,
+        controller: Control::choose(args.controller.as_deref()).map_err(failure)?,
         hold: args.hold.unwrap_or(relay::HOLD),
         observer: None,
     };
@@ -214,12 +208,6 @@ fn table(store: &Store) -> Outcome<String> {
     let rows = devices.into_iter().map(|d| vec![d.name, state(d.state)]);
     let columns = [Column("", 0, false), Column("", 0, false)];
     Ok(sheet::table(&columns, rows.collect()))
-}
-
-/// Of path connections.
-pub fn control(controller: Option<&Controller>) -> Outcome<Control> {
-    let control = controller.map(Control::of).transpose();
-    Ok(control.map_err(failure)?.unwrap_or_default())
 }
 
 pub fn runtime() -> Outcome<Runtime> {

@@ -38,7 +38,7 @@ pub struct Try {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The relay's scheduler in both directions, see multipilot list schedulers
-    #[arg(long, value_name = "NAME", default_value = scheduler::all()[0].name)]
+    #[arg(long, value_name = "NAME", default_value = mp_relay::SCHEDULER)]
     scheduler: String,
     /// Folder of the record and its report [default: a new one under results/]
     #[arg(long, value_name = "DIR")]

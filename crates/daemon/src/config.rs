@@ -16,7 +16,7 @@ use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
 pub use bandit::{Bandit, Server};
-pub use controller::{Controller, AUTOMATIC};
+pub use controller::Controller;
 pub use federation::Federation;
 pub use mptcpify::Mptcpify;
 pub use relay::{Leak, Override, Relay};

@@ -12,6 +12,9 @@ use crate::groups::Groups;
 use crate::object::{self, CallLog, Counters, Shared};
 use crate::{check, mounts, state};
 
+/// The controller that the daemon and the relay use unless they are told otherwise, where it can be loaded.
+pub const DEFAULT: &str = "pilot";
+
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// Key of the only element of a struct_ops map.

@@ -3,26 +3,45 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use mp_kernel::controller::Controller;
+use mp_kernel::controller::{self, Controller, DEFAULT};
 use mp_kernel::groups::{Groups, Member};
 use tokio::net::TcpStream;
 
 use crate::keys;
 use crate::Error;
 
-/// Which controller path connections have. The default is BBR where the kernel has it, else the system's.
+/// Which controller path connections have. That of `Control::default()` is BBR where the kernel has it, else the system's.
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     name: Option<String>,
     groups: Option<Arc<Groups>>,
+    /// Loaded as long as this, where it was loaded for it.
+    held: Option<Arc<Controller>>,
 }
 
 impl Control {
-    /// This one, which has to be loaded for as long as it is used.
+    /// The one of this name; without a name [`DEFAULT`] if this process may load it, else that of `Control::default()`.
+    pub fn choose(name: Option<&str>) -> Result<Control, Error> {
+        let controller = match name {
+            Some(name) => controller::acquire(name, &[])?,
+            None => match controller::acquire(DEFAULT, &[]) {
+                Ok(controller) => controller,
+                Err(_) => return Ok(Control::default()),
+            },
+        };
+        let control = Control::of(&controller)?;
+        Ok(Control {
+            held: Some(Arc::new(controller)),
+            ..control
+        })
+    }
+
+    /// This one, which its owner keeps loaded.
     pub fn of(controller: &Controller) -> Result<Control, Error> {
         Ok(Control {
             name: Some(controller.kernel_name().to_owned()),
             groups: controller.groups()?.map(Arc::new),
+            held: None,
         })
     }
 

@@ -31,6 +31,10 @@ mod socket;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Scheduler of both directions where none is named. Linux' own would wait for the path that empties first: it counts on deep
+/// send buffers, and data wait before these paths' sockets.
+pub const SCHEDULER: &str = "min-rtt";
+
 /// A thread that panicked leaves nothing half done under a lock of ours.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -68,7 +68,7 @@ pub struct Run {
     /// Send TCP connections over all links to the relay that printed this line; - reads the line from stdin
     #[arg(long, value_name = "LINE", conflicts_with_all = ["path_manager", "initial_path", "primary", "actor"])]
     relay: Option<String>,
-    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: default]
+    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: min-rtt]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
     /// With --relay: interface to use, may be repeated [default: every one with a default route]

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_kernel::{child, controller, preload};
+use mp_kernel::{child, preload};
 use mp_policy::scheduler;
+use mp_relay::control::Control;
 use mp_relay::device::{self, Device, Settings};
 use mp_relay::front::{self, Protocol};
 use mp_relay::wire::Line;
@@ -18,7 +19,7 @@ use crate::{relay, signals};
 
 pub fn main(args: &Run, line: &str) -> Outcome {
     let line = line_of(line)?;
-    let name = args.scheduler.as_deref().unwrap_or("default");
+    let name = args.scheduler.as_deref().unwrap_or(mp_relay::SCHEDULER);
     let scheduler = scheduler::find(name).ok_or_else(|| {
         Failure::Usage(format!(
             "--scheduler {name}: no such scheduler; see multipilot list schedulers"
@@ -50,12 +51,8 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             )));
         }
     }
-    let controller = args
-        .controller
-        .as_deref()
-        .map(|name| controller::acquire(name, &[]))
-        .transpose()?;
-    let settings = settings(relay::control(controller.as_ref())?);
+    let control = Control::choose(args.controller.as_deref()).map_err(relay::failure)?;
+    let settings = settings(control);
     let identity = state_folder()?.join("relay-device.key");
     let runtime = relay::runtime()?;
     let device = runtime
@@ -84,7 +81,6 @@ pub fn main(args: &Run, line: &str) -> Outcome {
     };
     // Connections that last longer than the program end here.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    drop(controller);
     outcome
 }
 

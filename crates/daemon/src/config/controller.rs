@@ -1,16 +1,15 @@
 //! `controller` and `parameters`
 
+use mp_kernel::controller::DEFAULT;
 use mp_scenario::document::{self, Field};
 use mp_scenario::Error;
 
-/// Tried where the configuration names none.
-pub const AUTOMATIC: &str = "pilot";
 const SYSTEM: &str = "system";
 
 /// Congestion controller of new sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controller {
-    /// [`AUTOMATIC`], or the system's if that cannot be loaded.
+    /// [`DEFAULT`], or the system's if that cannot be loaded.
     Automatic,
     System,
     Named(String),
@@ -28,7 +27,7 @@ impl Controller {
     /// `None`: the system's.
     pub fn wanted(&self) -> Option<&str> {
         match self {
-            Controller::Automatic => Some(AUTOMATIC),
+            Controller::Automatic => Some(DEFAULT),
             Controller::System => None,
             Controller::Named(name) => Some(name),
         }

@@ -66,7 +66,7 @@ impl Default for Relay {
         Relay {
             line_file: None,
             line: None,
-            scheduler: scheduler::all()[0].name.into(),
+            scheduler: mp_relay::SCHEDULER.into(),
             controller: None,
             leak: Leak::Direct,
             direct: Vec::new(),

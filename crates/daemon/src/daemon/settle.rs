@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mp_host::endpoints::Endpoints;
+use mp_kernel::controller::DEFAULT;
 use tokio::sync::mpsc;
 
 use crate::config::{self, Config};
@@ -57,7 +58,7 @@ pub(super) fn choose_controller(
             log::line(
                 Priority::Warning,
                 "the system's congestion controller stays",
-                &[("not", &config::AUTOMATIC), ("why", &why)],
+                &[("not", &DEFAULT), ("why", &why)],
             );
             endpoints.choose(None, &[])?;
             Ok(why.to_string())

@@ -72,8 +72,6 @@ impl Settings {
 pub struct Running {
     device: Arc<Device>,
     capture: Capture,
-    /// Loaded as long as this.
-    _controller: Option<controller::Controller>,
 }
 
 enum Stage {
@@ -178,7 +176,7 @@ impl Relay {
                 tokio::time::sleep(pause).await;
                 connect(&settings, rules).await
             };
-            let (device, controller) = tokio::select! {
+            let device = tokio::select! {
                 connected = connecting => connected?,
                 _ = no_more => return Err(mp_relay::Error::Failed("given up".into())),
             };
@@ -190,11 +188,7 @@ impl Relay {
             };
             // Not given up in between: it would leave half of its rules.
             match Capture::start(device.clone(), &taken).await {
-                Ok(capture) => Ok(Running {
-                    device,
-                    capture,
-                    _controller: controller,
-                }),
+                Ok(capture) => Ok(Running { device, capture }),
                 Err(e) => {
                     device.close();
                     Err(e)
@@ -361,29 +355,22 @@ impl Relay {
 async fn connect(
     settings: &Settings,
     rules: watch::Receiver<Rules>,
-) -> Result<(Arc<Device>, Option<controller::Controller>), mp_relay::Error> {
+) -> Result<Arc<Device>, mp_relay::Error> {
     let relay = &settings.relay;
-    let controller = relay
-        .controller
-        .as_deref()
-        .map(|name| controller::acquire(name, &[]))
-        .transpose()?;
-    let control = controller.as_ref().map(Control::of).transpose()?;
     let identity = relay.state.join(IDENTITY);
     let device = device::Settings {
         line: settings.line.clone(),
         scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
         links: relay.links.clone(),
-        controller: control.unwrap_or_default(),
+        controller: Control::choose(relay.controller.as_deref())?,
         mark: Some(capture::MARK),
         hold: relay.hold,
         observer: None,
         rules: Some(rules),
     };
-    let device = match relay.leak {
+    match relay.leak {
         // Nothing is to get out until the relay answers.
-        Leak::Block if !settings.asked => Device::open(device, &identity).await?,
-        _ => Device::connect(device, &identity).await?,
-    };
-    Ok((device, controller))
+        Leak::Block if !settings.asked => Device::open(device, &identity).await,
+        _ => Device::connect(device, &identity).await,
+    }
 }

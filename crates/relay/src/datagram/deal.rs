@@ -3,6 +3,8 @@
 use mp_policy::scheduler::{self, shown, ConnectionView, Entry, Schedule, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
+use crate::SCHEDULER;
+
 /// A bit a slot.
 pub type Slots = u8;
 /// For schedulers that mind the receiver's window, which datagrams have none of.
@@ -14,10 +16,10 @@ pub struct Dealer {
 }
 
 impl Dealer {
-    /// The stream lane's default is of no use here: it fills the queue that a packet then waits in.
+    /// Linux' own is of no use here: it fills the queue that a packet then waits in.
     pub fn new(entry: &Entry) -> Dealer {
         let entry = match entry.name {
-            "default" => scheduler::find("min-rtt").unwrap_or(entry),
+            "default" => scheduler::find(SCHEDULER).unwrap_or(entry),
             _ => entry,
         };
         Dealer {
