@@ -10,12 +10,14 @@ use mp_host::{Glob, InterfaceRule};
 use mp_kernel::agent::{Agent, Log, Logged, Pilots};
 use mp_kernel::controller::{self, Controller, Options};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
+use mp_policy::link::Priority;
 use mp_record::Run;
 use mp_relay::flow::Observer;
+use mp_relay::links::Rules;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
-use crate::aware::{self, Aware};
+use crate::aware::{self, Aware, Over};
 use crate::emulator::{Emulator, Hardships, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network, SERVER};
@@ -180,8 +182,14 @@ fn run_in(
         .others
         .push(server.start(network.server.clone(), threads.stop.subscribe())?);
     for (number, group) in plan.groups.iter().enumerate() {
-        if let PathManagement::Aware(policy) = group.management {
+        let observer = Arc::new(Observer::default());
+        let (rules, told) = watch::channel(Rules::new(|_| Some(Priority::Normal)));
+        if let Some(policy) = group.policy() {
             let aware = Aware {
+                over: match group.device {
+                    Some(_) => Over::Relay(observer.clone(), rules),
+                    None => Over::Mptcp,
+                },
                 number,
                 group: group.clone(),
                 policy,
@@ -201,7 +209,6 @@ fn run_in(
                 .others
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
-        let observer = Arc::new(Observer::default());
         let pair = Pair::new(
             scenario,
             number,
@@ -219,6 +226,7 @@ fn run_in(
             let device = pair.start_device(
                 network.clients[number].clone(),
                 observer.clone(),
+                told,
                 recorder.clone(),
                 threads.stop.subscribe(),
             )?;
