@@ -1,6 +1,7 @@
 //! The device's end of a relay, beside MPTCP: connected in the background, tried again until it is, and obedient to the
 //! rules of the interfaces.
 
+mod arms;
 mod judge;
 mod report;
 
@@ -16,6 +17,7 @@ use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
+use mp_relay::flow::Observer;
 use mp_relay::links::{self, Rules};
 use mp_relay::wire::Line;
 use serde_json::{json, Value};
@@ -26,6 +28,7 @@ use crate::config::{self, Leak};
 use crate::log::{self, Priority};
 use crate::Error;
 
+use arms::Arms;
 use judge::{why, Carried, LinkRules};
 pub use report::{Interface, Status};
 
@@ -102,6 +105,9 @@ pub struct Relay {
     /// As it was told.
     decisions: BTreeMap<String, Decision>,
     rules: watch::Sender<Rules>,
+    /// Shows the open flows.
+    observer: Arc<Observer>,
+    arms: Option<Arms>,
     carried: Carried,
     polled: Instant,
     saved: Instant,
@@ -121,6 +127,8 @@ impl Relay {
             rules: watch::Sender::new(judge.rules()),
             judge,
             decisions: BTreeMap::new(),
+            observer: Arc::default(),
+            arms: None,
             carried: Carried::default(),
             polled: Instant::now(),
             saved: Instant::now(),
@@ -172,11 +180,11 @@ impl Relay {
             return;
         };
         let (needed, no_more) = oneshot::channel::<()>();
-        let rules = self.rules.subscribe();
+        let (rules, observer) = (self.rules.subscribe(), self.observer.clone());
         let task = tokio::spawn(async move {
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                connect(&settings, rules).await
+                connect(&settings, rules, observer).await
             };
             let (device, controller) = tokio::select! {
                 connected = connecting => connected?,
@@ -361,6 +369,7 @@ impl Relay {
 async fn connect(
     settings: &Settings,
     rules: watch::Receiver<Rules>,
+    observer: Arc<Observer>,
 ) -> Result<(Arc<Device>, Option<controller::Controller>), mp_relay::Error> {
     let relay = &settings.relay;
     let controller = relay
@@ -377,7 +386,7 @@ async fn connect(
         controller: control.unwrap_or_default(),
         mark: Some(capture::MARK),
         hold: relay.hold,
-        observer: None,
+        observer: Some(observer),
         rules: Some(rules),
     };
     let device = match relay.leak {
