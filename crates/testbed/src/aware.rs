@@ -29,17 +29,10 @@ use crate::traffic::Recorder;
 use crate::worker::{self, Worker};
 use crate::Error;
 
-/// What carries the connections that are watched.
-pub enum Over {
-    /// The kernel's MPTCP: endpoints say what is in backup.
-    Mptcp,
-    /// The device that shows its flows here, and follows these rules.
-    Relay(Arc<Observer>, watch::Sender<Rules>),
-}
-
 /// Watches over the client host of one group.
 pub struct Aware {
-    pub over: Over,
+    /// Of the relay's device: its open flows, and the rules that it follows. `None`: the kernel's MPTCP is watched.
+    pub device: Option<(Arc<Observer>, watch::Sender<Rules>)>,
     pub number: usize,
     pub group: Group,
     pub policy: Policy,
@@ -89,9 +82,9 @@ impl Aware {
             ignore: Vec::new(),
             rules: std::mem::take(&mut self.rules),
         };
-        let mut connections = match self.over {
-            Over::Mptcp => Connections::Mptcp(Endpoints::open()?, Diag::new()?),
-            Over::Relay(observer, rules) => Connections::Relay {
+        let mut connections = match self.device {
+            None => Connections::Mptcp(Endpoints::open()?, Diag::new()?),
+            Some((observer, rules)) => Connections::Relay {
                 observer,
                 rules,
                 links: HashMap::new(),
@@ -132,7 +125,7 @@ impl Aware {
     }
 }
 
-/// As [`Over`], at work.
+/// What is watched, and set to backup: by endpoints, or by the rules of links.
 enum Connections {
     Mptcp(Endpoints, Diag),
     Relay {

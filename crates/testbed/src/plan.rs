@@ -221,8 +221,7 @@ fn relayed(
     };
     if scenario.events.iter().any(backup) {
         return refused(
-            "backup events: the relay has no backup subflows; choose --world kernel, or --world sim"
-                .into(),
+            "backup events: the relay world has none; choose --world kernel, or --world sim".into(),
         );
     }
     let own = connection.controller.as_ref();
@@ -525,7 +524,7 @@ mod tests {
             ),
             (
                 "[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n",
-                "backup events: the relay has no backup subflows; choose --world kernel",
+                "backup events: the relay world has none; choose --world kernel",
             ),
         ] {
             let line = relayed(rest).unwrap_err().to_string();

@@ -17,7 +17,7 @@ use mp_relay::links::Rules;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
-use crate::aware::{self, Aware, Over};
+use crate::aware::{self, Aware};
 use crate::emulator::{Emulator, Hardships, PathCounts, Report};
 use crate::error::Context;
 use crate::network::{address, inside, interface, Network, SERVER};
@@ -186,10 +186,7 @@ fn run_in(
         let (rules, told) = watch::channel(Rules::new(|_| Some(Priority::Normal)));
         if let Some(policy) = group.policy() {
             let aware = Aware {
-                over: match group.device {
-                    Some(_) => Over::Relay(observer.clone(), rules),
-                    None => Over::Mptcp,
-                },
+                device: (group.device.as_ref()).map(|_| (observer.clone(), rules)),
                 number,
                 group: group.clone(),
                 policy,
