@@ -132,7 +132,7 @@ fn with_super_arms(variant: &str, bytes: u64, direction: &str) -> Run {
 }
 
 /// Share of the time in which a path was in backup.
-fn spared(run: &Run, path: &str) -> f64 {
+fn in_backup(run: &Run, path: &str) -> f64 {
     let of = || run.samples.iter().filter(|s| s.path == path);
     of().filter(|s| s.backup).count() as f64 / of().count().max(1) as f64
 }
@@ -146,10 +146,10 @@ fn super_arms_leave_out_the_bad_link_in_both_directions() {
         let transfer = only(&run);
         assert_eq!((transfer.bytes, transfer.intact), (bytes, Some(true)));
         let paths = ["bad", "fast", "near"];
-        let spared = paths.map(|path| spared(&run, path));
-        let said = format!("{direction}: in backup {spared:.2?} of the time");
+        let backup = paths.map(|path| in_backup(&run, path));
+        let said = format!("{direction}: in backup {backup:.2?} of the time");
         // It is tried now and then; which of the others goes with it is chance.
-        assert!(spared[0] > spared[1] + spared[2], "{said}");
+        assert!(backup[0] > backup[1] + backup[2], "{said}");
         let on = paths.map(|path| bytes_on(transfer, path));
         assert!(on[0] < on[1].min(on[2]), "{said}, bytes {on:?}");
     }
@@ -164,6 +164,6 @@ fn the_whole_of_ld_mpsp_runs_over_the_relay() {
         let run = with_super_arms(whole, BYTES, direction);
         let transfer = only(&run);
         assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
-        assert!(spared(&run, "bad") > 0.0);
+        assert!(in_backup(&run, "bad") > 0.0);
     }
 }

@@ -52,8 +52,8 @@ impl Relay {
                     arms.adapter.again();
                 }
                 let paths = arms.adapter.paths.iter();
-                let spared = paths.filter(|p| p.link().unchosen);
-                unchosen.extend(spared.map(|p| p.interface.name.clone()));
+                let backup = paths.filter(|p| p.link().unchosen);
+                unchosen.extend(backup.map(|p| p.interface.name.clone()));
             }
             _ => self.arms = None,
         }

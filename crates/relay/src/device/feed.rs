@@ -179,7 +179,7 @@ async fn bring_all(
     loop {
         let now = links.borrow_and_update().clone();
         let some_normal = now.iter().flatten().any(|l| l.priority != Priority::Backup);
-        let spares_backups = some_normal && Instant::now() < backups_at;
+        let backups_wait = some_normal && Instant::now() < backups_at;
         for (index, link) in now.iter().enumerate() {
             let slot = &mut slots[index];
             let event = match slot.follow(link.as_ref()) {
@@ -191,7 +191,7 @@ async fn bring_all(
                 events.send(event).await.ok()?;
             }
             if let (Stage::Idle, Some(link)) = (&slot.stage, link) {
-                if link.priority == Priority::Backup && spares_backups {
+                if link.priority == Priority::Backup && backups_wait {
                     continue;
                 }
                 slot.stage = Stage::Waiting(link.clone());
@@ -219,7 +219,7 @@ async fn bring_all(
                 Loss::Untold(parting) => return Some(parting),
             },
             changed = links.changed(), if !fixed => fixed = changed.is_err(),
-            () = sleep_until(backups_at.into()), if spares_backups => {}
+            () = sleep_until(backups_at.into()), if backups_wait => {}
             Ok(()) = woken.changed() => {
                 if events.send(Event::Woken).await.is_err() {
                     return None;
