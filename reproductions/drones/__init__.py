@@ -56,13 +56,18 @@ EXPERIMENTS = (
 )
 
 
-def _over_relay(scenario: str, cell: dict[str, str], controller: str, *schedulers: str) -> Point:
-    return Point(scenario, cell, controller, schedulers=schedulers, world=RELAY)
+def _over_relay(
+    scenario: str, cell: dict[str, str], controller: str, *schedulers: str, beside: tuple[str, ...] = ()
+) -> Point:
+    return Point(scenario, cell, controller, beside=beside, schedulers=schedulers, world=RELAY)
 
 
-#: What the claims on schedulers need, most important first.
+#: What the claims on schedulers and super-arms need, most important first.
 POINTS = (
-    *(_over_relay(factors.SCENARIO, {factors.LOSS: "0.02"}, c, *factors.SCHEDULERS) for c in ("ld-mpsp", "lia")),
+    *(
+        _over_relay(factors.SCENARIO, {factors.LOSS: "0.02"}, c, *factors.SCHEDULERS, beside=("ms-ucb",))
+        for c in ("ld-mpsp", "lia")
+    ),
     _over_relay(factors.SCENARIO, {factors.LOSS: "0.001"}, "ld-mpsp", "default", "delay-balance"),
     *(_over_relay(cloning.SCENARIO, cloning.at(size, "0.2"), "bbr", "min-rtt", "cloning") for size in cloning.SIZES),
     _over_relay(balance.SCENARIO, {balance.SIZE: "1MB"}, "ld-mpsp", "min-rtt", "delay-balance"),

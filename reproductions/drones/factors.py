@@ -49,6 +49,7 @@ def show(results: Results) -> Section:
         [
             "Balancing splits blocks of packets by delay, and sets the target of LD-MPSP; without it the target is "
             "20 ms. Cloning sends by lowest RTT first, Linux' scheduler by the queue that empties first. "
-            "Super-arms (MS-UCB) use three of the five links at a time; the relay has no path managers and none.",
+            "Super-arms (MS-UCB) use three of the five links at a time. Over the relay the device's bandit chooses "
+            "them for both directions.",
         ],
     )

@@ -104,7 +104,7 @@ fn choices_that_the_relay_world_lacks_are_refused_with_those_that_it_has() {
     for (more, said) in [
         (
             ["--path-managers", "backup"],
-            "--world relay has only fullmesh, single",
+            "--world relay has only fullmesh, ms-ucb, single",
         ),
         (
             ["--initial-paths", "thompson"],

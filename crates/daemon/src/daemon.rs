@@ -318,7 +318,8 @@ impl Daemon {
 
     fn pause(&mut self) -> Duration {
         let (now_us, interval_us) = (self.now_us(), self.config.paths.awareness.interval_us);
-        Duration::from_micros(self.adapter.pace().pause_us(now_us, interval_us))
+        let own_us = self.adapter.pace().pause_us(now_us, interval_us);
+        Duration::from_micros(own_us.min(self.relay.pause_us(interval_us)))
     }
 
     fn poll(&mut self) {

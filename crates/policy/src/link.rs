@@ -26,6 +26,8 @@ pub struct Link {
     pub weak: bool,
     /// It has carried what it may carry this month.
     pub exhausted: bool,
+    /// A path manager has it in backup.
+    pub unchosen: bool,
 }
 
 /// Why a link is not used as every other one.
@@ -36,6 +38,7 @@ pub enum Reason {
     Limit,
     Metered,
     Signal,
+    Unchosen,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,7 @@ pub fn decide(link: &Link) -> Decision {
         () if link.exhausted => (None, Some(Reason::Limit)),
         () if link.rule == Rule::Metered => (Some(Priority::Backup), Some(Reason::Metered)),
         () if link.weak => (Some(Priority::Backup), Some(Reason::Signal)),
+        () if link.unchosen => (Some(Priority::Backup), Some(Reason::Unchosen)),
         () if link.rule == Rule::Preferred => (Some(Priority::Preferred), None),
         () => (Some(Priority::Normal), None),
     };
@@ -121,11 +125,12 @@ mod tests {
     fn any_link() -> impl Strategy<Value = Link> {
         let rules = [Rule::None, Rule::Preferred, Rule::Metered, Rule::Untrusted];
         let rule = prop::sample::select(rules.to_vec());
-        (rule, any::<[bool; 3]>()).prop_map(|(rule, [ignored, weak, exhausted])| Link {
+        (rule, any::<[bool; 4]>()).prop_map(|(rule, [ignored, weak, exhausted, unchosen])| Link {
             rule,
             ignored,
             weak,
             exhausted,
+            unchosen,
         })
     }
 
@@ -139,6 +144,7 @@ mod tests {
                 Link { ignored: true, ..link },
                 Link { weak: true, ..link },
                 Link { exhausted: true, ..link },
+                Link { unchosen: true, ..link },
             ] {
                 prop_assert!(rank(decide(&worse)) >= rank(decision));
             }

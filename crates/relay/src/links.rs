@@ -73,6 +73,17 @@ impl Link {
     }
 }
 
+/// Whether connections of before go on: the link is as it was, but for its priority.
+pub fn carry_on(before: Option<&Link>, now: Option<&Link>) -> bool {
+    let of = |link: Option<&Link>| {
+        link.map(|link| Link {
+            priority: Priority::Normal,
+            ..link.clone()
+        })
+    };
+    of(before) == of(now)
+}
+
 /// By slot. A link keeps its slot while it is down.
 pub type Links = [Option<Link>; MAX_SUBFLOWS];
 

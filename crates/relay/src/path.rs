@@ -76,8 +76,18 @@ impl Path {
         self.view
     }
 
+    /// From now on it is used so at this end.
+    pub fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+        self.view.set_priority(priority);
+    }
+
+    pub fn is_backup(&self) -> bool {
+        self.priority == Priority::Backup
+    }
+
     pub fn join(&self, group: &Group) {
-        group.put(self.carrier.stream(), self.priority == Priority::Backup);
+        group.put(self.carrier.stream(), self.is_backup());
     }
 
     /// Asks the system anew, unless that was just now.

@@ -1,18 +1,24 @@
-//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel, by [`mp_host`] in the client's
-//! namespace. The server knows nothing of them but MP_PRIO.
+//! The path managers `loss-aware`, `mptcp-la`, `signal-aware` and `ms-ucb` on the kernel, and `ms-ucb` over the relay, by
+//! [`mp_host`] in the client's namespace. The server knows nothing of them but MP_PRIO, the relay nothing but the priority of
+//! each path.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_host::adapter::Adapter;
+use mp_host::adapter::{Adapter, PathState};
 use mp_host::endpoints::Endpoints;
 use mp_host::links::Links;
 use mp_host::probe::Prober;
 use mp_host::radio::{Signal, SignalTrace};
 use mp_host::{InterfaceRule, Settings};
-use mp_kernel::diag::Diag;
+use mp_kernel::diag::{Diag, Subflow};
 use mp_policy::awareness;
+use mp_policy::link::{decide, Link};
 use mp_policy::path_manager::PathPolicy;
+use mp_relay::flow::Observer;
+use mp_relay::links::Rules;
 use mp_scenario::{Change, Scenario};
 use rattan_env::netns::NetNs;
 use tokio::sync::watch;
@@ -25,6 +31,8 @@ use crate::Error;
 
 /// Watches over the client host of one group.
 pub struct Aware {
+    /// Of the relay's device: its open flows, and the rules that it follows. `None`: the kernel's MPTCP is watched.
+    pub device: Option<(Arc<Observer>, watch::Sender<Rules>)>,
     pub number: usize,
     pub group: Group,
     pub policy: Policy,
@@ -74,13 +82,18 @@ impl Aware {
             ignore: Vec::new(),
             rules: std::mem::take(&mut self.rules),
         };
-        let (mut endpoints, mut diag) = (Endpoints::open()?, Diag::new()?);
+        let mut connections = match self.device {
+            None => Connections::Mptcp(Endpoints::open()?, Diag::new()?),
+            Some((observer, rules)) => Connections::Relay {
+                observer,
+                rules,
+                links: HashMap::new(),
+            },
+        };
         let mut prober = Prober::default();
         let mut adapter = Adapter::new(&settings);
         adapter.set_interfaces(0, Links::new()?.list().await?, &settings);
-        for endpoint in endpoints.list()? {
-            adapter.take_over(endpoint.address, endpoint.flags.backup);
-        }
+        connections.hand_over(&mut adapter)?;
         adapter.start(0);
         adapter.again();
         let mut tick = tokio::time::interval(Duration::from_micros(awareness.interval_us));
@@ -92,20 +105,92 @@ impl Aware {
                 _ = stop.wait_for(|stop| *stop) => break,
             }
             let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
-            let subflows = diag.subflows()?;
+            let subflows = connections.subflows()?;
             adapter.poll(now_us, subflows.clone(), Some(&mut self.signals));
             prober.serve(&mut adapter);
-            let (wanted, again) = (adapter.wanted(), adapter.again());
-            if !again.is_empty() || endpoints.differ(&wanted) {
-                endpoints.apply(&wanted, &again, &subflows)?;
+            if connections.apply(&mut adapter, &subflows)? {
                 for &path in &self.group.paths {
-                    let own = address(self.number, path);
-                    let backup = wanted.iter().any(|w| w.address == own && w.backup);
+                    let own = IpAddr::from(address(self.number, path));
+                    let on = |p: &&PathState| p.interface.addresses.contains(&own);
+                    let backup = adapter
+                        .paths
+                        .iter()
+                        .find(on)
+                        .is_some_and(|p| !p.is_normal());
                     self.recorder.set_backup(path, backup);
                 }
             }
         }
-        // The files that lead back go with it; the namespace goes anyway.
-        endpoints.restore(&[]).map(|_| ())
+        connections.end()
+    }
+}
+
+/// What is watched, and set to backup: by endpoints, or by the rules of links.
+enum Connections {
+    Mptcp(Endpoints, Diag),
+    Relay {
+        observer: Arc<Observer>,
+        rules: watch::Sender<Rules>,
+        /// By name, as the device was told last.
+        links: HashMap<String, Link>,
+    },
+}
+
+impl Connections {
+    /// The paths that there are before the path manager asks for any.
+    fn hand_over(&self, adapter: &mut Adapter) -> Result<(), mp_host::Error> {
+        if let Connections::Mptcp(endpoints, _) = self {
+            for endpoint in endpoints.list()? {
+                adapter.take_over(endpoint.address, endpoint.flags.backup);
+            }
+        }
+        Ok(())
+    }
+
+    fn subflows(&mut self) -> Result<Vec<Subflow>, mp_host::Error> {
+        match self {
+            Connections::Mptcp(_, diag) => Ok(diag.subflows()?),
+            Connections::Relay { observer, .. } => Ok(observer.subflows()),
+        }
+    }
+
+    /// Does what the path manager asks for. Whether that has changed anything.
+    fn apply(
+        &mut self,
+        adapter: &mut Adapter,
+        subflows: &[Subflow],
+    ) -> Result<bool, mp_host::Error> {
+        match self {
+            Connections::Mptcp(endpoints, _) => {
+                let (wanted, again) = (adapter.wanted(), adapter.again());
+                let changes = !again.is_empty() || endpoints.differ(&wanted);
+                if changes {
+                    endpoints.apply(&wanted, &again, subflows)?;
+                }
+                Ok(changes)
+            }
+            Connections::Relay { rules, links, .. } => {
+                let link = |p: &PathState| (p.interface.name.clone(), p.link());
+                let now: HashMap<_, _> = adapter.paths.iter().map(link).collect();
+                // The device opens connections by itself, and what it tells the relay arrives.
+                adapter.again();
+                let changes = *links != now;
+                if changes {
+                    links.clone_from(&now);
+                    rules.send_replace(Rules::new(move |name| {
+                        decide(&now.get(name).copied().unwrap_or_default()).priority
+                    }));
+                }
+                Ok(changes)
+            }
+        }
+    }
+
+    fn end(self) -> Result<(), mp_host::Error> {
+        match self {
+            // The files that lead back go with it; the namespace goes anyway.
+            Connections::Mptcp(endpoints, _) => endpoints.restore(&[]).map(|_| ()),
+            Connections::Relay { .. } => Ok(()),
+        }
     }
 }

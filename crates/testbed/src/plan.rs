@@ -72,12 +72,24 @@ pub struct Group {
     pub device: Option<Device>,
 }
 
+impl Group {
+    /// Of the watch over its paths.
+    pub fn policy(&self) -> Option<Policy> {
+        match self.management {
+            PathManagement::Aware(policy) => Some(policy),
+            _ => self.device.as_ref()?.policy,
+        }
+    }
+}
+
 /// The settings of a device and of its relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     pub scheduler: &'static str,
     /// As the scenario names it, and whether the variant's controller parameters are meant for it.
     pub controller: (String, bool),
+    /// Of a watch that sets some of its links to backup.
+    pub policy: Option<Policy>,
 }
 
 /// What one `[[connections]]` entry does.
@@ -209,8 +221,7 @@ fn relayed(
     };
     if scenario.events.iter().any(backup) {
         return refused(
-            "backup events: the relay has no backup subflows; choose --world kernel, or --world sim"
-                .into(),
+            "backup events: the relay world has none; choose --world kernel, or --world sim".into(),
         );
     }
     let own = connection.controller.as_ref();
@@ -224,22 +235,26 @@ fn relayed(
     };
     let mut paths = paths_of(scenario, connection);
     let manager = connection.path_manager.as_ref();
-    match manager.unwrap_or(&variant.path_manager).as_str() {
-        "fullmesh" if paths.len() > MAX_SUBFLOWS => {
-            return refused(format!(
-                "connection {}: has {} paths; the relay uses at most {MAX_SUBFLOWS}",
-                connection.name,
-                paths.len()
-            ))
+    let policy = match manager.unwrap_or(&variant.path_manager).as_str() {
+        "fullmesh" => None,
+        "ms-ucb" => Some(Policy::SuperArm),
+        "single" => {
+            paths.truncate(1);
+            None
         }
-        "fullmesh" => {}
-        "single" => paths.truncate(1),
         other => {
             return refused(format!(
                 "path manager {other}: the relay world has {}",
                 names_in(mp_policy::path_manager::all(), World::Relay)
             ))
         }
+    };
+    if paths.len() > MAX_SUBFLOWS {
+        return refused(format!(
+            "connection {}: has {} paths; the relay uses at most {MAX_SUBFLOWS}",
+            connection.name,
+            paths.len()
+        ));
     }
     let initial = connection.initial_path.as_ref();
     let initial = initial.unwrap_or(&variant.initial_path);
@@ -258,6 +273,7 @@ fn relayed(
         device: Some(Device {
             scheduler: entry.name,
             controller: (controller.clone(), own.is_none()),
+            policy,
         }),
     })
 }
@@ -508,7 +524,7 @@ mod tests {
             ),
             (
                 "[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n",
-                "backup events: the relay has no backup subflows; choose --world kernel",
+                "backup events: the relay world has none; choose --world kernel",
             ),
         ] {
             let line = relayed(rest).unwrap_err().to_string();

@@ -15,6 +15,7 @@ use mp_relay::devices::Store;
 use mp_relay::egress::{Egress, Prefix};
 use mp_relay::flow::Observer;
 use mp_relay::front::{self, Protocol};
+use mp_relay::links::Rules;
 use mp_relay::relay;
 use mp_relay::wire::Line;
 use mp_scenario::{Rate, Scenario, Step, Trace, TraceKind};
@@ -192,16 +193,19 @@ impl Pair {
         })
     }
 
-    /// Programs on the device's host may connect to [`PROXY`] once it returns. It ends when `stop` turns true.
+    /// Programs on the device's host may connect to [`PROXY`] once it returns. `rules` say which links it uses, and how. It
+    /// ends when `stop` turns true.
     pub fn start_device(
         &self,
         namespace: Arc<NetNs>,
         observer: Arc<Observer>,
+        rules: watch::Receiver<Rules>,
         recorder: Arc<Recorder>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Worker, Error> {
         let settings = device::Settings {
             observer: Some(observer),
+            rules: Some(rules),
             ..self.device()
         };
         let (folder, links) = (self.folder.clone(), self.links.clone());

@@ -10,8 +10,10 @@ use mp_host::{Glob, InterfaceRule};
 use mp_kernel::agent::{Agent, Log, Logged, Pilots};
 use mp_kernel::controller::{self, Controller, Options};
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
+use mp_policy::link::Priority;
 use mp_record::Run;
 use mp_relay::flow::Observer;
+use mp_relay::links::Rules;
 use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
@@ -180,8 +182,11 @@ fn run_in(
         .others
         .push(server.start(network.server.clone(), threads.stop.subscribe())?);
     for (number, group) in plan.groups.iter().enumerate() {
-        if let PathManagement::Aware(policy) = group.management {
+        let observer = Arc::new(Observer::default());
+        let (rules, told) = watch::channel(Rules::new(|_| Some(Priority::Normal)));
+        if let Some(policy) = group.policy() {
             let aware = Aware {
+                device: (group.device.as_ref()).map(|_| (observer.clone(), rules)),
                 number,
                 group: group.clone(),
                 policy,
@@ -201,7 +206,6 @@ fn run_in(
                 .others
                 .push(aware.start(network.clients[number].clone(), threads.stop.subscribe())?);
         }
-        let observer = Arc::new(Observer::default());
         let pair = Pair::new(
             scenario,
             number,
@@ -219,6 +223,7 @@ fn run_in(
             let device = pair.start_device(
                 network.clients[number].clone(),
                 observer.clone(),
+                told,
                 recorder.clone(),
                 threads.stop.subscribe(),
             )?;

@@ -114,3 +114,56 @@ fn a_coupled_controller_runs_on_the_relays_connections() {
     let transfer = only(&run);
     assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
 }
+
+/// Two good links and a bad one, of which MS-UCB uses two at a time.
+const THREE_PATHS: &str = r#"
+    duration = "90s"
+    sample_interval = "20ms"
+    paths.bad = { rate = "1Mbit", delay = "100ms", queue = "20p" }
+    paths.fast = { rate = "20Mbit", delay = "5ms" }
+    paths.near = { rate = "20Mbit", delay = "10ms" }
+"#;
+
+fn with_super_arms(variant: &str, bytes: u64, direction: &str) -> Run {
+    relayed(&format!(
+        "{THREE_PATHS}\nconnections = [{{ bytes = \"{bytes}B\", direction = \"{direction}\" }}]\n\
+         variants = [{{ path_manager = \"ms-ucb\", {variant} }}]"
+    ))
+}
+
+/// Share of the time in which a path was in backup.
+fn in_backup(run: &Run, path: &str) -> f64 {
+    let of = || run.samples.iter().filter(|s| s.path == path);
+    of().filter(|s| s.backup).count() as f64 / of().count().max(1) as f64
+}
+
+#[test]
+fn super_arms_leave_out_the_bad_link_in_both_directions() {
+    let Some(_turn) = turn() else { return };
+    for direction in ["download", "upload"] {
+        let bytes = 40_000_000;
+        let run = with_super_arms("scheduler = \"default\"", bytes, direction);
+        let transfer = only(&run);
+        assert_eq!((transfer.bytes, transfer.intact), (bytes, Some(true)));
+        let paths = ["bad", "fast", "near"];
+        let backup = paths.map(|path| in_backup(&run, path));
+        let said = format!("{direction}: in backup {backup:.2?} of the time");
+        // It is tried now and then; which of the others goes with it is chance.
+        assert!(backup[0] > backup[1] + backup[2], "{said}");
+        let on = paths.map(|path| bytes_on(transfer, path));
+        assert!(on[0] < on[1].min(on[2]), "{said}, bytes {on:?}");
+    }
+}
+
+/// Controller with the scheduler's target, cloning and delay balancing, super-arms.
+#[test]
+fn the_whole_of_ld_mpsp_runs_over_the_relay() {
+    let Some(_turn) = turn() else { return };
+    for direction in ["download", "upload"] {
+        let whole = "controller = \"ld-mpsp\", scheduler = \"ld-mpsp\"";
+        let run = with_super_arms(whole, BYTES, direction);
+        let transfer = only(&run);
+        assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
+        assert!(in_backup(&run, "bad") > 0.0);
+    }
+}

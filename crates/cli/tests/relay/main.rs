@@ -19,6 +19,7 @@ mod middlebox;
 mod namespace;
 mod nat;
 mod ping;
+mod priorities;
 mod probe;
 mod program;
 mod resolver;

@@ -28,7 +28,7 @@ fn carried(hosts: &Hosts, work: impl FnOnce()) -> [u64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
-fn both_paths_open(hosts: &Hosts) {
+pub fn both_paths_open(hosts: &Hosts) {
     until("both paths of the datagram lane are open", || {
         hosts.relay_status()["datagrams"]["paths"]
             .as_array()

@@ -70,6 +70,7 @@ impl Daemon {
     }
 
     pub(super) fn poll_relay(&mut self) {
+        self.relay.choose(&self.adapter.paths, &self.config.paths);
         let reasons = self.adapter.reasons(self.now_us());
         let paths = self.adapter.paths.iter().zip(reasons);
         let weak = |reason| reason == Some(Reason::Signal);

@@ -24,6 +24,7 @@ pub struct LinkRules {
     /// Links that the relay's settings name: they are not ignored.
     named: Vec<String>,
     weak: BTreeSet<String>,
+    unchosen: BTreeSet<String>,
     exhausted: BTreeSet<String>,
 }
 
@@ -35,6 +36,7 @@ impl LinkRules {
             limits: config.limits.clone(),
             named: named.to_vec(),
             weak: known.map(|k| k.weak.clone()).unwrap_or_default(),
+            unchosen: known.map(|k| k.unchosen.clone()).unwrap_or_default(),
             exhausted: known.map(|k| k.exhausted.clone()).unwrap_or_default(),
         }
     }
@@ -42,6 +44,11 @@ impl LinkRules {
     /// Links whose signal is below the user's threshold.
     pub fn set_weak(&mut self, weak: BTreeSet<String>) {
         self.weak = weak;
+    }
+
+    /// Links that the bandit has in backup.
+    pub fn set_unchosen(&mut self, unchosen: BTreeSet<String>) {
+        self.unchosen = unchosen;
     }
 
     pub fn observe(&mut self, carried: &Carried) {
@@ -55,6 +62,7 @@ impl LinkRules {
             rule: self.paths.rule(link),
             ignored: self.paths.ignores(link) && !self.named.iter().any(|name| name == link),
             weak: self.weak.contains(link),
+            unchosen: self.unchosen.contains(link),
             exhausted: self.exhausted.contains(link),
         })
     }
@@ -79,6 +87,7 @@ pub fn why(reason: Reason) -> &'static str {
         Reason::Limit => "it has carried what its limit allows this month",
         Reason::Metered => "metered, as its rule says, and another link works",
         Reason::Signal => "its radio signal is weak",
+        Reason::Unchosen => "MS-UCB has others carry the data in this round",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The device's end of a relay, beside MPTCP: connected in the background, tried again until it is, and obedient to the
 //! rules of the interfaces.
 
+mod arms;
 mod judge;
 mod report;
 
@@ -16,6 +17,7 @@ use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
+use mp_relay::flow::Observer;
 use mp_relay::links::{self, Rules};
 use mp_relay::wire::Line;
 use serde_json::{json, Value};
@@ -26,6 +28,7 @@ use crate::config::{self, Leak};
 use crate::log::{self, Priority};
 use crate::Error;
 
+use arms::Arms;
 use judge::{why, Carried, LinkRules};
 pub use report::{Interface, Status};
 
@@ -100,6 +103,9 @@ pub struct Relay {
     /// As it was told.
     decisions: BTreeMap<String, Decision>,
     rules: watch::Sender<Rules>,
+    /// Shows the open flows.
+    observer: Arc<Observer>,
+    arms: Option<Arms>,
     carried: Carried,
     polled: Instant,
     saved: Instant,
@@ -119,6 +125,8 @@ impl Relay {
             rules: watch::Sender::new(judge.rules()),
             judge,
             decisions: BTreeMap::new(),
+            observer: Arc::default(),
+            arms: None,
             carried: Carried::default(),
             polled: Instant::now(),
             saved: Instant::now(),
@@ -170,11 +178,11 @@ impl Relay {
             return;
         };
         let (needed, no_more) = oneshot::channel::<()>();
-        let rules = self.rules.subscribe();
+        let (rules, observer) = (self.rules.subscribe(), self.observer.clone());
         let task = tokio::spawn(async move {
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                connect(&settings, rules).await
+                connect(&settings, rules, observer).await
             };
             let device = tokio::select! {
                 connected = connecting => connected?,
@@ -355,6 +363,7 @@ impl Relay {
 async fn connect(
     settings: &Settings,
     rules: watch::Receiver<Rules>,
+    observer: Arc<Observer>,
 ) -> Result<Arc<Device>, mp_relay::Error> {
     let relay = &settings.relay;
     let identity = relay.state.join(IDENTITY);
@@ -365,7 +374,7 @@ async fn connect(
         controller: Control::choose(relay.controller.as_deref())?,
         mark: Some(capture::MARK),
         hold: relay.hold,
-        observer: None,
+        observer: Some(observer),
         rules: Some(rules),
     };
     match relay.leak {

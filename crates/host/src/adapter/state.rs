@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use mp_policy::link::Link;
 use mp_policy::path_manager::presence::Presence;
 use mp_policy::path_manager::{Known, Probes, Rule};
 
@@ -69,6 +70,20 @@ impl PathState {
     /// The path manager wants subflows here.
     pub fn is_open(&self) -> bool {
         self.presence.is_open()
+    }
+
+    /// It wants subflows here that are not in backup.
+    pub fn is_normal(&self) -> bool {
+        self.is_open() && !self.backup
+    }
+
+    /// A relay's link over the interface, which is open whatever the path manager wants.
+    pub fn link(&self) -> Link {
+        Link {
+            rule: self.rule,
+            unchosen: !self.is_normal(),
+            ..Link::default()
+        }
     }
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::{Glob, InterfaceRule};
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::awareness;
+use mp_policy::link::{decide, Priority};
 use mp_policy::path_manager::{PathPolicy, Role};
 
 fn interface(index: i32, name: &str, up: bool) -> Interface {
@@ -233,7 +234,7 @@ fn five(settings: &Settings, known: &Memory) -> Adapter {
 }
 
 fn used(adapter: &Adapter) -> Vec<usize> {
-    let normal = |i: &usize| adapter.paths[*i].is_open() && !adapter.paths[*i].backup;
+    let normal = |i: &usize| adapter.paths[*i].is_normal();
     (0..5).filter(normal).collect()
 }
 
@@ -266,6 +267,35 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
     let count = |of: &Memory| of["eth1"].worth().count;
     assert!((count(&told) - 2.0 * count(&adapter.export_state())).abs() < 1e-6);
     assert_eq!(used(&five(&settings, &told)), [1, 2, 4]);
+}
+
+#[test]
+fn a_relays_links_are_backup_unless_the_bandit_has_chosen_them() {
+    let settings = Settings {
+        policy: PathPolicy::MsUcb,
+        awareness: awareness::Config::rules(),
+        ..with_rules(&[("eth1", Rule::Untrusted)])
+    };
+    let mut adapter = five(&settings, &Memory::new());
+    let priorities = |adapter: &Adapter| -> Vec<Option<Priority>> {
+        let links = adapter.paths.iter().map(PathState::link);
+        links.map(|link| decide(&link).priority).collect()
+    };
+    for n in 1..200 {
+        let subflows = (0..5).map(|i| subflow(i + 1, 100 * n, 0));
+        adapter.poll(50_000 * u64::from(n), subflows.collect(), None);
+        let all = priorities(&adapter);
+        let count = |wanted| all.iter().filter(|p| **p == wanted).count();
+        assert_eq!(all[0], None, "the user's rule excludes it");
+        assert_eq!(count(Some(Priority::Normal)), 3);
+        assert_eq!(count(Some(Priority::Backup)), 1);
+    }
+    // One that goes makes room for the one that was left out.
+    let at = used(&adapter)[0];
+    let all = (1..=5).map(|i| interface(i, &format!("eth{i}"), i as usize != at + 1));
+    adapter.set_interfaces(10_000_000, all.collect(), &settings);
+    let backup = |(i, p): (usize, &Option<Priority>)| *p == Some(Priority::Backup) && i != at;
+    assert!(!priorities(&adapter).iter().enumerate().any(backup));
 }
 
 #[test]

@@ -182,7 +182,7 @@ path_managers! {
         "Signal thresholds with MP_PRIO, RFC 8684 section 3.3.8";
     MptcpLa: MptcpLa, "mptcp-la", [Sim, Kernel], "Fullmesh that sets a path to backup while it loses a share γ or more of N packets",
         "Paper loss-aware, section 4: MPTCP-LA by its own rule";
-    MsUcb: Alone, "ms-ucb", [Sim, Kernel, Daemon], "A subflow on every path, of which a bandit has at most three carry data",
+    MsUcb: Alone, "ms-ucb", [Sim, Kernel, Daemon, Relay], "A subflow on every path, of which a bandit has at most three carry data",
         "Paper drones, algorithm 2; Gai, Krishnamachari, Jain, IEEE/ACM ToN 2012 (LLR)";
     MsUcbFederated: Federated, "ms-ucb-federated", [Sim, Daemon], "The same, beginning with what the connections before have seen",
         "Paper drones, federated MS-UCB";

@@ -1,6 +1,7 @@
 //! The device's end of the lane: a QUIC connection over each link that is up, and the flows of this host.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -25,9 +26,9 @@ use super::paths::{count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
 use crate::keys::Secret;
-use crate::links::{same_family, Link, Links};
+use crate::links::{carry_on, same_family, Link, Links};
 use crate::lock;
-use crate::wire::{Malformed, Refusal};
+use crate::wire::{path_byte, Malformed, Refusal};
 
 /// The relay forgets earlier (`super::relay`), and says so when a packet comes.
 const IDLE: Duration = Duration::from_secs(180);
@@ -330,14 +331,19 @@ impl Lane {
             .await
             .map_err(|_| io::Error::other("no answer over UDP"))??;
         let joined = Joined::new(self, slot, link.priority, Arc::new(channel));
-        let mut batch = vec![Bytes::new(); BATCH];
-        while let Some(count) = joined.channel.receive(&mut batch).await {
-            for datagram in &mut batch[..count] {
-                // A relay of this version sends no other.
-                let _ = self.receive(&std::mem::take(datagram));
+        let receiving = async {
+            let mut batch = vec![Bytes::new(); BATCH];
+            while let Some(count) = joined.channel.receive(&mut batch).await {
+                for datagram in &mut batch[..count] {
+                    // A relay of this version sends no other.
+                    let _ = self.receive(&std::mem::take(datagram));
+                }
             }
+        };
+        tokio::select! {
+            () = receiving => Ok(()),
+            Err(e) = joined.follow(link.priority) => Err(e.into()),
         }
-        Ok(())
     }
 
     async fn connect(&self, slot: usize, link: &Link) -> Result<Channel, Failed> {
@@ -418,6 +424,28 @@ impl Joined<'_> {
             channel,
         }
     }
+
+    /// Both ends use the path as the link's priority says, from now on. `known`: as the relay knows it. Ends where it cannot be
+    /// told.
+    async fn follow(&self, mut known: Priority) -> io::Result<Infallible> {
+        let mut links = self.lane.settings.links.clone();
+        loop {
+            let link = links.borrow_and_update()[self.slot].clone();
+            let priority = link.map_or(known, |link| link.priority);
+            if priority != known {
+                known = priority;
+                lock(&self.lane.state)
+                    .paths
+                    .set_priority(self.slot, &self.channel, priority);
+                let byte = path_byte(self.slot as u8, priority);
+                self.channel.ask(&[byte], 1).await?;
+            }
+            if links.changed().await.is_err() {
+                // Without a sender the links never change.
+                pending().await
+            }
+        }
+    }
 }
 
 impl Drop for Joined<'_> {
@@ -458,7 +486,7 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
         let other = async {
             // Without a sender the links never change.
             while links.changed().await.is_ok() {
-                if links.borrow()[slot] != link {
+                if !carry_on(link.as_ref(), links.borrow()[slot].as_ref()) {
                     return;
                 }
             }

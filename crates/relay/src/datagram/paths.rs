@@ -80,10 +80,23 @@ impl Paths {
     }
 
     /// Unless another is there by now.
+    pub fn set_priority(&mut self, slot: usize, channel: &Arc<Channel>, priority: Priority) {
+        if self.is(slot, channel) {
+            self.flush();
+            self.priorities[slot] = priority;
+        }
+    }
+
+    fn is(&self, slot: usize, channel: &Arc<Channel>) -> bool {
+        let there = self.channels[slot].as_ref();
+        there.is_some_and(|there| Arc::ptr_eq(there, channel))
+    }
+
+    /// Unless another is there by now.
     pub fn leave(&mut self, slot: usize, channel: &Arc<Channel>) {
         self.flush();
-        let own = |there: &mut Arc<Channel>| Arc::ptr_eq(there, channel);
-        if self.channels[slot].take_if(own).is_some() {
+        if self.is(slot, channel) {
+            self.channels[slot] = None;
             self.dealer.forget(slot);
             channel.close();
         }

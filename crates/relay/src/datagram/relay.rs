@@ -31,7 +31,7 @@ use crate::lock;
 use crate::probe;
 use crate::relay::target::refusal;
 use crate::resolver;
-use crate::wire::{DatagramKnock, Malformed, Refusal, ID_LENGTH};
+use crate::wire::{read_path, DatagramKnock, Malformed, Refusal, ID_LENGTH};
 
 /// From a valid knock to the proof.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -165,16 +165,32 @@ impl Lanes {
         lock(&session.state)
             .paths
             .join(slot, hello.priority, channel.clone());
-        let mut batch = vec![Bytes::new(); BATCH];
-        'open: while let Some(count) = channel.receive(&mut batch).await {
-            for datagram in &mut batch[..count] {
-                let datagram = std::mem::take(datagram);
-                if session.receive(&datagram, &self.egress).is_err() {
-                    break 'open;
+        let receiving = async {
+            let mut batch = vec![Bytes::new(); BATCH];
+            while let Some(count) = channel.receive(&mut batch).await {
+                for datagram in &mut batch[..count] {
+                    let datagram = std::mem::take(datagram);
+                    if session.receive(&datagram, &self.egress).is_err() {
+                        return;
+                    }
                 }
+                // What was told the device meanwhile.
+                lock(&session.state).paths.flush();
             }
-            // What was told the device meanwhile.
-            lock(&session.state).paths.flush();
+        };
+        let set_priority = |words: &[u8]| -> io::Result<u8> {
+            let told = words.first().and_then(|byte| read_path(*byte));
+            let own = told.filter(|(path, _)| usize::from(*path) == slot);
+            let (_, priority) = own.ok_or(io::ErrorKind::InvalidData)?;
+            lock(&session.state)
+                .paths
+                .set_priority(slot, &channel, priority);
+            Ok(0)
+        };
+        let listening = async { while channel.answer(1, set_priority).await.is_ok() {} };
+        tokio::select! {
+            () = receiving => {}
+            () = listening => {}
         }
         let mut state = lock(&session.state);
         state.paths.leave(slot, &channel);

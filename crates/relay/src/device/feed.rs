@@ -7,11 +7,11 @@ use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::carrier::Carrier;
 use crate::flow::{Event, Loss};
-use crate::links::{Link, Links};
+use crate::links::{carry_on, Link, Links};
 use crate::wire::{Frame, Opener};
 
 use super::pool::Pool;
@@ -34,6 +34,14 @@ enum Stage {
     Replacing(Link),
 }
 
+/// What a link's change means for a flow's connection over it.
+#[derive(Debug, PartialEq)]
+enum Change {
+    /// It is to go.
+    Down,
+    Priority(Priority),
+}
+
 struct Slot {
     stage: Stage,
     joined: Instant,
@@ -51,15 +59,20 @@ impl Slot {
         self.pause = pause_after(self.pause, self.joined.elapsed());
     }
 
-    /// With another address a link's connections are as dead as without the link; with another priority they are
-    /// replaced, since the relay learns it from the opener. Whether the flow's one is to go.
-    fn follow(&mut self, new: Option<&Link>) -> bool {
-        match &self.stage {
-            Stage::Joined(old) if Some(old) != new => self.stage = Stage::Idle,
-            Stage::Replacing(old) if Some(old) != new => self.stage = Stage::Waiting(old.clone()),
-            _ => return false,
+    /// With another address a link's connections are as dead as without the link. What has become of the flow's one.
+    fn follow(&mut self, new: Option<&Link>) -> Option<Change> {
+        let (Stage::Joined(old) | Stage::Replacing(old)) = &mut self.stage else {
+            return None;
+        };
+        if let Some(new) = new.filter(|new| carry_on(Some(&*old), Some(new))) {
+            let before = std::mem::replace(&mut old.priority, new.priority);
+            return (before != new.priority).then_some(Change::Priority(new.priority));
         }
-        true
+        self.stage = match std::mem::take(&mut self.stage) {
+            Stage::Replacing(old) => Stage::Waiting(old),
+            _ => Stage::Idle,
+        };
+        Some(Change::Down)
     }
 
     /// One that was waited for is there; the link that it is for.
@@ -67,13 +80,12 @@ impl Slot {
         let (Stage::Waiting(link) | Stage::Replacing(link)) = &self.stage else {
             return None;
         };
-        let link = link.clone();
-        if now != Some(&link) {
+        let Some(now) = now.filter(|now| carry_on(Some(link), Some(now))) else {
             self.stage = Stage::Idle;
             return None;
-        }
-        (self.stage, self.joined) = (Stage::Joined(link.clone()), Instant::now());
-        Some(link)
+        };
+        (self.stage, self.joined) = (Stage::Joined(now.clone()), Instant::now());
+        Some(now.clone())
     }
 }
 
@@ -163,19 +175,27 @@ async fn bring_all(
     });
     let mut coming = Coming::new();
     let mut fixed = false;
+    let backups_at = Instant::now() + BACKUP_AFTER;
     loop {
         let now = links.borrow_and_update().clone();
         let some_normal = now.iter().flatten().any(|l| l.priority != Priority::Backup);
+        let backups_wait = some_normal && Instant::now() < backups_at;
         for (index, link) in now.iter().enumerate() {
             let slot = &mut slots[index];
-            if slot.follow(link.as_ref()) && events.send(Event::Down(index)).await.is_err() {
-                return None;
+            let event = match slot.follow(link.as_ref()) {
+                Some(Change::Down) => Some(Event::Down(index)),
+                Some(Change::Priority(priority)) => Some(Event::Priority(index, priority)),
+                None => None,
+            };
+            if let Some(event) = event {
+                events.send(event).await.ok()?;
             }
             if let (Stage::Idle, Some(link)) = (&slot.stage, link) {
-                let waits = link.priority == Priority::Backup && some_normal;
-                let least = if waits { BACKUP_AFTER } else { Duration::ZERO };
+                if link.priority == Priority::Backup && backups_wait {
+                    continue;
+                }
                 slot.stage = Stage::Waiting(link.clone());
-                bring(&mut coming, pool, index, slot.pause.max(least));
+                bring(&mut coming, pool, index, slot.pause);
             }
         }
         tokio::select! {
@@ -199,6 +219,7 @@ async fn bring_all(
                 Loss::Untold(parting) => return Some(parting),
             },
             changed = links.changed(), if !fixed => fixed = changed.is_err(),
+            () = sleep_until(backups_at.into()), if backups_wait => {}
             Ok(()) = woken.changed() => {
                 if events.send(Event::Woken).await.is_err() {
                     return None;
@@ -234,7 +255,7 @@ mod tests {
     fn a_silent_connection_stays_until_another_takes_its_place() {
         let (wifi, lte) = (link("wifi"), link("lte"));
         let mut replacing = slot(Stage::Replacing(wifi.clone()));
-        assert!(!replacing.follow(Some(&wifi)));
+        assert_eq!(replacing.follow(Some(&wifi)), None);
         assert_eq!(replacing.take_in(Some(&wifi)), Some(wifi.clone()));
         assert!(replacing.stage == Stage::Joined(wifi.clone()));
 
@@ -244,10 +265,31 @@ mod tests {
         assert!(replacing.stage == Stage::Waiting(wifi.clone()));
         // The link goes first, and the one that comes is for nobody.
         let mut replacing = slot(Stage::Replacing(wifi.clone()));
-        assert!(replacing.follow(Some(&lte)));
-        assert!(!replacing.follow(Some(&lte)), "once");
+        assert_eq!(replacing.follow(Some(&lte)), Some(Change::Down));
+        assert_eq!(replacing.follow(Some(&lte)), None, "once");
         assert_eq!(replacing.take_in(Some(&lte)), None);
         assert!(replacing.stage == Stage::Idle);
+    }
+
+    #[test]
+    fn a_connection_stays_when_its_link_has_another_priority() {
+        let wifi = link("wifi");
+        let backup = Link {
+            priority: Priority::Backup,
+            ..wifi.clone()
+        };
+        for stage in [Stage::Joined, Stage::Replacing] {
+            let mut slot = slot(stage(wifi.clone()));
+            let changed = Some(Change::Priority(Priority::Backup));
+            assert_eq!(slot.follow(Some(&backup)), changed);
+            assert_eq!(slot.follow(Some(&backup)), None, "once");
+            assert!(slot.stage == stage(backup.clone()));
+            assert_eq!(slot.follow(None), Some(Change::Down));
+        }
+        // It changes before the connection is there.
+        let mut waiting = slot(Stage::Waiting(wifi));
+        assert_eq!(waiting.follow(Some(&backup)), None);
+        assert_eq!(waiting.take_in(Some(&backup)), Some(backup));
     }
 
     #[test]

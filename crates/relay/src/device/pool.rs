@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::flow::Meters;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
-use crate::links::{same_family, Link, Links};
+use crate::links::{carry_on, same_family, Link, Links};
 use crate::lock;
 use crate::socket;
 
@@ -259,7 +259,9 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             changed = links.changed(), if !fixed => {
                 // Without a sender the links never change.
                 fixed = changed.is_err();
-                (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+                if !carry_on(link.as_ref(), links.borrow()[index].as_ref()) {
+                    (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+                }
             }
             Ok(()) = woken.changed() => {
                 // Those that were being made, too.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use mp_policy::link::Priority;
 use socket2::SockRef;
 
 use crate::stream::Arrival;
@@ -35,6 +36,16 @@ impl Growth {
     }
 }
 
+/// What a path has brought that changes paths.
+#[derive(Default)]
+struct News {
+    brought_data: bool,
+    /// Slots whose links are down at the peer, as bits.
+    gone: u8,
+    /// Of this path, from now on.
+    priority: Option<Priority>,
+}
+
 impl Flow {
     /// Takes what a path has brought.
     pub(super) fn read_path(&mut self, slot: usize, now: Instant) -> Result<(), Stop> {
@@ -42,18 +53,20 @@ impl Flow {
             return Ok(());
         };
         let read = path.carrier.receive();
-        let mut gone = 0u8;
-        let mut brought = false;
+        let mut news = News::default();
         let taken = path
             .carrier
-            .frames(|frame| self.on_frame(frame, slot, &mut gone, &mut brought));
+            .frames(|frame| self.on_frame(frame, slot, &mut news));
         let (ended, well) = (path.carrier.ended(), path.carrier.ended_well());
         self.paths[slot] = Some(path);
         taken?;
-        for other in (0..8).filter(|i| gone >> i & 1 == 1) {
+        if let Some(priority) = news.priority {
+            self.set_priority(slot, priority);
+        }
+        for other in (0..8).filter(|i| news.gone >> i & 1 == 1) {
             self.drop_path(other, now);
         }
-        if brought {
+        if news.brought_data {
             self.stir(now);
             self.grow(now);
         }
@@ -64,20 +77,14 @@ impl Flow {
         Ok(())
     }
 
-    fn on_frame(
-        &mut self,
-        frame: Frame,
-        slot: usize,
-        gone: &mut u8,
-        brought: &mut bool,
-    ) -> Result<(), Stop> {
+    fn on_frame(&mut self, frame: Frame, slot: usize, news: &mut News) -> Result<(), Stop> {
         match frame {
             Frame::Data {
                 offset,
                 end,
                 payload,
             } => {
-                *brought = true;
+                news.brought_data = true;
                 self.count(|m| &m.received, slot, payload.len());
                 if let Some(observed) = &self.observed {
                     observed.receive(slot, payload.len());
@@ -90,8 +97,9 @@ impl Flow {
             Frame::Ack { next, limit } => self.sender.on_ack(next, limit)?,
             Frame::Opened(status) => self.on_opened(status)?,
             Frame::Reset => return Err(Stop::Outcome(Outcome::Reset)),
-            Frame::Gone(other) => *gone |= 1u8.checked_shl(u32::from(other)).unwrap_or(0),
+            Frame::Gone(other) => news.gone |= 1u8.checked_shl(u32::from(other)).unwrap_or(0),
             Frame::Welcome(_) => {}
+            Frame::Priority(priority) => news.priority = Some(priority),
         }
         Ok(())
     }

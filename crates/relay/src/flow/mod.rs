@@ -60,6 +60,8 @@ pub enum Event {
     Join(usize, Carrier, Priority),
     /// The slot's link is gone.
     Down(usize),
+    /// The slot's path is used so from now on, in both directions.
+    Priority(usize, Priority),
     /// The application's connection, which has been waited for; `None`: there will be none (any more).
     Application(Option<TcpStream>),
     /// This host has slept: whatever path the relay has given up meanwhile is to show it.
@@ -283,7 +285,7 @@ impl Flow {
                 }
                 self.drop_path(slot, now);
                 if let Some(observed) = &mut self.observed {
-                    observed.join(slot, &carrier);
+                    observed.join(slot, &carrier, priority);
                 }
                 let mut path = Path::new(carrier, priority, now);
                 if let Some(group) = &self.group {
@@ -311,6 +313,12 @@ impl Flow {
                 if self.paths[slot].is_some() {
                     self.drop_path(slot, now);
                     self.tell_all(&Frame::Gone(slot as u8));
+                }
+            }
+            Event::Priority(slot, priority) => {
+                self.set_priority(slot, priority);
+                if let Some(path) = &mut self.paths[slot] {
+                    path.put(&Frame::Priority(priority));
                 }
             }
             Event::Woken => self.probe(),
@@ -481,6 +489,19 @@ impl Flow {
     fn count(&self, of: impl Fn(&Meters) -> &[AtomicU64], slot: usize, bytes: usize) {
         if let Some(meters) = &self.meters {
             of(meters)[slot].fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn set_priority(&mut self, slot: usize, priority: Priority) {
+        let Some(path) = &mut self.paths[slot] else {
+            return;
+        };
+        path.set_priority(priority);
+        if let Some(group) = &self.group {
+            path.join(group);
+        }
+        if let Some(observed) = &self.observed {
+            observed.set_backup(slot, path.is_backup());
         }
     }
 

@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
+use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
+use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::lock;
@@ -13,21 +17,41 @@ use crate::lock;
 /// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
 /// target.
 #[derive(Debug, Default)]
-pub struct Observer(Mutex<HashMap<SocketAddr, Arc<FlowStats>>>);
+pub struct Observer {
+    flows: Mutex<HashMap<SocketAddr, Arc<FlowStats>>>,
+    /// Flows so far.
+    count: AtomicU32,
+}
 
 impl Observer {
     pub fn flow(&self, connected_from: SocketAddr) -> Option<Arc<FlowStats>> {
-        lock(&self.0).get(&connected_from).cloned()
+        lock(&self.flows).get(&connected_from).cloned()
+    }
+
+    /// The open path connections of all flows, as sock_diag shows the subflows of MPTCP connections: a path manager sees
+    /// both alike. The token is the flow's number.
+    pub fn subflows(&self) -> Vec<Subflow> {
+        let flows: Vec<_> = lock(&self.flows).values().cloned().collect();
+        let of = |flow: &Arc<FlowStats>| {
+            let open = flow.paths().into_iter().filter(|path| path.open);
+            let token = flow.number;
+            open.filter_map(move |path| path.subflow(token))
+                .collect::<Vec<_>>()
+        };
+        flows.iter().flat_map(of).collect()
     }
 }
 
 /// The path connections of a flow in order of joining, closed ones among them.
-#[derive(Debug, Default)]
-pub struct FlowStats(Mutex<Vec<PathStats>>);
+#[derive(Debug)]
+pub struct FlowStats {
+    number: u32,
+    paths: Mutex<Vec<PathStats>>,
+}
 
 impl FlowStats {
     pub fn paths(&self) -> Vec<PathStats> {
-        lock(&self.0).clone()
+        lock(&self.paths).clone()
     }
 }
 
@@ -36,6 +60,9 @@ pub struct PathStats {
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub open: bool,
+    pub backup: bool,
+    /// Its socket's (SO_COOKIE).
+    cookie: u64,
     /// As it was read last.
     pub tcp: Option<TcpInfo>,
     /// Bytes of the stream that it brought, duplicates included.
@@ -45,6 +72,21 @@ pub struct PathStats {
     pub retransmitted: u32,
     /// The same two when it came to the flow.
     before: (u64, u32),
+}
+
+impl PathStats {
+    /// `None` before its first reading.
+    fn subflow(self, token: u32) -> Option<Subflow> {
+        Some(Subflow {
+            token,
+            cookie: self.cookie,
+            local: self.local,
+            remote: self.remote,
+            backup: self.backup,
+            tcp: self.tcp?,
+            stream: None,
+        })
+    }
 }
 
 /// A flow's own hold on its statistics; without it nobody sees them any more.
@@ -58,9 +100,13 @@ pub(super) struct Observed {
 
 impl Observed {
     pub fn new(observer: Arc<Observer>) -> Observed {
+        let stats = FlowStats {
+            number: observer.count.fetch_add(1, Ordering::Relaxed),
+            paths: Mutex::default(),
+        };
         Observed {
             observer,
-            stats: Arc::default(),
+            stats: Arc::new(stats),
             address: None,
             places: [None; MAX_SUBFLOWS],
         }
@@ -69,20 +115,23 @@ impl Observed {
     /// The flow can be found from now on.
     pub fn publish(&mut self, connected_from: SocketAddr) {
         self.address = Some(connected_from);
-        lock(&self.observer.0).insert(connected_from, self.stats.clone());
+        lock(&self.observer.flows).insert(connected_from, self.stats.clone());
     }
 
-    pub fn join(&mut self, slot: usize, carrier: &Carrier) {
+    pub fn join(&mut self, slot: usize, carrier: &Carrier, priority: Priority) {
         let stream = carrier.stream();
-        let (Ok(local), Ok(remote)) = (stream.local_addr(), stream.peer_addr()) else {
+        let ends = (stream.local_addr(), stream.peer_addr());
+        let ((Ok(local), Ok(remote)), Ok(cookie)) = (ends, SockRef::from(stream).cookie()) else {
             return;
         };
-        let mut paths = lock(&self.stats.0);
+        let mut paths = lock(&self.stats.paths);
         self.places[slot] = Some(paths.len());
         paths.push(PathStats {
             local,
             remote,
             open: true,
+            backup: priority == Priority::Backup,
+            cookie,
             tcp: None,
             received: 0,
             acknowledged: 0,
@@ -94,6 +143,10 @@ impl Observed {
     pub fn close(&mut self, slot: usize) {
         self.change(slot, |path| path.open = false);
         self.places[slot] = None;
+    }
+
+    pub fn set_backup(&self, slot: usize, backup: bool) {
+        self.change(slot, |path| path.backup = backup);
     }
 
     pub fn receive(&self, slot: usize, bytes: usize) {
@@ -112,7 +165,7 @@ impl Observed {
     }
 
     fn change(&self, slot: usize, change: impl FnOnce(&mut PathStats)) {
-        let mut paths = lock(&self.stats.0);
+        let mut paths = lock(&self.stats.paths);
         if let Some(path) = self.places[slot].and_then(|place| paths.get_mut(place)) {
             change(path);
         }
@@ -121,11 +174,11 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        lock(&self.stats.0)
+        lock(&self.stats.paths)
             .iter_mut()
             .for_each(|path| path.open = false);
         let Some(address) = self.address else { return };
-        let mut all = lock(&self.observer.0);
+        let mut all = lock(&self.observer.flows);
         // The address may belong to a newer flow by now.
         if all
             .get(&address)

@@ -7,9 +7,12 @@
 //! 4 reset
 //! 5 gone    path u8 (this path's link has gone down at the sender of the frame)
 //! 6 welcome status u8 (0: the relay knows the device's key)
+//! 7 priority u8 (0, 128: backup, 64: preferred; of the path that the frame is on, in both directions)
 //! ```
 
-use super::{Cursor, Malformed};
+use mp_policy::link::Priority;
+
+use super::{path_byte, read_path, Cursor, Malformed};
 
 /// With its header a full data frame fits into one TLS record of 2^14 bytes.
 pub const MOST_PAYLOAD: usize = (1 << 14) - DATA_HEADER;
@@ -80,6 +83,8 @@ pub enum Frame<'a> {
     Reset,
     Gone(u8),
     Welcome(Result<(), Refusal>),
+    /// In place of the opener's.
+    Priority(Priority),
 }
 
 /// A frame's bytes before its payload.
@@ -113,6 +118,7 @@ impl Header {
             Frame::Reset => Header::new(4),
             Frame::Gone(path) => Header::new(5).put(&[path]),
             Frame::Welcome(status) => Header::new(6).put(&[number(status)]),
+            Frame::Priority(priority) => Header::new(7).put(&[path_byte(0, priority)]),
         }
     }
 
@@ -145,11 +151,11 @@ impl<'a> Frame<'a> {
         let Some(kind) = cursor.u8() else {
             return Ok(None);
         };
-        if !(1..=6).contains(&kind) {
-            return Err(Malformed("a frame of an unknown kind"));
-        }
-        if kind == 1 {
-            return Self::read_data(cursor);
+        match kind {
+            1 => return Self::read_data(cursor),
+            2..=6 => {}
+            7 => return Self::read_priority(cursor),
+            _ => return Err(Malformed("a frame of an unknown kind")),
         }
         Ok((|| {
             Some(match kind {
@@ -163,6 +169,16 @@ impl<'a> Frame<'a> {
                 _ => Frame::Welcome(Refusal::from(cursor.u8()?)),
             })
         })())
+    }
+
+    fn read_priority(cursor: &mut Cursor<'a>) -> Result<Option<Frame<'a>>, Malformed> {
+        let Some(byte) = cursor.u8() else {
+            return Ok(None);
+        };
+        match read_path(byte) {
+            Some((0, priority)) => Ok(Some(Frame::Priority(priority))),
+            _ => Err(Malformed("a priority that cannot be")),
+        }
     }
 
     fn read_data(cursor: &mut Cursor<'a>) -> Result<Option<Frame<'a>>, Malformed> {
@@ -196,6 +212,7 @@ impl<'a> Frame<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::opener::tests::priority;
     use super::*;
     use proptest::prelude::*;
 
@@ -221,6 +238,7 @@ mod tests {
             status().prop_map(|s| Frame::Opened(s).encode()),
             status().prop_map(|s| Frame::Welcome(s).encode()),
             any::<u8>().prop_map(|p| Frame::Gone(p).encode()),
+            priority().prop_map(|p| Frame::Priority(p).encode()),
             Just(Frame::Reset.encode()),
         ]
     }
@@ -263,7 +281,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         assert!(Frame::decode(&[0]).is_err());
-        assert!(Frame::decode(&[7]).is_err());
+        assert!(Frame::decode(&[8]).is_err());
+        assert!(Frame::decode(&[7, 0xc0]).is_err() && Frame::decode(&[7, 1]).is_err());
         let mut long = Header::data(0, false, 0).bytes().to_vec();
         long[10..12].copy_from_slice(&u16::MAX.to_be_bytes());
         assert!(Frame::decode(&long).is_err());

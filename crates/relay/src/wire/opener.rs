@@ -169,7 +169,7 @@ fn read(body: &mut Cursor) -> Option<Opener> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 

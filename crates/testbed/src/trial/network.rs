@@ -48,6 +48,7 @@ impl Hosts {
                 Carrier::Relay(scheduler) => Some(Device {
                     scheduler,
                     controller: (String::new(), false),
+                    policy: None,
                 }),
                 _ => None,
             },
