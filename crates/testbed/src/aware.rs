@@ -83,7 +83,7 @@ impl Aware {
             rules: std::mem::take(&mut self.rules),
         };
         let mut connections = match self.device {
-            None => Connections::Mptcp(Endpoints::open()?, Diag::new()?),
+            None => Connections::Mptcp(Box::new(Endpoints::open()?), Diag::new()?),
             Some((observer, rules)) => Connections::Relay {
                 observer,
                 rules,
@@ -127,7 +127,7 @@ impl Aware {
 
 /// What is watched, and set to backup: by endpoints, or by the rules of links.
 enum Connections {
-    Mptcp(Endpoints, Diag),
+    Mptcp(Box<Endpoints>, Diag),
     Relay {
         observer: Arc<Observer>,
         rules: watch::Sender<Rules>,

@@ -173,6 +173,9 @@ fn ms_ucb_of_the_daemon_sets_the_worse_link_of_the_relay_to_backup() {
             _ => false,
         })
     };
+    let polls = || hosts.multipilot(&["status", "--json"]).json()["polls"].as_u64();
+    let before = polls();
+    until("it has polled the links", || polls() > before);
     assert_eq!(states(), [false, false], "no flow, no choice");
     let _streams = Streams::open(&hosts);
     // One of the two carries data at a time, and the worse one is tried now and then.

@@ -5,20 +5,23 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use mp_host::adapter::{Adapter, PathState};
+use mp_host::links::Interface;
 use mp_host::Settings;
+use mp_kernel::diag::Subflow;
 use mp_policy::path_manager::PathPolicy;
 
 use super::{Relay, Stage};
 
-/// The bandit, since the relay is on.
+/// The bandit, since the relay's first flow: before it a choice would be chance, again and again.
 pub struct Arms {
     adapter: Adapter,
     started: Instant,
 }
 
 impl Arms {
-    fn new(settings: &Settings) -> Arms {
+    fn new(settings: &Settings, links: Vec<Interface>) -> Arms {
         let mut adapter = Adapter::new(settings);
+        adapter.set_interfaces(0, links, settings);
         adapter.start(0);
         Arms {
             adapter,
@@ -29,34 +32,46 @@ impl Arms {
     fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
+
+    fn poll(&mut self, settings: &Settings, links: Vec<Interface>, subflows: Vec<Subflow>) {
+        let now_us = self.now_us();
+        self.adapter.set_interfaces(now_us, links, settings);
+        if !subflows.is_empty() {
+            self.adapter.poll(now_us, subflows, None);
+        }
+        // The device opens connections by itself, and what it tells the relay arrives.
+        self.adapter.again();
+    }
+
+    /// Names of the links that it has in backup.
+    fn unchosen(&self) -> BTreeSet<String> {
+        let backup = self.adapter.paths.iter().filter(|p| p.link().unchosen);
+        backup.map(|p| p.interface.name.clone()).collect()
+    }
 }
 
 impl Relay {
     /// Polls the path connections, and has the bandit choose where the settings say so. `host`: all paths of the host.
     pub fn choose(&mut self, host: &[PathState], settings: &Settings) {
-        let mut unchosen = BTreeSet::new();
         match (&self.stage, settings.policy) {
             (Stage::On(running), PathPolicy::MsUcb) => {
-                let links = running.device.links();
+                let up = running.device.links();
                 let interfaces = host.iter().map(|p| &p.interface);
-                let used = interfaces.filter(|i| links.contains(&i.name)).cloned();
+                let links: Vec<_> = interfaces
+                    .filter(|i| up.contains(&i.name))
+                    .cloned()
+                    .collect();
                 let subflows = self.observer.subflows();
-                let arms = self.arms.get_or_insert_with(|| Arms::new(settings));
-                let now_us = arms.now_us();
-                arms.adapter
-                    .set_interfaces(now_us, used.collect(), settings);
-                // Before the first flow a choice would be chance, again and again.
-                if !subflows.is_empty() {
-                    arms.adapter.poll(now_us, subflows, None);
-                    // The device opens connections by itself, and what it tells the relay arrives.
-                    arms.adapter.again();
+                if self.arms.is_none() && !subflows.is_empty() {
+                    self.arms = Some(Arms::new(settings, links.clone()));
                 }
-                let paths = arms.adapter.paths.iter();
-                let backup = paths.filter(|p| p.link().unchosen);
-                unchosen.extend(backup.map(|p| p.interface.name.clone()));
+                if let Some(arms) = &mut self.arms {
+                    arms.poll(settings, links, subflows);
+                }
             }
             _ => self.arms = None,
         }
+        let unchosen = self.arms.as_ref().map(Arms::unchosen).unwrap_or_default();
         let mut judge = self.judge.clone();
         judge.set_unchosen(unchosen);
         self.judge(judge);
