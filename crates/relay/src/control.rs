@@ -16,7 +16,7 @@ pub struct Control {
     name: Option<String>,
     groups: Option<Arc<Groups>>,
     /// Loaded as long as this, where it was loaded for it.
-    held: Option<Arc<Controller>>,
+    _held: Option<Arc<Controller>>,
 }
 
 impl Control {
@@ -31,7 +31,7 @@ impl Control {
         };
         let control = Control::of(&controller)?;
         Ok(Control {
-            held: Some(Arc::new(controller)),
+            _held: Some(Arc::new(controller)),
             ..control
         })
     }
@@ -41,7 +41,7 @@ impl Control {
         Ok(Control {
             name: Some(controller.kernel_name().to_owned()),
             groups: controller.groups()?.map(Arc::new),
-            held: None,
+            _held: None,
         })
     }
 
