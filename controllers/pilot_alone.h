@@ -53,7 +53,7 @@ MP_INLINE void pilot_startup(struct mp_subflow *self, const struct pilot_round *
 {
 	mp_u64 base_us = self->state[PILOT_BASE_US], target_us = pilot_target_us(self);
 	/* a handshake, or a program with little to send, builds no queue: its RTTs tell of delayed ACKs */
-	int tells = round->packets * PILOT_PACKET * 2 >= round->window || round->delivered >= PILOT_ROUND_PACKETS;
+	int tells = round->filled || round->delivered >= PILOT_ROUND_PACKETS;
 
 	if (round->rate > self->state[PILOT_RATE] + self->state[PILOT_RATE] / 4) {
 		self->state[PILOT_PLATEAU] = 0;
