@@ -86,9 +86,12 @@ pub struct Override {
     pub line: String,
     pub scheduler: Option<String>,
     pub leak: Option<Leak>,
+    #[serde(default)]
     pub direct: Vec<String>,
     pub direct_dns: Option<bool>,
+    #[serde(default)]
     pub lans: Vec<String>,
+    #[serde(default)]
     pub links: Vec<String>,
     pub hold_s: Option<f64>,
 }
