@@ -38,7 +38,7 @@ pub struct Relay {
     /// Let devices connect to port 25
     #[arg(long)]
     allow_smtp: bool,
-    /// Congestion controller of downloads, see multipilot list controllers [default: bbr if available, else the system's]
+    /// Congestion controller of downloads, see multipilot list controllers [default: pilot if it can be loaded, else bbr]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
     /// Time for which connections are kept while their device is away, asleep or without a link [default: 12h]

@@ -49,7 +49,7 @@ program and needs root.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
-    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's]
+    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
     /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
