@@ -72,9 +72,11 @@ impl Relay {
             _ => self.arms = None,
         }
         let unchosen = self.arms.as_ref().map(Arms::unchosen).unwrap_or_default();
-        let mut judge = self.judge.clone();
-        judge.set_unchosen(unchosen);
-        self.judge(judge);
+        if unchosen != *self.judge.unchosen() {
+            let mut judge = self.judge.clone();
+            judge.set_unchosen(unchosen);
+            self.judge(judge);
+        }
     }
 
     /// Until the bandit is to be polled, µs; where there is none, for ever.

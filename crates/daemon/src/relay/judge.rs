@@ -47,6 +47,10 @@ impl LinkRules {
     }
 
     /// Links that the bandit has in backup.
+    pub fn unchosen(&self) -> &BTreeSet<String> {
+        &self.unchosen
+    }
+
     pub fn set_unchosen(&mut self, unchosen: BTreeSet<String>) {
         self.unchosen = unchosen;
     }
