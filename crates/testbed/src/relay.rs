@@ -103,7 +103,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// `target`: what devices may connect to.
+    /// `target`: what devices may connect to. Without a controller both ends have that of `multipilot relay` and
+    /// `multipilot run --relay`.
     pub fn new(
         scenario: &Scenario,
         number: usize,
@@ -114,7 +115,7 @@ impl Pair {
         let Some(device) = &group.device else {
             return Ok(None);
         };
-        let control = controller.map(Control::of).transpose().map_err(failed)?;
+        let control = controller.map_or_else(|| Control::choose(None), Control::of);
         let folder = tempfile::tempdir().context("cannot make a folder for the relay's keys")?;
         let line = Store::open(folder.path())
             .and_then(|store| store.add("device", &SERVER.to_string(), FIRST_PORT + number as u16))
@@ -125,7 +126,7 @@ impl Pair {
             folder: Arc::new(folder),
             line,
             scheduler: device.scheduler,
-            controller: control.unwrap_or_default(),
+            controller: control.map_err(failed)?,
             target,
             links: links
                 .filter_map(|path| Some((interface(scenario, *path), name(path)?)))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +22,24 @@ fn claims_of(process: &str) -> Vec<String> {
     entries.flatten().filter(own).filter_map(name).collect()
 }
 
+/// Congestion controllers of ours that a process holds.
+fn controllers_of(process: &str) -> Vec<String> {
+    let folders = fs::read_dir("/run/multipilot/controllers")
+        .into_iter()
+        .flatten();
+    let held = |folder: &Path| {
+        let holders = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = holders.filter_map(|holder| holder.file_name().into_string().ok());
+        let own = format!("holder-{process}-");
+        names.any(|name| name.starts_with(&own))
+    };
+    let folders = folders.flatten().map(|folder| folder.path());
+    folders
+        .filter(|folder| held(folder))
+        .filter_map(|folder| fs::read_to_string(folder.join("about")).ok())
+        .collect()
+}
+
 #[test]
 fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
     let Some(_turn) = hosts::turn() else {
@@ -38,17 +57,21 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
         .spawn();
     let running = running.unwrap();
     let process = running.id().to_string();
-    let mut ids = BTreeSet::new();
+    let (mut ids, mut controllers) = (BTreeSet::new(), BTreeSet::new());
     let output = thread::scope(|scope| {
         let waiting = scope.spawn(|| running.wait_with_output().unwrap());
         while !waiting.is_finished() {
             ids.extend(claims_of(&process));
+            controllers.extend(controllers_of(&process));
             thread::sleep(Duration::from_millis(20));
         }
         waiting.join().unwrap()
     });
     let reply = Reply::from(output);
     assert_eq!(reply.code, 0, "{}", reply.err);
+    if mp_testing::runs(mp_kernel::check::check().err()) {
+        assert_eq!(controllers, ["pilot".to_owned()].into());
+    }
     let record = reply.document();
     assert_eq!(record["scheduler"], "ecf");
     assert_eq!(record["marks"][1]["what"], "wifi is gone");
