@@ -30,7 +30,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from relay import SERVER, Host, running
+from relay_host import ROOT, Host, rollup, running
+from relay_programs import SERVER
 
 #: Of /proc/PID/smaps_rollup, kB. What is private would be free without the process; the rest are pages of files.
 MEMORY = {"resident": ("Rss",), "proportional": ("Pss",), "private": ("Private_Clean", "Private_Dirty")}
@@ -278,8 +279,8 @@ class Links:
 
 def read_end(pid: int) -> dict[str, float]:
     process = Path(f"/proc/{pid}")
-    rollup = dict(re.findall(r"^(\w+):\s+(\d+) kB$", (process / "smaps_rollup").read_text(), re.M))
-    found: dict[str, float] = {f"{name} kB": sum(int(rollup[key]) for key in keys) for name, keys in MEMORY.items()}
+    memory = rollup(pid)
+    found: dict[str, float] = {f"{name} kB": sum(memory[key] for key in keys) for name, keys in MEMORY.items()}
     found["descriptors"] = len(list((process / "fd").iterdir()))
     found["threads"] = len(list((process / "task").iterdir()))
     # Of its whole namespace, in which nobody else has many.
@@ -373,8 +374,6 @@ def soak(binary: Path, minutes: float, traces: Path | None, seed: int) -> dict[s
 
 
 def main() -> None:
-    from relay import ROOT
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--minutes", type=float, default=120)
