@@ -45,11 +45,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/multipilot")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="two runs, shorter: the order of magnitude")
+    parser.add_argument("--quick", action="store_true", help="two runs at most, shorter: the order of magnitude")
     parser.add_argument("--only", default="", help="some of them, by comma [default: all but pairs]")
     arguments = parser.parse_args()
     binary, quick = arguments.binary.resolve(), arguments.quick
-    runs, seconds = (2, 4) if quick else (arguments.runs, 8)
+    runs, seconds = (min(arguments.runs, 2), 4) if quick else (arguments.runs, 8)
     parts: dict[str, Callable[[], Any]] = {
         "shares": lambda: relay_paths.shares(binary, runs, seconds),
         "voice": lambda: relay_delay.voice(binary, runs, 6 if quick else 20),
