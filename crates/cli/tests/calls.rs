@@ -267,20 +267,21 @@ fn a_misspelt_path_of_an_override_is_named() {
     let (reply, _) = checked(TWO, &set);
     reply.refused(
         2,
-        "--set paths.wfi.loss=0.1: paths.wfi: there is no [paths.wfi] (did you mean \"wifi\"?); expected one of wifi, lte, or a rate too",
+        "--set paths.wfi.loss=0.1: paths.wfi: there is no [paths.wfi] (did you mean \"wifi\"?); \
+         expected wifi, lte, or a new one that the paths of a connection name (connections.0.paths)",
     );
     let (reply, shown) = checked(&format!("{TWO}[grid]\npaths.wfi.loss = [0, 0.1]\n"), &[]);
     reply.refused(
         2,
         &format!("{shown}:7:19: paths.wfi: there is no [paths.wfi]"),
     );
-    // With a rate it is a path, and that is said.
-    let (reply, _) = checked(TWO, &["--set", "paths.wfi.rate=5Mbit"]);
-    assert_eq!(reply.code, 0);
-    assert_eq!(
-        reply.err,
-        "multipilot: note: --set paths.wfi.rate=5Mbit: [paths.wfi] is new: the scenario has none (did you mean \"wifi\"?)\n"
-    );
+    // With a rate it would be a path of its own, and the comparison that of another network.
+    let set = ["--set", "paths.wfi.rate=5Mbit"];
+    let problem = "--set paths.wfi.rate=5Mbit: paths.wfi: there is no [paths.wfi]";
+    let (reply, _) = checked(TWO, &set);
+    reply.refused(2, problem);
+    let compare = call(&[&["compare", "wifi-lte", "--world", "sim"][..], &set].concat());
+    compare.refused(2, problem);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 mod air;
 mod choices;
+mod entries;
 mod error;
 mod field;
 mod grid;
@@ -140,10 +141,13 @@ pub fn parse(
         .file_stem()
         .map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
     let traces = sources::Traces::new(read);
+    let written = entries::Written::of(&root);
     let (mut cells, mut notes) = (Vec::new(), notes::Notes::default());
     for cell in grid::expand(&root)? {
-        let mut scenario = parse::scenario(&radio::expand(&cell.root), &stem, &traces)?;
-        notes.add(&cell.root, &scenario);
+        let expanded = radio::expand(&cell.root);
+        written.check(&cell.root, &expanded)?;
+        let mut scenario = parse::scenario(&expanded, &stem, &traces)?;
+        notes.add(&scenario);
         if !cell.label.is_empty() {
             scenario
                 .variants

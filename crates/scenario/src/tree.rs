@@ -107,9 +107,11 @@ impl Node {
         }
     }
 
-    /// Whether an override made it, rather than the file.
-    pub fn is_laid(&self) -> bool {
-        self.at == self.key_at
+    pub fn table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
     }
 
     pub fn table_mut(&mut self, key: &str) -> Result<&mut Table, Error> {
