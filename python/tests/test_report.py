@@ -197,6 +197,14 @@ def test_a_grid_is_judged_cell_by_cell() -> None:
     check(render(record))
 
 
+def test_a_path_alone_is_no_winner() -> None:
+    record = records.make(dict.fromkeys(["lia", "lia [tcp on wifi]"], 0.5), seeds=2, seconds=1, competing=False)
+    for row in record.row_dicts:
+        row["goodput_mbps"] = 5.0 if row["variant"] == "lia" else 9.0
+    verdict = summary.verdict(summary.variants(record))
+    assert (verdict.sentence, verdict.best) == ("lia: 5 Mbit/s.", {"lia"})
+
+
 def gridded(losses: list[str], rates: list[str]) -> Record:
     """Goodput is known: the rate, less for lia, less with loss."""
     names = [

@@ -131,7 +131,7 @@ fn run_missing(
     args: &Compare,
     folder: &mut Folder,
 ) -> Outcome {
-    let all = plan::jobs(experiment, args.choice.seeds, args.choice.ben);
+    let all = plan::jobs(experiment, args.choice.seeds, args.choice.alone());
     let total = all.len();
     let done = folder.done();
     let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));

@@ -1,4 +1,4 @@
-//! `multipilot demo`: one file over emulated Wi-Fi and LTE with every controller, in the kernel where that can be.
+//! `multipilot demo`: one file over emulated Wi-Fi and LTE, alone and together, in the kernel where that can be.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,10 +8,13 @@ use clap::Args;
 use crate::choice::Choice;
 use crate::compare::{self, Compare};
 use crate::outcome::{print, say, Outcome};
+use crate::plan::Alone;
 use crate::world::World;
 use crate::{external, names, scenario};
 
 const SCENARIO: &str = "wifi-lte";
+/// The stock controller that also runs as plain TCP over each path alone: what a host without multipath has.
+const STOCK: &str = "cubic";
 
 #[derive(Args, Debug)]
 pub struct Demo {
@@ -47,6 +50,7 @@ pub fn main(args: &Demo) -> Outcome {
             duration: None,
             set: vec![],
             ben: false,
+            alone: Alone::Only(STOCK),
         },
         out: args.out.clone(),
         pcapng: None,

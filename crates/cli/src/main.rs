@@ -64,7 +64,7 @@ enum Command {
     Agent(agent::Args),
     Load(load::Load),
     Unload(load::Unload),
-    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, in under three minutes
+    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, alone and together, in under three minutes
     Demo(demo::Demo),
     /// Compare plain TCP, MPTCP and the relay while the Wi-Fi fades: a download, a call and page loads, in one minute
     Try(trial::Try),
