@@ -1,6 +1,6 @@
 //! `multipilot demo`: one file over emulated Wi-Fi and LTE, alone and together, in the kernel where that can be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -96,11 +96,22 @@ fn available(world: World) -> Vec<String> {
     names
 }
 
+/// How to draw what lies in a folder.
+pub fn hint(folder: &Path) -> String {
+    let lacks = match external::find("report") {
+        Some(_) => "",
+        None => {
+            "there is no multipilot-report on the PATH; the wheel brings it, or make python, then "
+        }
+    };
+    format!("report: {lacks}multipilot report {}\n", folder.display())
+}
+
 /// Has the Python package draw what lies in a folder.
-pub fn report(folder: &std::path::Path) {
+pub fn report(folder: &Path) {
     let page = folder.join("report.html");
     let Some(program) = external::find("report") else {
-        print(&format!("report: there is no multipilot-report on the PATH; the wheel brings it, or make python, then multipilot report {}\n", folder.display()));
+        print(&hint(folder));
         return;
     };
     let done = Command::new(program)
