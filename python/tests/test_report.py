@@ -237,6 +237,18 @@ def test_a_grid_is_drawn_as_lines_over_its_longest_axis() -> None:
     assert "<th>Clearly best</th><th>Goodput</th>" in page
 
 
+def test_a_lone_panel_of_a_grid_is_as_wide_as_the_page() -> None:
+    def widths(rates: list[str]) -> list[int]:
+        drawn = grid.of(summary.variants(gridded(["0", "0.01", "0.1"], rates)))
+        assert drawn is not None
+        return [int(width) for width in re.findall(r"max-width:(\d+)px", grid.picture(drawn))]
+
+    # The page has 1072 pixels, a card 42 less, and two cards beside each other have 16 between them.
+    (alone,) = widths(["50Mbit"])
+    assert 960 <= alone <= 1030
+    assert all(width <= 500 for width in widths(["50Mbit", "8Mbit"]))
+
+
 def test_values_show_under_the_pointer() -> None:
     page = render(gridded(["0", "0.01", "0.1"], ["50Mbit"]))
     assert "<title>lia d=5, paths.wifi.loss 0.1: 22.5 ± 0 (95 %), 2 runs, Mbit/s</title>" in page
