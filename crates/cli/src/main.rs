@@ -46,8 +46,8 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report,
-agree, paper, train, sweep, federation and experience.
+Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report, agree, \
+paper, train, sweep, federation and experience.
 
 Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.";
 

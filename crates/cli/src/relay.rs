@@ -17,8 +17,8 @@ use crate::sheet::{self, Column};
 use crate::signals;
 
 const AFTER: &str = "\
-The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs
-to the first device that uses it, and has to be used within 10 minutes. Targets of devices are not logged.";
+The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs to \
+the first device that uses it, and has to be used within 10 minutes. Targets of devices are not logged.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use common::*;
 use serde_json::json;
@@ -90,10 +91,18 @@ fn a_probe_of_a_link_that_is_missing_is_a_wrong_call() {
 
 #[test]
 fn help_fits_a_terminal() {
-    let reply = call(&["run", "--help"]);
-    assert!(
-        reply.out.lines().all(|l| l.chars().count() <= 128),
-        "{}",
+    const COLUMNS: usize = 100;
+    let help = |words: &[&str]| {
+        let mut command = multipilot();
+        // No terminal, so that clap wraps at its default of as many columns.
+        let command = command.args(words).arg("--help").stdin(Stdio::null());
+        let reply = Reply::from(
+            command
+                .env("COLUMNS", COLUMNS.to_string())
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(reply.code, 0, "{}", reply.err);
         reply.out
     );
 }
@@ -195,7 +204,36 @@ fn scenarios() {
         &["--initial-paths", "tompson"],
         "--initial-paths tompson: variants.0.initial_path.0: \"tompson\" is unknown (did you mean \"thompson\"?); expected one of \
          first, lin-ucb, active-explorer, epsilon-greedy, bootstrapped-ucb, adaptive-greedy, explore-first, adaptive-active-greedy, thompson",
+    };
+    let all = help(&[]);
+    let listed = all.lines().skip_while(|l| *l != "Commands:").skip(1);
+    let names: Vec<&str> = listed
+        .take_while(|l| !l.is_empty())
+        .filter_map(|l| l.strip_prefix("  ")?.split_once(' '))
+        .map(|(name, _)| name)
+        .filter(|name| !["", "help"].contains(name))
+        .collect();
+    assert!(
+        names.contains(&"run") && names.contains(&"completions"),
+        "{names:?}"
     );
+    let pages = names.iter().map(|name| help(&[name]));
+    for page in std::iter::once(all.clone()).chain(pages) {
+        let lines: Vec<&str> = page.lines().collect();
+        let width = |line: &str| line.chars().count();
+        assert!(lines.iter().all(|l| width(l) <= COLUMNS), "{page}");
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { unreachable!() };
+            let flows = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
+            let word = next.split(' ').next().unwrap_or_default();
+            // A break of the text's own, and the line is wrapped again beside it.
+            let early = width(line) + 1 + width(word) <= COLUMNS;
+            assert!(
+                !(flows(line) && flows(next) && early),
+                "{line}\n{next}\nin {page}"
+            );
+        }
+    }
 }
 
 #[test]

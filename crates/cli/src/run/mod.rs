@@ -33,18 +33,18 @@ use crate::names::{self, Names};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-A statically linked program, or one with the set-user-ID bit, gets MPTCP only if root calls run on Linux 6.6 or later;
-else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end gives the number of
-fallbacks, by this host's kernel counters. The exit code is that of the program, or 128 plus its signal.
+A statically linked program, or one with the set-user-ID bit, gets MPTCP only if root calls run on Linux 6.6 or later; else it \
+stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end gives the number of fallbacks, by this \
+host's kernel counters. The exit code is that of the program, or 128 plus its signal.
 
---initial-path lin-ucb learns from the outcome of each connection over which interface to open the next one. It keeps
-its model and the outcomes in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot); multipilot experience writes the
-outcomes as Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of
-wired links. MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
+--initial-path lin-ucb learns from the outcome of each connection over which interface to open the next one. It keeps its model \
+and the outcomes in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot); multipilot experience writes the outcomes as \
+Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of wired links. \
+MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
 
-With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to
-their targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every
-program and needs root.";
+With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to their \
+targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every program \
+and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
