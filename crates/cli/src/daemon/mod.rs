@@ -56,7 +56,7 @@ pub struct Up {
     /// replaces the relay of the configuration, also in a running daemon
     #[arg(long, value_name = "LINE")]
     relay: Option<String>,
-    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: default]
+    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: min-rtt]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
     /// With --relay: interface to use, may be repeated [default: every one with a default route]
