@@ -188,6 +188,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    // "use '-- --jobs'": what looks like an option was meant as one.
+    let lines = lines.filter(|l| !l.starts_with("tip: to pass "));
     let useful =
         lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
     let line = useful

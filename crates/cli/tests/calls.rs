@@ -34,6 +34,10 @@ fn commands() {
         "invalid value '-1' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot compare --help",
     );
     refused(
+        &["compare", "wifi-lte", "--jobs", "0"],
+        "unexpected argument '--jobs' found; see multipilot compare --help",
+    );
+    refused(
         &["help", "nothing"],
         "unknown command nothing, and there is no multipilot-nothing on the PATH; see multipilot --help",
     );
@@ -52,6 +56,100 @@ fn a_relay_of_a_wrong_address_does_not_start() {
     refused(
         &[&relay[..], &["--address", "a b"]].concat(),
         "--address a b: expected HOST, HOST:PORT or [ADDRESS]:PORT",
+    );
+}
+
+#[test]
+fn a_misspelt_controller_has_a_suggestion() {
+    let state = tempfile::tempdir().unwrap();
+    let relay = ["relay", "--listen", "127.0.0.1:0", "--state"];
+    let relay = [&relay[..], &[state.path().to_str().unwrap()]].concat();
+    let line = format!("mp1:127.0.0.1:9#{}.{}", "A".repeat(43), "A".repeat(22));
+    let calls = [
+        &["load", "pilt"][..],
+        &["run", "--controller", "pilt", "--", "true"],
+        &[
+            "run",
+            "--relay",
+            &line,
+            "--controller",
+            "pilt",
+            "--",
+            "true",
+        ],
+        &[&relay[..], &["--controller", "pilt"]].concat(),
+    ];
+    for words in calls {
+        call(words).refused(
+            2,
+            "unknown controller pilt (did you mean \"pilot\"?); expected one of linux-reno, cubic,",
+        );
+    }
+}
+
+#[test]
+fn an_actor_that_is_missing_says_what_to_give() {
+    refused(
+        &["agent", "--actor", "/nonexistent/actor.json"],
+        "/nonexistent/actor.json: there is no such file; give an actor that `multipilot train` wrote",
+    );
+}
+
+#[test]
+fn a_place_is_no_line_of_a_relay() {
+    refused(
+        &["probe", "example.com"],
+        "the relay's line: not a line of multipilot relay (a line begins with mp1:); it looks so: mp1:HOST:PORT#KEY.SECRET",
+    );
+}
+
+#[test]
+fn commands_without_a_daemon_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("none.sock");
+    let shown = socket.to_str().unwrap();
+    // What is left of a daemon that has died is a socket that nobody listens on.
+    let nobody = folder.path().join("left.sock");
+    drop(std::os::unix::net::UnixListener::bind(&nobody).unwrap());
+    for (command, socket, advice) in [
+        ("status", shown, ": multipilot up starts one"),
+        ("top", shown, ": multipilot up starts one"),
+        ("reload", shown, ": multipilot up starts one"),
+        (
+            "status",
+            nobody.to_str().unwrap(),
+            ": multipilot up starts one",
+        ),
+        ("down", shown, ""),
+    ] {
+        let mut words = vec![command, "--socket", socket];
+        if command != "reload" {
+            words.extend(["--relay-socket", shown]);
+        }
+        let reply = call(&words);
+        let line = format!("no multipilot daemon listens on {socket}{advice}");
+        assert_eq!(reply.err, format!("multipilot: {line}\n"), "{command}");
+        assert_eq!((reply.code, reply.out.as_str()), (1, ""));
+    }
+}
+
+#[test]
+fn a_relay_that_may_write_nowhere_says_what_to_give() {
+    let program = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let mut command = unprivileged(program.path());
+    let command = command.args(["relay", "--listen", "127.0.0.1:0"]);
+    let command = command
+        .env_remove("XDG_STATE_HOME")
+        .env("HOME", home.path());
+    let reply = Reply::from(command.output().unwrap());
+    let folder = home.path().join(".local/state/multipilot/relay");
+    let folder = folder.display();
+    assert_eq!(reply.code, 2, "{}", reply.err);
+    assert_eq!(
+        reply.err,
+        format!("multipilot: {folder}: this user may not write there: run it as root, or give the relay a folder of its own (--state)\n")
     );
 }
 
@@ -104,7 +202,36 @@ fn help_fits_a_terminal() {
         );
         assert_eq!(reply.code, 0, "{}", reply.err);
         reply.out
+    };
+    let all = help(&[]);
+    let listed = all.lines().skip_while(|l| *l != "Commands:").skip(1);
+    let names: Vec<&str> = listed
+        .take_while(|l| !l.is_empty())
+        .filter_map(|l| l.strip_prefix("  ")?.split_once(' '))
+        .map(|(name, _)| name)
+        .filter(|name| !["", "help"].contains(name))
+        .collect();
+    assert!(
+        names.contains(&"run") && names.contains(&"completions"),
+        "{names:?}"
     );
+    let pages = names.iter().map(|name| help(&[name]));
+    for page in std::iter::once(all.clone()).chain(pages) {
+        let lines: Vec<&str> = page.lines().collect();
+        let width = |line: &str| line.chars().count();
+        assert!(lines.iter().all(|l| width(l) <= COLUMNS), "{page}");
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { unreachable!() };
+            let flows = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
+            let word = next.split(' ').next().unwrap_or_default();
+            // A break of the text's own, and the line is wrapped again beside it.
+            let early = width(line) + 1 + width(word) <= COLUMNS;
+            assert!(
+                !(flows(line) && flows(next) && early),
+                "{line}\n{next}\nin {page}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -204,36 +331,7 @@ fn scenarios() {
         &["--initial-paths", "tompson"],
         "--initial-paths tompson: variants.0.initial_path.0: \"tompson\" is unknown (did you mean \"thompson\"?); expected one of \
          first, lin-ucb, active-explorer, epsilon-greedy, bootstrapped-ucb, adaptive-greedy, explore-first, adaptive-active-greedy, thompson",
-    };
-    let all = help(&[]);
-    let listed = all.lines().skip_while(|l| *l != "Commands:").skip(1);
-    let names: Vec<&str> = listed
-        .take_while(|l| !l.is_empty())
-        .filter_map(|l| l.strip_prefix("  ")?.split_once(' '))
-        .map(|(name, _)| name)
-        .filter(|name| !["", "help"].contains(name))
-        .collect();
-    assert!(
-        names.contains(&"run") && names.contains(&"completions"),
-        "{names:?}"
     );
-    let pages = names.iter().map(|name| help(&[name]));
-    for page in std::iter::once(all.clone()).chain(pages) {
-        let lines: Vec<&str> = page.lines().collect();
-        let width = |line: &str| line.chars().count();
-        assert!(lines.iter().all(|l| width(l) <= COLUMNS), "{page}");
-        for pair in lines.windows(2) {
-            let [line, next] = pair else { unreachable!() };
-            let flows = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
-            let word = next.split(' ').next().unwrap_or_default();
-            // A break of the text's own, and the line is wrapped again beside it.
-            let early = width(line) + 1 + width(word) <= COLUMNS;
-            assert!(
-                !(flows(line) && flows(next) && early),
-                "{line}\n{next}\nin {page}"
-            );
-        }
-    }
 }
 
 #[test]
@@ -441,7 +539,7 @@ fn a_broken_file_is_named_with_line_and_column() {
     fs::write(&file, b"\xff\xfe").unwrap();
     refused(
         &["compare", shown, "--world", "sim"],
-        &format!("{shown}: cannot read the scenario: stream did not contain valid UTF-8; expected a readable TOML file"),
+        &format!("{shown}: is no text (UTF-8); expected a TOML file"),
     );
 }
 

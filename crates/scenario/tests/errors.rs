@@ -39,6 +39,16 @@ fn syntax() {
         "bad.toml:1:7: unclosed table, expected `]`"
     );
     assert_eq!(message("a = 1\na = 2"), "bad.toml:2:1: duplicate key");
+    for empty in ["x=", "x=\ny = 1"] {
+        assert_eq!(
+            message(empty),
+            "bad.toml:1:3: there is no value; expected one after the ="
+        );
+    }
+    assert_eq!(
+        message("queue = droptail"),
+        "bad.toml:1:9: droptail has no quotes; expected \"droptail\""
+    );
     assert_eq!(
         message("x = 1979-05-27"),
         "bad.toml:1:5: a date has no place here"
@@ -295,7 +305,7 @@ fn parameters_of_controllers() {
     };
     of("rsf-db", "target_us = '50MB'", "3:24: variants.0.parameters.target_us: \"50MB\" is no duration; expected a duration from \"100us\" to \"60s\"");
     of("rsf-db", "target_us = ['50ms', 0]", "3:33: variants.0.parameters.target_us.1: 0 is out of range; expected a duration from \"100us\" to \"60s\"");
-    of("rsf-db", "target = '50ms'", "3:21: variants.0.parameters.target: rsf-db has no parameter \"target\" (did you mean \"target_us\"?); expected one of target_us");
+    of("rsf-db", "target = '50ms'", "3:21: variants.0.parameters.target: rsf-db has no parameter \"target\" (did you mean \"target_us\"?); expected target_us");
     of(
         "cubic",
         "d = 5",
@@ -381,13 +391,6 @@ fn settings_of_the_command_line() {
     assert_eq!(duration, "--duration 5: duration: \"5\" has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
 }
 
-#[test]
-fn files() {
-    let missing = load(Path::new("/nonexistent/x.toml"), &Overrides::default())
-        .unwrap_err()
-        .to_string();
-    assert_eq!(missing, "/nonexistent/x.toml: cannot read the scenario: No such file or directory (os error 2); expected a readable TOML file");
-}
 /// What is said of a file with these overrides; `None` where it is accepted.
 fn laid(text: &str, set: &[&str]) -> Option<String> {
     let overrides = Overrides {
@@ -475,3 +478,21 @@ fn overrides_may_bring_in_paths_that_something_uses() {
     );
 }
 
+#[test]
+fn files() {
+    let missing = load(Path::new("/nonexistent/x.toml"), &Overrides::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(missing, "/nonexistent/x.toml: cannot read the scenario: No such file or directory (os error 2); expected a readable TOML file");
+    let binary = std::env::current_exe().unwrap();
+    let refused = load(&binary, &Overrides::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        refused,
+        format!(
+            "{}: is no text (UTF-8); expected a TOML file",
+            binary.display()
+        )
+    );
+}

@@ -226,7 +226,10 @@ fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
 }
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
-    control::request(socket, request).map_err(of_daemon)
+    control::request(socket, request).map_err(|e| match e {
+        Error::Down(nobody) => Failure::Run(format!("{nobody}: multipilot up starts one")),
+        e => of_daemon(e),
+    })
 }
 
 /// What a daemon answered when it was asked for its status.
