@@ -87,7 +87,7 @@ def colours(choices: Sequence[str]) -> dict[str, str]:
 
 
 def figure(grid: Grid, columns: int = 2, top: float | None = None, width: float = BESIDE) -> Figure:
-    """Lines with bands of 95 %; the axis is logarithmic where its ends are far apart. ``width`` is a panel's, in inches."""
+    """Lines with bands of 95 %; the axis is logarithmic where its ends are far apart. ``width``: of a panel, inches."""
     panels = list(grid.panels.items())[:MOST_PANELS]
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -132,8 +132,8 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None, width: float 
 
 
 def picture(grid: Grid) -> str:
-    """One panel a row on a phone, two beside each other on a desk: the page's style sheet chooses. One that has no other
-    beside it is as wide as two, and scrolls on a phone."""
+    """One panel a row on a phone, two beside each other on a desk: the page's style sheet chooses. A panel that has no
+    other beside it is as wide as two, and scrolls on a phone."""
     said = f"{grid.goal.title} of {', '.join(grid.choices)} over {grid.key}"
     keys = "".join(
         f'<li><i style="background:var(--path-{index % len(svg.PATHS)})"></i>{name}</li>'

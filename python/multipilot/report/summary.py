@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from multipilot.record import Record
 from multipilot.stats import Mean, difference, mean_of
 
-
 #: In the names of single-path baselines, as ``multipilot compare --ben`` and ``demo`` have them.
 ALONE = " [tcp on "
 
@@ -150,7 +149,7 @@ def verdict(found: list[Variant]) -> Verdict:
 
 
 def _verdict(found: list[Variant]) -> tuple[Verdict, bool]:
-    """Of one cell, and whether the best is clearly so. As in the command's table, no fallback can win, and no path alone."""
+    """Of one cell, and whether the best is clearly so. As in the command's table no fallback and no path alone wins."""
     by = goal(found)
     tested = [v for v in found if ALONE not in v.name]
     counted = [v for v in tested if by.of(v).n and by.of(v).n == len(v.rows) and not v.fallbacks]
