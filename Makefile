@@ -62,7 +62,7 @@ DRAW = $(MAKE) --no-print-directory python PROFILE=$(PROFILE) EXTRAS= && echo -n
 # Nearly as fast as a release, and built in a fraction of the time.
 demo: PROFILE := tune
 demo: EXTRAS :=
-demo: build ## emulated Wi-Fi and LTE, one file, every controller: which does better and why
+demo: build ## one file over emulated Wi-Fi and LTE, alone and together: which does better and why
 	$(BIN) demo --no-report --out $(FOLDER)
 	@$(DRAW)
 	@[ -z "$(SUDO)" ] || echo "on the kernel: sudo $(VENV)/bin/multipilot demo"

@@ -71,12 +71,20 @@ def run(app: typer.Typer, name: str) -> NoReturn:
     except _WrongCall as error:
         # Without a command Click says the whole help.
         helped = type(error).__name__ == "NoArgsIsHelpError"
-        said = "no command" if helped else " ".join(error.format_message().split()).rstrip(".")
+        said = "no command" if helped else _plainly(" ".join(error.format_message().split()).rstrip("."))
         stderr.print(f"multipilot: {said[:1].lower() + said[1:]}; see {whole} --help", markup=False)
         code = WRONG_CALL
     except typer.Abort:
         code = INTERRUPTED
     sys.exit(code or 0)
+
+
+def _plainly(said: str) -> str:
+    """Without the words of the library that some versions of Typer read values by."""
+    said = re.sub(r"(: )(?:Value error|Assertion failed), ", r"\1", said)
+    return re.sub(r"(: )Input should be (?=greater|less)", r"\1expected a value ", said).replace(
+        ": Input should be ", ": expected "
+    )
 
 
 def command() -> str:

@@ -185,6 +185,9 @@ def split_rows(table: pa.Table, count: int) -> list[tuple[int, pa.Table]]:
 
 def _read_document(folder: Path) -> dict[str, Any]:
     file = folder / "result.json"
+    if folder.is_file():
+        meant = f", {folder.parent}" if folder.name == file.name else " that `multipilot compare --out` wrote"
+        raise RecordError(f"{folder}: is a file; give the folder{meant}")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

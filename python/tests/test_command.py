@@ -54,6 +54,16 @@ def test_report_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
     assert "no result.json" in done.stderr
 
 
+def test_a_report_of_a_file_names_the_folder(scenario: Path, tmp_path: Path) -> None:
+    done = command("report", str(scenario))
+    assert (done.returncode, done.stdout) == (2, "")
+    meant = "give the folder that `multipilot compare --out` wrote"
+    assert done.stderr == f"multipilot: {scenario}: is a file; {meant}\n"
+    (tmp_path / "result.json").write_text("{}")
+    done = command("report", str(tmp_path / "result.json"))
+    assert done.stderr == f"multipilot: {tmp_path / 'result.json'}: is a file; give the folder, {tmp_path}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -61,6 +71,9 @@ def test_report_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
         (("agree", "--nosuch"), "no such option"),
         (("federation",), "no command; see multipilot federation --help"),
         (("experience", "folder"), "missing option '--parquet'; see multipilot experience --help"),
+        (("agree", "--world", "moon"), "invalid value for '--world': 'moon' is not one of 'kernel', 'relay'"),
+        (("sweep", "--seeds", "many"), "invalid value for '--seeds': "),
+        (("sweep", "--seeds", "-1"), "invalid value for '--seeds': "),
     ],
 )
 def test_a_wrong_call_of_a_python_command_is_one_line(words: tuple[str, ...], line: str) -> None:
@@ -68,6 +81,7 @@ def test_a_wrong_call_of_a_python_command_is_one_line(words: tuple[str, ...], li
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"multipilot: {line}")
     assert done.stderr.count("\n") == 1
+    assert not any(leaked in done.stderr for leaked in ("Input should be", "Value error")), done.stderr
 
 
 def test_a_wrong_call_of_a_module_names_the_module() -> None:

@@ -197,6 +197,14 @@ def test_a_grid_is_judged_cell_by_cell() -> None:
     check(render(record))
 
 
+def test_a_path_alone_is_no_winner() -> None:
+    record = records.make(dict.fromkeys(["lia", "lia [tcp on wifi]"], 0.5), seeds=2, seconds=1, competing=False)
+    for row in record.row_dicts:
+        row["goodput_mbps"] = 5.0 if row["variant"] == "lia" else 9.0
+    verdict = summary.verdict(summary.variants(record))
+    assert (verdict.sentence, verdict.best) == ("lia: 5 Mbit/s.", {"lia"})
+
+
 def gridded(losses: list[str], rates: list[str]) -> Record:
     """Goodput is known: the rate, less for lia, less with loss."""
     names = [
@@ -227,6 +235,18 @@ def test_a_grid_is_drawn_as_lines_over_its_longest_axis() -> None:
     assert page.count("<tr><td>loss ") == 6, "a verdict for each cell"
     assert "<td>pilot d=5</td><td>pilot d=5: 50 Mbit/s" in page
     assert "<th>Clearly best</th><th>Goodput</th>" in page
+
+
+def test_a_lone_panel_of_a_grid_is_as_wide_as_the_page() -> None:
+    def widths(rates: list[str]) -> list[int]:
+        drawn = grid.of(summary.variants(gridded(["0", "0.01", "0.1"], rates)))
+        assert drawn is not None
+        return [int(width) for width in re.findall(r"max-width:(\d+)px", grid.picture(drawn))]
+
+    # The page has 1072 pixels, a card 42 less, and two cards beside each other have 16 between them.
+    (alone,) = widths(["50Mbit"])
+    assert 960 <= alone <= 1030
+    assert all(width <= 500 for width in widths(["50Mbit", "8Mbit"]))
 
 
 def test_values_show_under_the_pointer() -> None:

@@ -150,6 +150,7 @@ def test_what_a_bandit_chose_is_in_the_record_as_it_is_on_disk(tmp_path: Path) -
         ({"paths": {"wifi": {"rate": 50}}}, "paths.wifi.rate"),
         ({"paths": {"wifi": {"colour": "red"}}}, "colour"),
         ({"duration": "7 parsecs"}, "7 parsecs"),
+        ({"paths.wfi.rate": "3Mbit"}, r'there is no \[paths.wfi\] \(did you mean "wifi"\?\)'),
     ],
 )
 def test_a_wrong_scenario_names_the_place(change: dict[str, object], says: str) -> None:

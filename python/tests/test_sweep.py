@@ -300,6 +300,7 @@ def _groups() -> set[int]:
         (["nosuch.toml"], "nosuch.toml"),
         (["SCENARIO", "--vary", "paths.one.loss"], "expected KEY=VALUE"),
         (["SCENARIO", "--vary", "paths.one.los=1"], "los"),
+        (["SCENARIO", "--vary", "paths.on.rate=1Mbit,2Mbit"], 'there is no [paths.on] (did you mean "one"?)'),
         (["SCENARIO", "--train", "td3"], "the one or the other"),
         (["--train", "ppo"], "one of ddpg"),
     ],

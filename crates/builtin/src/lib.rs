@@ -54,12 +54,7 @@ pub fn load(wanted: &str, overrides: &Overrides) -> Result<Experiment, Error> {
 /// A scenario file; traces are found relative to its folder, or are built in.
 pub fn file(path: &Path, overrides: &Overrides) -> Result<Experiment, Error> {
     let shown = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|e| Error {
-        place: shown.clone(),
-        key: String::new(),
-        problem: format!("cannot read the scenario: {e}"),
-        expected: "a readable TOML file".into(),
-    })?;
+    let text = mp_scenario::text(&shown, fs::read_to_string(path))?;
     let absolute = std::path::absolute(path).unwrap_or_default();
     let folder = absolute.parent().unwrap_or(Path::new(""));
     mp_scenario::parse(&shown, &text, folder, &read, overrides)

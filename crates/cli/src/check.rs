@@ -23,7 +23,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub fn main(args: &Check) -> Outcome {
     let choice = &args.choice;
     let experiment = choice.open()?;
-    let runs = plan::jobs(&experiment, choice.seeds, choice.ben).len();
+    let runs = plan::jobs(&experiment, choice.seeds, choice.alone()).len();
     let mut lines = vec![format!("{}: valid", choice.scenario)];
     if experiment.cells.len() > 1 {
         let axes = experiment.cells[0]

@@ -5,6 +5,7 @@ use mp_scenario::{Experiment, Overrides};
 
 use crate::names::{self, Names};
 use crate::outcome::{say, usage, Outcome};
+use crate::plan::Alone;
 use crate::world::World;
 use crate::{plan, scenario};
 
@@ -67,6 +68,9 @@ pub struct Choice {
     /// Also measure each single path with plain TCP, and compute the aggregation benefit
     #[arg(long)]
     pub ben: bool,
+    /// Baselines of the demo; those of --ben are all.
+    #[arg(skip)]
+    pub alone: Alone,
 }
 
 fn seeds(text: &str) -> Result<u64, String> {
@@ -94,6 +98,13 @@ impl Choice {
             path_managers: self.path_managers.clone(),
             initial_paths: self.initial_paths.clone(),
             schedulers: self.schedulers.clone(),
+        }
+    }
+
+    pub fn alone(&self) -> Alone {
+        match self.ben {
+            true => Alone::All,
+            false => self.alone,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::outcome::{counted, print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
-use crate::{runner, table};
+use crate::{demo, runner, table};
 
 #[derive(Args, Debug)]
 pub struct Compare {
@@ -37,7 +37,11 @@ pub fn main(args: &Compare) -> Outcome {
     if let Some(file) = &args.pcapng {
         capture(&experiment, world, file)?;
     }
-    compare(&experiment, world, args).map(|_| ())
+    match compare(&experiment, world, args)? {
+        Some(folder) if !args.json => print(&demo::hint(&folder)),
+        _ => {}
+    }
+    Ok(())
 }
 
 fn capture(experiment: &Experiment, world: World, file: &Path) -> Outcome {
@@ -131,7 +135,7 @@ fn run_missing(
     args: &Compare,
     folder: &mut Folder,
 ) -> Outcome {
-    let all = plan::jobs(experiment, args.choice.seeds, args.choice.ben);
+    let all = plan::jobs(experiment, args.choice.seeds, args.choice.alone());
     let total = all.len();
     let done = folder.done();
     let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));

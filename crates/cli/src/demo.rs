@@ -1,6 +1,6 @@
-//! `multipilot demo`: one file over emulated Wi-Fi and LTE with every controller, in the kernel where that can be.
+//! `multipilot demo`: one file over emulated Wi-Fi and LTE, alone and together, in the kernel where that can be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -8,10 +8,13 @@ use clap::Args;
 use crate::choice::Choice;
 use crate::compare::{self, Compare};
 use crate::outcome::{print, say, Outcome};
+use crate::plan::Alone;
 use crate::world::World;
 use crate::{external, names, scenario};
 
 const SCENARIO: &str = "wifi-lte";
+/// The stock controller that also runs as plain TCP over each path alone: what a host without multipath has.
+const STOCK: &str = "cubic";
 
 #[derive(Args, Debug)]
 pub struct Demo {
@@ -47,6 +50,7 @@ pub fn main(args: &Demo) -> Outcome {
             duration: None,
             set: vec![],
             ben: false,
+            alone: Alone::Only(STOCK),
         },
         out: args.out.clone(),
         pcapng: None,
@@ -92,11 +96,22 @@ fn available(world: World) -> Vec<String> {
     names
 }
 
+/// How to draw what lies in a folder.
+pub fn hint(folder: &Path) -> String {
+    let lacks = match external::find("report") {
+        Some(_) => "",
+        None => {
+            "there is no multipilot-report on the PATH; the wheel brings it, or make python, then "
+        }
+    };
+    format!("report: {lacks}multipilot report {}\n", folder.display())
+}
+
 /// Has the Python package draw what lies in a folder.
-pub fn report(folder: &std::path::Path) {
+pub fn report(folder: &Path) {
     let page = folder.join("report.html");
     let Some(program) = external::find("report") else {
-        print(&format!("report: there is no multipilot-report on the PATH; the wheel brings it, or make python, then multipilot report {}\n", folder.display()));
+        print(&hint(folder));
         return;
     };
     let done = Command::new(program)

@@ -26,6 +26,7 @@ pub struct Unload {
 }
 
 pub fn load(args: &Load) -> Outcome {
+    names::known_controller(Some(&args.controller))?;
     let settings = args.set.iter().map(|text| setting(text));
     let settings = settings.collect::<Outcome<Vec<_>>>()?;
     let loaded = controller::acquire(&args.controller, &settings)?;

@@ -46,8 +46,8 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report,
-agree, paper, train, sweep, federation and experience.
+Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report, agree, \
+paper, train, sweep, federation and experience.
 
 Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.";
 
@@ -64,7 +64,7 @@ enum Command {
     Agent(agent::Args),
     Load(load::Load),
     Unload(load::Unload),
-    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, in under three minutes
+    /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, alone and together, in under three minutes
     Demo(demo::Demo),
     /// Compare plain TCP, MPTCP and the relay while the Wi-Fi fades: a download, a call and page loads, in one minute
     Try(trial::Try),
@@ -188,6 +188,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    // "use '-- --jobs'": what looks like an option was meant as one.
+    let lines = lines.filter(|l| !l.starts_with("tip: to pass "));
     let useful =
         lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
     let line = useful

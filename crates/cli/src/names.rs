@@ -5,7 +5,7 @@ use clap::error::Error;
 use mp_controllers::kernel_own;
 use mp_policy::registry::{self, Entry};
 use mp_policy::{initial_path, path_manager, scheduler};
-use mp_scenario::{Experiment, Scenario};
+use mp_scenario::{did_you_mean, Experiment, Scenario};
 
 use crate::outcome::{usage, Failure, Outcome};
 use crate::world::{of_testbed, World};
@@ -24,6 +24,19 @@ pub fn initial_paths() -> Vec<&'static str> {
 
 pub fn schedulers() -> Vec<&'static str> {
     scheduler::all().iter().map(|e| e.name).collect()
+}
+
+/// Refuses the name of a controller that there is not.
+pub fn known_controller(name: Option<&str>) -> Outcome {
+    let all = controllers();
+    match name.filter(|name| !all.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(usage(format!(
+            "unknown controller {name}{}; expected one of {}",
+            did_you_mean(name, all.iter().copied()),
+            all.join(", ")
+        ))),
+    }
 }
 
 /// Names of a registry: shells complete them. A wrong one is left to the scenario's checks, whose message says more.

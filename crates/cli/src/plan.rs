@@ -25,14 +25,23 @@ impl Job {
     }
 }
 
+/// Which controllers run as plain TCP over each path alone, too: the single-path baselines.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Alone {
+    #[default]
+    None,
+    All,
+    Only(&'static str),
+}
+
 /// The number of [`jobs`], without the single-path baselines.
 pub fn count(experiment: &Experiment, seeds: u64) -> u64 {
     let round = experiment.cells.iter().map(|c| c.scenario.variants.len());
     seeds.saturating_mul(round.sum::<usize>() as u64)
 }
 
-/// Every run of the experiment, the single-path baselines first in each round where the benefit is asked for.
-pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
+/// Every run of the experiment, the single-path baselines first in each round.
+pub fn jobs(experiment: &Experiment, seeds: u64, alone: Alone) -> Vec<Job> {
     let mut round = Vec::new();
     for cell in &experiment.cells {
         let place: IndexMap<String, String> = cell.values.iter().cloned().collect();
@@ -45,12 +54,10 @@ pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
                 cell: place.clone(),
             }));
         };
-        if with_ben {
-            for (variant, path) in baselines(cell) {
-                let single = single_path(&cell.scenario, variant, path);
-                let variants = single.variants.clone();
-                add(single, &variants);
-            }
+        for (variant, path) in baselines(cell, alone) {
+            let single = single_path(&cell.scenario, variant, path);
+            let variants = single.variants.clone();
+            add(single, &variants);
         }
         add(cell.scenario.clone(), &cell.scenario.variants);
     }
@@ -63,8 +70,8 @@ pub fn jobs(experiment: &Experiment, seeds: u64, with_ben: bool) -> Vec<Job> {
     (0..seeds).flat_map(repeat).collect()
 }
 
-/// Each congestion control of a cell once, over each path that connections under test use.
-fn baselines(cell: &Cell) -> Vec<(&Variant, &str)> {
+/// Each congestion control of a cell that is asked for, once, over each path that connections under test use.
+fn baselines(cell: &Cell, alone: Alone) -> Vec<(&Variant, &str)> {
     let scenario = &cell.scenario;
     let tested = scenario
         .connections
@@ -81,10 +88,16 @@ fn baselines(cell: &Cell) -> Vec<(&Variant, &str)> {
         }
     });
     let first = |v: &&Variant| std::ptr::eq(*v, baseline_of(&scenario.variants, v));
+    let asked = |v: &&Variant| match alone {
+        Alone::None => false,
+        Alone::All => true,
+        Alone::Only(controller) => v.controller == controller,
+    };
     scenario
         .variants
         .iter()
         .filter(first)
+        .filter(asked)
         .flat_map(|v| paths.iter().map(move |p| (v, *p)))
         .collect()
 }
@@ -136,7 +149,7 @@ pub fn fill_ben(experiment: &Experiment, rows: &[Row], mut set: impl FnMut(&Row,
         )
     };
     for cell in &experiment.cells {
-        let baselines = baselines(cell);
+        let baselines = baselines(cell, Alone::All);
         for variant in &cell.scenario.variants {
             let reference = baseline_of(&cell.scenario.variants, variant);
             let own = baselines
@@ -179,8 +192,22 @@ mod tests {
     fn whole_rounds_one_seed_after_the_other() {
         let e = experiment("[[variants]]\ncontroller = ['lia', 'olia']\n");
         assert_eq!(
-            labels(&jobs(&e, 2, false)),
+            labels(&jobs(&e, 2, Alone::None)),
             ["lia seed 5", "olia seed 5", "lia seed 6", "olia seed 6"]
+        );
+    }
+
+    #[test]
+    fn a_single_controller_runs_alone_on_each_path() {
+        let e = experiment("[[variants]]\ncontroller = ['lia', 'cubic']\n");
+        assert_eq!(
+            labels(&jobs(&e, 1, Alone::Only("cubic"))),
+            [
+                "cubic [tcp on a] seed 5",
+                "cubic [tcp on b] seed 5",
+                "lia seed 5",
+                "cubic seed 5"
+            ]
         );
     }
 
@@ -190,7 +217,7 @@ mod tests {
             "[[connections]]\n[[connections]]\nprotocol = 'tcp'\npaths = ['a']\ncontroller = 'cubic'\n\
              [[variants]]\ncontroller = 'lia'\nscheduler = ['default', 'blest']\n",
         );
-        let all = jobs(&e, 1, true);
+        let all = jobs(&e, 1, Alone::All);
         assert_eq!(
             labels(&all),
             [

@@ -22,10 +22,10 @@ use crate::sheet::{self, Column};
 use crate::{relay, signals};
 
 const AFTER: &str = "\
-Each link is measured on its own: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and
+Each link is measured on its own: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and \
 an upload, with echoes beside them. No root is needed.
 
-The scenario has the median rate of each direction, half of the minimum round trip as delay, the loss of the echoes, and the
+The scenario has the median rate of each direction, half of the minimum round trip as delay, the loss of the echoes, and the \
 queue that the stream filled, which may be less than the buffer holds. Then compare the choices on your network:
 multipilot compare network.toml --world sim --seeds 20";
 

@@ -12,13 +12,14 @@ use mp_relay::relay::{self, Settings};
 use mp_relay::Error;
 use tokio::runtime::Runtime;
 
+use crate::names;
 use crate::outcome::{self, Failure, Outcome};
 use crate::sheet::{self, Column};
 use crate::signals;
 
 const AFTER: &str = "\
-The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs
-to the first device that uses it, and has to be used within 10 minutes. Targets of devices are not logged.";
+The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs to \
+the first device that uses it, and has to be used within 10 minutes. Targets of devices are not logged.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
@@ -75,6 +76,7 @@ pub fn main(args: &Relay) -> Outcome {
 }
 
 fn serve(args: &Relay, store: Store) -> Outcome {
+    names::known_controller(args.controller.as_deref())?;
     // A wrong address is refused before a device connects.
     place(args, args.listen.port())?;
     let own = interfaces::all()?;
@@ -192,7 +194,7 @@ fn default_folder() -> Outcome<PathBuf> {
     if mp_relay::is_root() {
         return Ok("/var/lib/multipilot/relay".into());
     }
-    Ok(crate::run::state_folder()?.join("relay"))
+    Ok(crate::run::state_path()?.join("relay"))
 }
 
 fn table(store: &Store) -> Outcome<String> {

@@ -9,7 +9,7 @@ use crate::outcome::{usage, Outcome};
 /// `-` is stdin; else a file if there is one of that name, else the built-in scenario.
 pub fn load(wanted: &str, overrides: &Overrides) -> Outcome<Experiment> {
     if wanted == "-" {
-        let text = io::read_to_string(io::stdin()).map_err(|e| usage(format!("stdin: {e}")))?;
+        let text = mp_scenario::text("stdin", io::read_to_string(io::stdin())).map_err(usage)?;
         return mp_builtin::parse("stdin", &text, overrides).map_err(usage);
     }
     mp_builtin::load(wanted, overrides).map_err(usage)

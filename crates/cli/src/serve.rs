@@ -9,7 +9,7 @@ use mp_server::{api, config, tokens, Config, Error};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-Tokens and certificates are read again when their files change: a revoked token stays valid for at most one second. Other hosts
+Tokens and certificates are read again when their files change: a revoked token stays valid for at most one second. Other hosts \
 reach the server over HTTPS only, unless --insecure allows plain HTTP.";
 
 #[derive(clap::Args)]

@@ -23,13 +23,13 @@ const SCENARIO: &str = "leaving-wifi";
 const FILE: &str = "try.json";
 
 const AFTER: &str = "\
-Runs a device with Wi-Fi and LTE, and a server, in network namespaces of this machine; needs root. During a download, a call
+Runs a device with Wi-Fi and LTE, and a server, in network namespaces of this machine; needs root. During a download, a call \
 and page loads the Wi-Fi fades and dies; 3 s later the device takes the link down.
 
-  direct  TCP and UDP by the routing table, as without multipilot: over the Wi-Fi until its link is down
+  direct  TCP and UDP by the routing table, as without us: over the Wi-Fi until its link is down
   lte     over the LTE alone
   mptcp   TCP over the kernel's MPTCP, to a server that speaks it; UDP as in direct
-  relay   all TCP and UDP over both links to a relay, as with multipilot up --relay; the server speaks plain TCP";
+  relay   TCP and UDP over both links to a relay, as with up --relay; the server speaks plain TCP";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use common::*;
 use serde_json::json;
@@ -33,6 +34,10 @@ fn commands() {
         "invalid value '-1' for '--seeds <N>': expected a number of runs from 1 to 100000; see multipilot compare --help",
     );
     refused(
+        &["compare", "wifi-lte", "--jobs", "0"],
+        "unexpected argument '--jobs' found; see multipilot compare --help",
+    );
+    refused(
         &["help", "nothing"],
         "unknown command nothing, and there is no multipilot-nothing on the PATH; see multipilot --help",
     );
@@ -51,6 +56,100 @@ fn a_relay_of_a_wrong_address_does_not_start() {
     refused(
         &[&relay[..], &["--address", "a b"]].concat(),
         "--address a b: expected HOST, HOST:PORT or [ADDRESS]:PORT",
+    );
+}
+
+#[test]
+fn a_misspelt_controller_has_a_suggestion() {
+    let state = tempfile::tempdir().unwrap();
+    let relay = ["relay", "--listen", "127.0.0.1:0", "--state"];
+    let relay = [&relay[..], &[state.path().to_str().unwrap()]].concat();
+    let line = format!("mp1:127.0.0.1:9#{}.{}", "A".repeat(43), "A".repeat(22));
+    let calls = [
+        &["load", "pilt"][..],
+        &["run", "--controller", "pilt", "--", "true"],
+        &[
+            "run",
+            "--relay",
+            &line,
+            "--controller",
+            "pilt",
+            "--",
+            "true",
+        ],
+        &[&relay[..], &["--controller", "pilt"]].concat(),
+    ];
+    for words in calls {
+        call(words).refused(
+            2,
+            "unknown controller pilt (did you mean \"pilot\"?); expected one of linux-reno, cubic,",
+        );
+    }
+}
+
+#[test]
+fn an_actor_that_is_missing_says_what_to_give() {
+    refused(
+        &["agent", "--actor", "/nonexistent/actor.json"],
+        "/nonexistent/actor.json: there is no such file; give an actor that `multipilot train` wrote",
+    );
+}
+
+#[test]
+fn a_place_is_no_line_of_a_relay() {
+    refused(
+        &["probe", "example.com"],
+        "the relay's line: not a line of multipilot relay (a line begins with mp1:); it looks so: mp1:HOST:PORT#KEY.SECRET",
+    );
+}
+
+#[test]
+fn commands_without_a_daemon_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("none.sock");
+    let shown = socket.to_str().unwrap();
+    // What is left of a daemon that has died is a socket that nobody listens on.
+    let nobody = folder.path().join("left.sock");
+    drop(std::os::unix::net::UnixListener::bind(&nobody).unwrap());
+    for (command, socket, advice) in [
+        ("status", shown, ": multipilot up starts one"),
+        ("top", shown, ": multipilot up starts one"),
+        ("reload", shown, ": multipilot up starts one"),
+        (
+            "status",
+            nobody.to_str().unwrap(),
+            ": multipilot up starts one",
+        ),
+        ("down", shown, ""),
+    ] {
+        let mut words = vec![command, "--socket", socket];
+        if command != "reload" {
+            words.extend(["--relay-socket", shown]);
+        }
+        let reply = call(&words);
+        let line = format!("no multipilot daemon listens on {socket}{advice}");
+        assert_eq!(reply.err, format!("multipilot: {line}\n"), "{command}");
+        assert_eq!((reply.code, reply.out.as_str()), (1, ""));
+    }
+}
+
+#[test]
+fn a_relay_that_may_write_nowhere_says_what_to_give() {
+    let program = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let mut command = unprivileged(program.path());
+    let command = command.args(["relay", "--listen", "127.0.0.1:0"]);
+    let command = command
+        .env_remove("XDG_STATE_HOME")
+        .env("HOME", home.path());
+    let reply = Reply::from(command.output().unwrap());
+    let folder = home.path().join(".local/state/multipilot/relay");
+    let folder = folder.display();
+    assert_eq!(reply.code, 2, "{}", reply.err);
+    assert_eq!(
+        reply.err,
+        format!("multipilot: {folder}: this user may not write there: run it as root, or give the relay a folder of its own (--state)\n")
     );
 }
 
@@ -90,12 +189,49 @@ fn a_probe_of_a_link_that_is_missing_is_a_wrong_call() {
 
 #[test]
 fn help_fits_a_terminal() {
-    let reply = call(&["run", "--help"]);
-    assert!(
-        reply.out.lines().all(|l| l.chars().count() <= 128),
-        "{}",
+    const COLUMNS: usize = 100;
+    let help = |words: &[&str]| {
+        let mut command = multipilot();
+        // No terminal, so that clap wraps at its default of as many columns.
+        let command = command.args(words).arg("--help").stdin(Stdio::null());
+        let reply = Reply::from(
+            command
+                .env("COLUMNS", COLUMNS.to_string())
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(reply.code, 0, "{}", reply.err);
         reply.out
+    };
+    let all = help(&[]);
+    let listed = all.lines().skip_while(|l| *l != "Commands:").skip(1);
+    let names: Vec<&str> = listed
+        .take_while(|l| !l.is_empty())
+        .filter_map(|l| l.strip_prefix("  ")?.split_once(' '))
+        .map(|(name, _)| name)
+        .filter(|name| !["", "help"].contains(name))
+        .collect();
+    assert!(
+        names.contains(&"run") && names.contains(&"completions"),
+        "{names:?}"
     );
+    let pages = names.iter().map(|name| help(&[name]));
+    for page in std::iter::once(all.clone()).chain(pages) {
+        let lines: Vec<&str> = page.lines().collect();
+        let width = |line: &str| line.chars().count();
+        assert!(lines.iter().all(|l| width(l) <= COLUMNS), "{page}");
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { unreachable!() };
+            let flows = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
+            let word = next.split(' ').next().unwrap_or_default();
+            // A break of the text's own, and the line is wrapped again beside it.
+            let early = width(line) + 1 + width(word) <= COLUMNS;
+            assert!(
+                !(flows(line) && flows(next) && early),
+                "{line}\n{next}\nin {page}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -267,20 +403,21 @@ fn a_misspelt_path_of_an_override_is_named() {
     let (reply, _) = checked(TWO, &set);
     reply.refused(
         2,
-        "--set paths.wfi.loss=0.1: paths.wfi: there is no [paths.wfi] (did you mean \"wifi\"?); expected one of wifi, lte, or a rate too",
+        "--set paths.wfi.loss=0.1: paths.wfi: there is no [paths.wfi] (did you mean \"wifi\"?); \
+         expected wifi, lte, or a new one that the paths of a connection name (connections.0.paths)",
     );
     let (reply, shown) = checked(&format!("{TWO}[grid]\npaths.wfi.loss = [0, 0.1]\n"), &[]);
     reply.refused(
         2,
         &format!("{shown}:7:19: paths.wfi: there is no [paths.wfi]"),
     );
-    // With a rate it is a path, and that is said.
-    let (reply, _) = checked(TWO, &["--set", "paths.wfi.rate=5Mbit"]);
-    assert_eq!(reply.code, 0);
-    assert_eq!(
-        reply.err,
-        "multipilot: note: --set paths.wfi.rate=5Mbit: [paths.wfi] is new: the scenario has none (did you mean \"wifi\"?)\n"
-    );
+    // With a rate it would be a path of its own, and the comparison that of another network.
+    let set = ["--set", "paths.wfi.rate=5Mbit"];
+    let problem = "--set paths.wfi.rate=5Mbit: paths.wfi: there is no [paths.wfi]";
+    let (reply, _) = checked(TWO, &set);
+    reply.refused(2, problem);
+    let compare = call(&[&["compare", "wifi-lte", "--world", "sim"][..], &set].concat());
+    compare.refused(2, problem);
 }
 
 #[test]
@@ -402,7 +539,7 @@ fn a_broken_file_is_named_with_line_and_column() {
     fs::write(&file, b"\xff\xfe").unwrap();
     refused(
         &["compare", shown, "--world", "sim"],
-        &format!("{shown}: cannot read the scenario: stream did not contain valid UTF-8; expected a readable TOML file"),
+        &format!("{shown}: is no text (UTF-8); expected a TOML file"),
     );
 }
 

@@ -300,20 +300,3 @@ fn a_configuration_can_be_checked_without_any_privilege() {
     );
     assert_eq!(line.lines().count(), 1, "{line}");
 }
-
-#[test]
-fn without_a_daemon_a_command_says_how_to_start_one() {
-    for command in ["status", "down"] {
-        let mut call = Command::new(BINARY);
-        let output = call
-            .args([command, "--socket", "/nonexistent/control.sock"])
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(
-            complaint(&output).contains("multipilot up starts one"),
-            "{}",
-            complaint(&output)
-        );
-    }
-}

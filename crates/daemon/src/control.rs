@@ -142,9 +142,10 @@ pub fn request(socket: &Path, request: Request) -> Result<Value, Error> {
         std::io::ErrorKind::PermissionDenied => Error::Denied(format!(
             "{shown}: only root and the group of control.group may use it"
         )),
-        _ => Error::Down(format!(
-            "no multipilot daemon listens on {shown} ({e}): multipilot up starts one"
-        )),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
+            Error::Down(format!("no multipilot daemon listens on {shown}"))
+        }
+        _ => Error::Down(format!("no multipilot daemon listens on {shown} ({e})")),
     })?;
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{shown}: {e}"));
     let line = serde_json::to_string(&request).expect("plain data") + "\n";

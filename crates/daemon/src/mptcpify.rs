@@ -1,6 +1,8 @@
 //! Programs that ask for TCP get MPTCP, where the kernel lets us do that.
 
-use mp_kernel::mptcpify as kernel;
+use std::fmt::Display;
+
+use mp_kernel::{mptcpify as kernel, Error};
 
 use crate::config;
 use crate::log::{self, Priority};
@@ -37,13 +39,16 @@ impl Mptcpify {
                     ..Mptcpify::off("")
                 }
             }
-            Err(e) => e.to_string(),
+            Err(e) => e,
         };
-        log::line(
-            Priority::Warning,
-            "programs that ask for TCP get TCP; multipilot run gives one MPTCP",
-            &[("why", &refused)],
-        );
+        let what = "programs that ask for TCP get TCP; multipilot run gives one MPTCP";
+        match &refused {
+            Error::Refused { detail, .. } => {
+                let why = [("why", &refused as &dyn Display), ("libbpf", detail)];
+                log::line(Priority::Warning, what, &why);
+            }
+            _ => log::line(Priority::Warning, what, &[("why", &refused)]),
+        }
         let sessions = settings.sessions.then(Sessions::begin);
         let sessions = sessions.and_then(|begun| match begun {
             Ok(sessions) => {
@@ -60,7 +65,7 @@ impl Mptcpify {
         Mptcpify {
             sessions,
             refused: true,
-            ..Mptcpify::off(&refused)
+            ..Mptcpify::off(&refused.to_string())
         }
     }
 

@@ -14,6 +14,13 @@ pub enum Error {
     /// It should have worked: exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// The kernel took no BPF program of ours.
+    #[error("{what}")]
+    Refused {
+        what: String,
+        /// As libbpf has it: for a log, where it may be long.
+        detail: String,
+    },
 }
 
 impl Error {
@@ -22,7 +29,7 @@ impl Error {
         match self {
             Error::Missing(_) => 3,
             Error::Usage(_) => 2,
-            Error::Failed(_) => 1,
+            Error::Failed(_) | Error::Refused { .. } => 1,
         }
     }
 }

@@ -106,14 +106,28 @@ fn map<'a>(object: &'a Object, name: &str) -> libbpf_rs::Map<'a> {
 }
 
 /// The kernel's own answer alone would name neither the version that it takes nor the function.
-fn refused(why: String) -> Error {
+fn refused(detail: String) -> Error {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
     // libbpf names the function where it does not find it.
-    Error::Failed(match why.contains(FUNCTION) {
+    let what = match detail.contains(FUNCTION) {
         true => format!("kernel {release} has no {FUNCTION}: Linux 6.6 and later have it"),
-        false => format!("kernel {release} refuses a BPF program on {FUNCTION}: {why}"),
-    })
+        false => format!("kernel {release} refuses a BPF program on {FUNCTION}"),
+    };
+    Error::Refused { what, detail }
+}
+
+#[cfg(test)]
+#[test]
+fn the_text_of_libbpf_is_no_part_of_the_reason() {
+    let detail = "Invalid argument (os error 22) (libbpf: prog 'mp_mptcpify': BPF program load failed: -EINVAL)";
+    let refused = refused(detail.into());
+    let said = refused.to_string();
+    assert!(
+        said.ends_with(" refuses a BPF program on update_socket_protocol"),
+        "{said}"
+    );
+    assert!(matches!(refused, Error::Refused { detail: kept, .. } if kept == detail));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -70,7 +71,13 @@ impl Store {
             .recursive(true)
             .mode(0o700)
             .create(folder);
-        made.map_err(|e| Error::failed(folder.display(), e))?;
+        made.map_err(|e| match e.kind() {
+            ErrorKind::PermissionDenied => Error::Usage(format!(
+                "{}: this user may not write there: run it as root, or give the relay a folder of its own (--state)",
+                folder.display()
+            )),
+            _ => Error::failed(folder.display(), e),
+        })?;
         Ok(Store {
             folder: folder.to_owned(),
         })
@@ -102,7 +109,7 @@ impl Store {
         match fs::read_to_string(&file) {
             Ok(text) => toml::from_str(&text)
                 .map_err(|e| Error::Usage(format!("{}: {}", file.display(), e.message()))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Listing::default()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Listing::default()),
             Err(e) => Err(Error::failed(file.display(), e)),
         }
     }

@@ -4,7 +4,7 @@ use mp_controllers::Unit;
 use mp_policy::registry::Parameter;
 use mp_policy::{initial_path as initial, path_manager as managers, scheduler as schedulers};
 
-use crate::error::{did_you_mean, Error};
+use crate::error::{did_you_mean, one_of, Error};
 use crate::field::Field;
 use crate::tree::Value;
 use crate::units;
@@ -52,7 +52,7 @@ fn known(field: &Field<'_>, names: Vec<&str>) -> Result<String, Error> {
                 "\"{name}\" is unknown{}",
                 did_you_mean(name, names.iter().copied())
             ),
-            format!("one of {}", names.join(", ")),
+            one_of(&names),
         )),
     }
 }
@@ -85,12 +85,12 @@ pub(crate) fn path_manager_parameter(
 
 fn value(owner: &str, all: &[Parameter], name: &str, field: &Field<'_>) -> Result<u64, Error> {
     let Some(parameter) = all.iter().find(|p| p.name == name) else {
-        let names = || all.iter().map(|p| p.name);
-        let expected = match names().collect::<Vec<_>>().join(", ") {
-            none if none.is_empty() => "no parameters".into(),
-            names => format!("one of {names}"),
+        let names: Vec<&str> = all.iter().map(|p| p.name).collect();
+        let expected = match names.as_slice() {
+            [] => "no parameters".into(),
+            names => one_of(names),
         };
-        let hint = did_you_mean(name, names());
+        let hint = did_you_mean(name, names);
         return Err(field.error(
             format!("{owner} has no parameter \"{name}\"{hint}"),
             expected,

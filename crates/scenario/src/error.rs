@@ -84,11 +84,25 @@ impl fmt::Display for Error {
     }
 }
 
+/// What a name may be: `wifi`, or `one of wifi, lte`.
+pub(crate) fn one_of(names: &[&str]) -> String {
+    match names {
+        [name] => (*name).to_owned(),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// Two letters that changed places leave little of a short word for Jaro and Winkler: `dls` for `dsl`.
+fn likeness(word: &str, known: &str) -> f64 {
+    let slip = known.len() >= 3 && strsim::osa_distance(word, known) == 1;
+    strsim::jaro_winkler(word, known).max(if slip { 0.8 } else { 0.0 })
+}
+
 /// ` (did you mean "…"?)` where a known word is near, else nothing.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let best = known
         .into_iter()
-        .map(|k| (strsim::jaro_winkler(word, k), k))
+        .map(|k| (likeness(word, k), k))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
         Some((score, k)) if score > 0.79 => format!(" (did you mean \"{k}\"?)"),

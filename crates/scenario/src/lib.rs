@@ -7,6 +7,7 @@
 
 mod air;
 mod choices;
+mod entries;
 mod error;
 mod field;
 mod grid;
@@ -99,14 +100,7 @@ impl Experiment {
 /// Loads a file; traces are found relative to its folder.
 pub fn load(path: &FsPath, overrides: &Overrides) -> Result<Experiment, Error> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Error::new(
-            &shown,
-            "",
-            format!("cannot read the scenario: {e}"),
-            "a readable TOML file",
-        )
-    })?;
+    let text = text(&shown, std::fs::read_to_string(path))?;
     let folder = std::path::absolute(path)
         .ok()
         .and_then(|p| p.parent().map(FsPath::to_owned))
@@ -118,6 +112,19 @@ pub fn load(path: &FsPath, overrides: &Overrides) -> Result<Experiment, Error> {
         &|file| std::fs::read(file),
         overrides,
     )
+}
+
+/// What came of reading a scenario; `shown` is what errors call it.
+pub fn text(shown: &str, read: io::Result<String>) -> Result<String, Error> {
+    read.map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidData => Error::new(shown, "", "is no text (UTF-8)", "a TOML file"),
+        _ => Error::new(
+            shown,
+            "",
+            format!("cannot read the scenario: {e}"),
+            "a readable TOML file",
+        ),
+    })
 }
 
 /// Loads a text. `shown` is what errors call it (its stem is the scenario's name), `folder` what trace files are relative to.
@@ -134,6 +141,7 @@ pub fn parse(
         has_lines: true,
     });
     let mut root = tree::parse(&source)?;
+    let written = entries::Written::of(&root);
     grid::apply(&mut root, overrides)?;
     tree::anchor_traces(&mut root, folder);
     let stem = FsPath::new(shown)
@@ -142,8 +150,10 @@ pub fn parse(
     let traces = sources::Traces::new(read);
     let (mut cells, mut notes) = (Vec::new(), notes::Notes::default());
     for cell in grid::expand(&root)? {
-        let mut scenario = parse::scenario(&radio::expand(&cell.root), &stem, &traces)?;
-        notes.add(&cell.root, &scenario);
+        let expanded = radio::expand(&cell.root);
+        written.check(&cell.root, &expanded)?;
+        let mut scenario = parse::scenario(&expanded, &stem, &traces)?;
+        notes.add(&scenario);
         if !cell.label.is_empty() {
             scenario
                 .variants

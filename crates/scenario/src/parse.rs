@@ -5,7 +5,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use crate::defaults;
-use crate::error::{did_you_mean, Error};
+use crate::error::Error;
 use crate::field::{Field, Section};
 use crate::links::{self, DataFlow, DraftPath};
 use crate::model::{Buffers, Connection, Path, Scenario};
@@ -67,8 +67,6 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
             "a name of its own",
         ));
     }
-    laid_entries(&path_fields)?;
-    laid_entries(&link_fields)?;
     let connections = traffic::connections(&top, &names)?;
     let number = |key: &str, low: u64, high: u64, default: u64| {
         top.get(key).map_or(Ok(default), |f| f.integer(low, high))
@@ -117,38 +115,6 @@ fn named<'a>(field: Field<'a>) -> Result<Vec<(&'a str, Field<'a>)>, Error> {
         }
         None => Ok(entries),
     }
-}
-
-/// An override of a path or link that the file does not have is a misspelt name, unless it makes a whole one.
-fn laid_entries(entries: &[(&str, Field<'_>)]) -> Result<(), Error> {
-    let whole = |field: &Field<'_>| {
-        let table = field.table().ok();
-        table.is_none_or(|t| {
-            ["rate", "trace", "radio", "link", "downlink", "uplink"]
-                .iter()
-                .any(|key| t.contains_key(*key))
-        })
-    };
-    let Some((name, field)) = entries
-        .iter()
-        .find(|(_, field)| field.node.is_laid() && !whole(field))
-    else {
-        return Ok(());
-    };
-    let others = || {
-        entries
-            .iter()
-            .filter(|(_, f)| !f.node.is_laid())
-            .map(|(name, _)| *name)
-    };
-    let hint = did_you_mean(name, others());
-    Err(field.error(
-        format!("there is no [{}]{hint}", field.path),
-        format!(
-            "one of {}, or a rate too",
-            others().collect::<Vec<_>>().join(", ")
-        ),
-    ))
 }
 
 fn duration(top: &Section<'_>) -> Result<Duration, Error> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::choices;
 use crate::defaults;
-use crate::error::{did_you_mean, Error};
+use crate::error::{did_you_mean, one_of, Error};
 use crate::field::{Field, Section};
 use crate::links;
 use crate::model::{Change, Connection, Event, Protocol, TransferDirection, READINGS};
@@ -183,10 +183,7 @@ fn used_paths(
         let name = item.string()?;
         if !paths.contains(&name) {
             let hint = did_you_mean(name, paths.iter().copied());
-            return Err(item.error(
-                format!("there is no [paths.{name}]{hint}"),
-                format!("one of {}", paths.join(", ")),
-            ));
+            return Err(item.error(format!("there is no [paths.{name}]{hint}"), one_of(paths)));
         }
         if used.iter().any(|u| u == name) {
             return Err(item.error(format!("names \"{name}\" twice"), "each path once"));
@@ -304,7 +301,7 @@ fn readings(field: &Field<'_>) -> Result<Vec<(String, f64)>, Error> {
     for (name, value) in field.entries()? {
         if !READINGS.contains(&name) {
             let hint = did_you_mean(name, READINGS.iter().copied());
-            let expected = format!("one of {}", READINGS.join(", "));
+            let expected = one_of(READINGS);
             return Err(value.error(format!("there is no reading \"{name}\"{hint}"), expected));
         }
         all.push((name.to_owned(), value.number("a number")?));

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use toml::de::{DeTable, DeValue};
 use toml::Spanned;
 
-use crate::error::{did_you_mean, Error, Place, Source};
+use crate::error::{did_you_mean, one_of, Error, Place, Source};
 
 pub type Table = IndexMap<String, Node>;
 
@@ -107,9 +107,11 @@ impl Node {
         }
     }
 
-    /// Whether an override made it, rather than the file.
-    pub fn is_laid(&self) -> bool {
-        self.at == self.key_at
+    pub fn table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
     }
 
     pub fn table_mut(&mut self, key: &str) -> Result<&mut Table, Error> {
@@ -165,16 +167,21 @@ pub(crate) fn parse_setting(setting: &str) -> Result<(String, Node), Error> {
 }
 
 fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Error {
-    let offset = error.span().map_or(0, |s| s.start);
-    Error::new(
-        Place {
-            source: source.clone(),
-            offset,
-        },
-        "",
-        error.message(),
-        "",
-    )
+    let span = error.span().unwrap_or_default();
+    let at = Place {
+        source: source.clone(),
+        offset: span.start,
+    };
+    let written = source.text.get(span).unwrap_or_default().trim();
+    // The parser takes what it cannot read for a text, also where there is nothing.
+    match (
+        error.message().starts_with("string values must be quoted"),
+        written,
+    ) {
+        (false, _) => Error::new(at, "", error.message(), ""),
+        (true, "") => Error::new(at, "", "there is no value", "one after the ="),
+        (true, text) => Error::new(at, "", format!("{text} has no quotes"), quote(text)),
+    }
 }
 
 fn table(source: &Arc<Source>, from: &DeTable<'_>) -> Result<Value, Error> {
@@ -393,7 +400,7 @@ pub(crate) fn check_keys(table: &Table, path: &str, known: &[&str]) -> Result<()
         &node.key_at,
         &full,
         format!("unknown key{hint}"),
-        format!("one of {}", known.join(", ")),
+        one_of(known),
     ))
 }
 

@@ -39,6 +39,16 @@ fn syntax() {
         "bad.toml:1:7: unclosed table, expected `]`"
     );
     assert_eq!(message("a = 1\na = 2"), "bad.toml:2:1: duplicate key");
+    for empty in ["x=", "x=\ny = 1"] {
+        assert_eq!(
+            message(empty),
+            "bad.toml:1:3: there is no value; expected one after the ="
+        );
+    }
+    assert_eq!(
+        message("queue = droptail"),
+        "bad.toml:1:9: droptail has no quotes; expected \"droptail\""
+    );
     assert_eq!(
         message("x = 1979-05-27"),
         "bad.toml:1:5: a date has no place here"
@@ -295,7 +305,7 @@ fn parameters_of_controllers() {
     };
     of("rsf-db", "target_us = '50MB'", "3:24: variants.0.parameters.target_us: \"50MB\" is no duration; expected a duration from \"100us\" to \"60s\"");
     of("rsf-db", "target_us = ['50ms', 0]", "3:33: variants.0.parameters.target_us.1: 0 is out of range; expected a duration from \"100us\" to \"60s\"");
-    of("rsf-db", "target = '50ms'", "3:21: variants.0.parameters.target: rsf-db has no parameter \"target\" (did you mean \"target_us\"?); expected one of target_us");
+    of("rsf-db", "target = '50ms'", "3:21: variants.0.parameters.target: rsf-db has no parameter \"target\" (did you mean \"target_us\"?); expected target_us");
     of(
         "cubic",
         "d = 5",
@@ -369,7 +379,6 @@ fn settings_of_the_command_line() {
         "--set mss: has no \"=\"; expected KEY=VALUE, e.g. paths.wifi.loss=0.02"
     );
     assert_eq!(set("paths.wifi.loss=2"), "--set paths.wifi.loss=2: paths.wifi.loss: 2 is impossible; expected a probability from 0 to 1 (0.05 is 5 %)");
-    assert_eq!(set("paths.wify.loss=0.2"), "--set paths.wify.loss=0.2: paths.wify: there is no [paths.wify] (did you mean \"wifi\"?); expected one of wifi, or a rate too");
     assert!(set("paths.wifi.los=0.2").starts_with(
         "--set paths.wifi.los=0.2: paths.wifi.los: unknown key (did you mean \"loss\"?)"
     ));
@@ -382,10 +391,108 @@ fn settings_of_the_command_line() {
     assert_eq!(duration, "--duration 5: duration: \"5\" has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"");
 }
 
+/// What is said of a file with these overrides; `None` where it is accepted.
+fn laid(text: &str, set: &[&str]) -> Option<String> {
+    let overrides = Overrides {
+        set: set.iter().map(|s| (*s).to_owned()).collect(),
+        ..Overrides::default()
+    };
+    let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let read = parse("bad.toml", text, Path::new(""), &none, &overrides);
+    read.err().map(|e| e.to_string())
+}
+
+const TWO: &str = "[paths.wifi]\nrate = '50Mbit'\n[paths.dsl]\nrate = '9Mbit'\n";
+
+#[test]
+fn a_misspelt_path_of_an_override_is_no_path_of_its_own() {
+    const NEW: &str =
+        "wifi, dsl, or a new one that the paths of a connection name (connections.0.paths)";
+    let said = |set: &str, problem: &str| {
+        let line = laid(TWO, &[set]).unwrap_or_else(|| panic!("accepted: {set}"));
+        let (key, _) = set.split_once('=').unwrap();
+        let (key, _) = key.rsplit_once('.').unwrap();
+        assert_eq!(
+            line,
+            format!("--set {set}: {key}: there is no [{key}]{problem}; expected {NEW}")
+        );
+    };
+    said("paths.wfi.rate=3Mbit", " (did you mean \"wifi\"?)");
+    said("paths.wify.loss=0.2", " (did you mean \"wifi\"?)");
+    said("paths.cellular.rate=3Mbit", "");
+    // A connection over other paths does not make it right.
+    let named = format!("{TWO}[[connections]]\npaths = ['wifi', 'dsl']\n");
+    assert!(laid(&named, &["paths.wfi.rate=3Mbit"]).is_some());
+    assert_eq!(
+        message(&format!("{TWO}[grid]\npaths.dls.rate = ['1Mbit', '2Mbit']\n")),
+        format!("bad.toml:6:19: paths.dls: there is no [paths.dls] (did you mean \"dsl\"?); expected {NEW}")
+    );
+    // Paths of a radio stand in no file.
+    let radio =
+        "[radio]\n[radio.aps]\na = { at = [8, 0, 5] }\n[radio.devices.phone]\nat = [0, 0, 5]\n";
+    let line = laid(radio, &["paths.phon-0.rate=3Mbit"]).unwrap();
+    assert!(line.contains("there is no [paths.phon-0] (did you mean \"phone-0\"?); expected phone-0, or a new one"), "{line}");
+    assert_eq!(laid(radio, &["paths.phone-0.rate=3Mbit"]), None);
+}
+
+#[test]
+fn a_misspelt_link_of_an_override_is_no_link_of_its_own() {
+    const NEW: &str = "a new one that a path names (paths.NAME.link)";
+    let shared = format!("{TWO}link = 'home'\n[links.home]\nrate = '5Mbit'\n");
+    assert_eq!(
+        laid(&shared, &["links.hmoe.rate=3Mbit"]),
+        Some(format!("--set links.hmoe.rate=3Mbit: links.hmoe: there is no [links.hmoe] (did you mean \"home\"?); expected home, or {NEW}"))
+    );
+    assert_eq!(
+        laid(TWO, &["links.home.rate=3Mbit"]),
+        Some(format!(
+            "--set links.home.rate=3Mbit: links.home: there is no [links.home]; expected {NEW}"
+        ))
+    );
+    let used = ["links.home.rate=3Mbit", "paths.dsl.link=home"];
+    assert_eq!(laid(TWO, &used), None);
+}
+
+#[test]
+fn overrides_may_bring_in_paths_that_something_uses() {
+    let both = [
+        "paths.lte.rate=3Mbit",
+        "connections.0.paths=['wifi', 'lte']",
+    ];
+    assert_eq!(laid(TWO, &both), None);
+    // A whole network by overrides.
+    let whole = [
+        "paths.a.rate=3Mbit",
+        "paths.b.rate=5Mbit",
+        "paths.b.delay=9ms",
+    ];
+    assert_eq!(laid("duration = '4s'", &whole), None);
+    assert_eq!(laid(TWO, &["paths={ a = { rate = '1Mbit' } }"]), None);
+    // One that only a case has, and the grid changes.
+    let case = "[[cases]]\nname = 'three'\npaths.lte = { rate = '3Mbit' }\n";
+    let grid = "[grid]\npaths.lte.rate = ['1Mbit', '2Mbit']\n";
+    assert_eq!(laid(&format!("{TWO}{case}{grid}"), &[]), None);
+    assert_eq!(
+        laid(TWO, &["paths.lte.delay=9ms", "connections.0.paths=['wifi', 'lte']"]),
+        Some("--set paths.lte.delay=9ms: paths.lte.rate: missing; expected a rate such as \"50Mbit\", or a trace (for downlink too)".into())
+    );
+}
+
 #[test]
 fn files() {
     let missing = load(Path::new("/nonexistent/x.toml"), &Overrides::default())
         .unwrap_err()
         .to_string();
     assert_eq!(missing, "/nonexistent/x.toml: cannot read the scenario: No such file or directory (os error 2); expected a readable TOML file");
+    let binary = std::env::current_exe().unwrap();
+    let refused = load(&binary, &Overrides::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        refused,
+        format!(
+            "{}: is no text (UTF-8); expected a TOML file",
+            binary.display()
+        )
+    );
 }

@@ -60,12 +60,19 @@ def main(
     out: Annotated[Path, typer.Option(help="the model")] = Path("actor.onnx"),
 ) -> None:
     try:
-        model = convert(actor.read_text(encoding="utf-8"))
+        text = actor.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text"
+        fail(f"{actor}: cannot read it ({why}); give an actor that `multipilot train` wrote")
+    try:
+        model = convert(text)
         with replacing(out) as fresh:
             fresh.write_bytes(model.SerializeToString())
     except ImportError as error:
         fail(f"this needs ONNX: pip install 'multipilot[onnx]' ({error.name} is missing)", CANNOT_HERE)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        fail(f"{out}: cannot write it ({error.strerror}); choose another file with --out")
+    except ValueError as error:
         fail(f"{actor}: {error}")
     print(out)
 

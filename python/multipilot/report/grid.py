@@ -19,6 +19,8 @@ from multipilot.stats import Mean
 
 # More panels than this are a wall; the table below the picture has every cell.
 MOST_PANELS = 12
+# Width of a panel in inches, with another one beside it and without.
+BESIDE, ALONE = 5.1, 10.6
 # From this ratio on, equal steps of an axis are ratios.
 LOGARITHMIC = 20
 
@@ -84,15 +86,15 @@ def colours(choices: Sequence[str]) -> dict[str, str]:
     return {choice: svg.PATHS[index % len(svg.PATHS)] for index, choice in enumerate(choices)}
 
 
-def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
-    """Lines with bands of 95 %; the axis is logarithmic where its ends are far apart."""
+def figure(grid: Grid, columns: int = 2, top: float | None = None, width: float = BESIDE) -> Figure:
+    """Lines with bands of 95 %; the axis is logarithmic where its ends are far apart. ``width``: of a panel, inches."""
     panels = list(grid.panels.items())[:MOST_PANELS]
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
     at = np.array([number(tick) or 0.0 for tick in grid.ticks])
     colour = colours(grid.choices)
     with svg.style():
-        drawn = svg.Picture(figsize=(5.1 * columns, 0.5 + 2.6 * rows), layout="constrained")
+        drawn = svg.Picture(figsize=(width * columns, 0.5 + 2.6 * rows), layout="constrained")
         axes = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
         for empty in axes[len(panels) :]:
             empty.set_visible(False)
@@ -130,16 +132,19 @@ def figure(grid: Grid, columns: int = 2, top: float | None = None) -> Figure:
 
 
 def picture(grid: Grid) -> str:
-    """One panel a row on a phone, two beside each other on a desk: the page's style sheet chooses."""
+    """One panel a row on a phone, two beside each other on a desk: the page's style sheet chooses. A panel that has no
+    other beside it is as wide as two, and scrolls on a phone."""
     said = f"{grid.goal.title} of {', '.join(grid.choices)} over {grid.key}"
     keys = "".join(
         f'<li><i style="background:var(--path-{index % len(svg.PATHS)})"></i>{name}</li>'
         for index, name in enumerate(map(escape, grid.choices))
     )
     singles = []
+    kind, width = ("card scroll", ALONE) if len(grid.panels) == 1 else ("card", BESIDE)
     for name, lines in list(grid.panels.items())[:MOST_PANELS]:
         one = Grid(grid.key, grid.ticks, {name: lines}, grid.choices, grid.goal)
-        singles.append(f'<figure class="card">{svg.inline(figure(one, top=grid.top), f"{said}. {name}")}</figure>')
+        drawn = svg.inline(figure(one, top=grid.top, width=width), f"{said}. {name}")
+        singles.append(f'<figure class="{kind}">{drawn}</figure>')
     more = len(grid.panels) - MOST_PANELS
     note = f'<p class="note">{more} more panels are left out; the table has every cell.</p>' if more > 0 else ""
     return f'<ul class="legend">{keys}</ul><div class="grid">{"".join(singles)}</div>{note}'

@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 from multipilot.record import Record
 from multipilot.stats import Mean, difference, mean_of
 
+#: In the names of single-path baselines, as ``multipilot compare --ben`` and ``demo`` have them.
+ALONE = " [tcp on "
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -146,9 +149,10 @@ def verdict(found: list[Variant]) -> Verdict:
 
 
 def _verdict(found: list[Variant]) -> tuple[Verdict, bool]:
-    """Of one cell, and whether the best is clearly so. As in the command's table, no fallback can win."""
+    """Of one cell, and whether the best is clearly so. As in the command's table no fallback and no path alone wins."""
     by = goal(found)
-    counted = [v for v in found if by.of(v).n and by.of(v).n == len(v.rows) and not v.fallbacks]
+    tested = [v for v in found if ALONE not in v.name]
+    counted = [v for v in tested if by.of(v).n and by.of(v).n == len(v.rows) and not v.fallbacks]
     ranked = sorted(counted, key=lambda v: by.of(v).mean * (1 if by.shorter else -1))
     if not ranked:
         return Verdict("No variant has a result that counts.", frozenset()), False

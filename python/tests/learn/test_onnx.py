@@ -42,3 +42,10 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("multipilot: actor.json: ")
     assert not (tmp_path / "actor.onnx").exists()
+
+
+def test_an_actor_that_is_missing_says_what_to_give(tmp_path: Path) -> None:
+    done = converted(tmp_path, "actor.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    why = "cannot read it (No such file or directory); give an actor that `multipilot train` wrote"
+    assert done.stderr == f"multipilot: actor.json: {why}\n"

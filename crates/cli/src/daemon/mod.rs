@@ -56,7 +56,7 @@ pub struct Up {
     /// replaces the relay of the configuration, also in a running daemon
     #[arg(long, value_name = "LINE")]
     relay: Option<String>,
-    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: default]
+    /// With --relay: scheduler of both directions, see multipilot list schedulers [default: min-rtt]
     #[arg(long, value_name = "NAME", requires = "relay")]
     scheduler: Option<String>,
     /// With --relay: interface to use, may be repeated [default: every one with a default route]
@@ -226,7 +226,10 @@ fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
 }
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
-    control::request(socket, request).map_err(of_daemon)
+    control::request(socket, request).map_err(|e| match e {
+        Error::Down(nobody) => Failure::Run(format!("{nobody}: multipilot up starts one")),
+        e => of_daemon(e),
+    })
 }
 
 /// What a daemon answered when it was asked for its status.

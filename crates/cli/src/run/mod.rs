@@ -9,6 +9,7 @@ mod relay;
 pub use relay::line_of;
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -33,18 +34,18 @@ use crate::names::{self, Names};
 use crate::outcome::{self, Failure, Outcome};
 
 const AFTER: &str = "\
-A statically linked program, or one with the set-user-ID bit, gets MPTCP only if root calls run on Linux 6.6 or later;
-else it stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end gives the number of
-fallbacks, by this host's kernel counters. The exit code is that of the program, or 128 plus its signal.
+A statically linked program, or one with the set-user-ID bit, gets MPTCP only if root calls run on Linux 6.6 or later; else it \
+stays with TCP. A connection to a peer without MPTCP falls back to TCP; a line at the end gives the number of fallbacks, by this \
+host's kernel counters. The exit code is that of the program, or 128 plus its signal.
 
---initial-path lin-ucb learns from the outcome of each connection over which interface to open the next one. It keeps
-its model and the outcomes in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot); multipilot experience writes the
-outcomes as Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of
-wired links. MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
+--initial-path lin-ucb learns from the outcome of each connection over which interface to open the next one. It keeps its model \
+and the outcomes in $XDG_STATE_HOME/multipilot (~/.local/state/multipilot); multipilot experience writes the outcomes as \
+Parquet. It uses the round-trip times of earlier connections, the signal of Wi-Fi and modems, and the rate of wired links. \
+MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
 
-With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to
-their targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every
-program and needs root.";
+With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to their \
+targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every program \
+and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
@@ -157,6 +158,7 @@ pub fn main(args: &Run) -> Outcome {
     }
     let mind = network(args.actor.as_deref())?;
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
+    names::known_controller(args.controller.as_deref())?;
     let (path, rest) = program(args)?;
     check::mptcp().map_err(|lack| {
         Failure::Unable(format!("this machine lacks {} ({})", lack.what, lack.mend))
@@ -254,22 +256,31 @@ fn ended(status: ExitStatus) -> Outcome {
     }
 }
 
-/// Where what is learnt is kept, as the XDG base directory specification has it.
+/// Where what is learnt is kept.
 pub fn state_folder() -> Outcome<PathBuf> {
+    let folder = state_path()?;
+    std::fs::create_dir_all(&folder).map_err(|e| match e.kind() {
+        ErrorKind::PermissionDenied => Failure::Usage(format!(
+            "{}: this user may not write there: give it a folder of its own in XDG_STATE_HOME",
+            folder.display()
+        )),
+        _ => Failure::Run(format!("{}: {e}", folder.display())),
+    })?;
+    Ok(folder)
+}
+
+/// As the XDG base directory specification has it; it need not exist.
+pub fn state_path() -> Outcome<PathBuf> {
     let set = |name| {
         std::env::var_os(name)
             .map(PathBuf::from)
             .filter(|p| p.is_absolute())
     };
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let folder = state
-        .ok_or_else(|| {
-            Failure::Usage("neither XDG_STATE_HOME nor HOME says where state is kept".into())
-        })?
-        .join("multipilot");
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
-    Ok(folder)
+    let state = state.ok_or_else(|| {
+        Failure::Usage("neither XDG_STATE_HOME nor HOME says where state is kept".into())
+    })?;
+    Ok(state.join("multipilot"))
 }
 
 /// Over which interface connections are opened.

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::{capture, ended, program, say, state_folder, Dns, Leak, Run};
 use crate::outcome::{self, Failure, Outcome};
-use crate::{relay, signals};
+use crate::{names, relay, signals};
 
 pub fn main(args: &Run, line: &str) -> Outcome {
     let line = line_of(line)?;
@@ -25,6 +25,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             "--scheduler {name}: no such scheduler; see multipilot list schedulers"
         ))
     })?;
+    names::known_controller(args.controller.as_deref())?;
     let settings = |controller| Settings {
         line,
         scheduler,

@@ -24,7 +24,21 @@ fn the_demo_names_a_winner_and_the_report() {
     };
     let reply = demo(&path);
     assert_eq!(reply.code, 0, "{}", reply.err);
-    assert!(reply.out.contains("Winner: "), "{}", reply.out);
+    let rows = reply.out.lines().skip_while(|l| !l.starts_with("variant"));
+    let names: Vec<&str> = (rows.skip(1).take(6))
+        .filter_map(|row| Some(row.split_once("  ")?.0))
+        .collect();
+    let (both, alone) = names.split_at(4);
+    let mut alone = alone.to_vec();
+    alone.sort_unstable();
+    let has = |name: &&str| both.contains(name);
+    assert!(
+        ["pilot", "cubic", "bbr", "linux-reno"].iter().all(has),
+        "{}",
+        reply.out
+    );
+    assert_eq!(alone, ["cubic [tcp on lte]", "cubic [tcp on wifi]"]);
+    assert!(reply.out.contains("Winner: pilot "), "{}", reply.out);
     assert!(
         reply
             .out

@@ -129,14 +129,20 @@ fn the_table_is_sorted_and_names_the_winner_and_the_record() {
         reply.out
     );
     assert!(lines[3].starts_with("Winner: bbr with "), "{}", reply.out);
-    assert!(
-        reply.out.ends_with("record: results/wifi-lte-sim-001\n"),
-        "{}",
-        reply.out
-    );
-    assert!(call_in(cwd.path(), &args)
-        .out
-        .ends_with("record: results/wifi-lte-sim-002\n"));
+    let ends = |reply: &Reply, number: u32| {
+        let record = format!("results/wifi-lte-sim-{number:03}");
+        let [.., kept, drawn] = &reply.out.lines().collect::<Vec<_>>()[..] else {
+            panic!("{}", reply.out)
+        };
+        assert_eq!(*kept, format!("record: {record}"));
+        let how = format!("multipilot report {record}");
+        assert!(
+            drawn.starts_with("report: ") && drawn.ends_with(&how),
+            "{drawn}"
+        );
+    };
+    ends(&reply, 1);
+    ends(&call_in(cwd.path(), &args), 2);
     let record = cwd.path().join("results/wifi-lte-sim-001");
     for file in [
         "result.json",

@@ -102,7 +102,10 @@ fn what_is_loaded_stays_until_unloaded_and_its_sockets_keep_it() {
 fn wrong_settings_and_names_load_nothing() {
     let Some(_turn) = turn() else { return };
     for (arguments, line) in [
-        (&["load", "lai"][..], "unknown controller lai (known: "),
+        (
+            &["load", "lai"][..],
+            "unknown controller lai (did you mean \"lia\"?); expected one of ",
+        ),
         (
             &["load", "lia", "--set", "d=5"],
             "controller lia has no parameter d (it has none)",

@@ -45,7 +45,7 @@ pub struct Relay {
     /// In place of the file's.
     pub line: Option<Line>,
     pub scheduler: String,
-    /// Of path connections; `None`: BBR where there is, else the system's.
+    /// Of path connections; `None`: `pilot` where it can be loaded, else BBR where there is, else the system's.
     pub controller: Option<String>,
     pub leak: Leak,
     pub direct: Vec<Prefix>,

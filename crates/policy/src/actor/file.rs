@@ -29,7 +29,16 @@ impl Actor {
     /// Reads an actor file; the error names it.
     pub fn open(path: &std::path::Path) -> Result<Actor, Error> {
         let named = |what: String| Error(format!("{}: {what}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| named(e.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            let why = match e.kind() {
+                std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+                std::io::ErrorKind::InvalidData => "is no text".to_owned(),
+                _ => e.to_string(),
+            };
+            named(format!(
+                "{why}; give an actor that `multipilot train` wrote"
+            ))
+        })?;
         Actor::parse(&text).map_err(|e| named(e.to_string()))
     }
 }

@@ -52,7 +52,7 @@ impl FromStr for Line {
         let rest = text
             .trim()
             .strip_prefix("mp1:")
-            .ok_or(LineError("it begins with mp1:"))?;
+            .ok_or(LineError("a line begins with mp1:"))?;
         let (place, keys) = rest.split_once('#').ok_or(LineError("no #"))?;
         let (host, port) = place.rsplit_once(':').ok_or(LineError("no port"))?;
         let bare = match host.strip_prefix('[') {

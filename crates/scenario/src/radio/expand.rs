@@ -43,6 +43,20 @@ fn links_of(radio: &Table) -> usize {
     }
 }
 
+fn path_name(device: &str, link: usize) -> String {
+    format!("{device}-{link}")
+}
+
+/// Names of the paths that the radio of a tree implies.
+pub(crate) fn paths(root: &Node) -> Vec<String> {
+    let radio = root.table().and_then(|top| top.get("radio")?.table());
+    radio.map_or(Vec::new(), |radio| {
+        let links = links_of(radio);
+        let of = |device: String| (0..links).map(move |link| path_name(&device, link));
+        devices_of(radio).into_iter().flat_map(of).collect()
+    })
+}
+
 /// Spells out what a radio section implies: a path for each link of each device, a connection for each device.
 pub(crate) fn expand(root: &Node) -> Node {
     let mut root = root.clone();
@@ -57,7 +71,6 @@ pub(crate) fn expand(root: &Node) -> Node {
     };
     let at = &radio_node.at;
     let (devices, links) = (devices_of(radio), links_of(radio));
-    let path_name = |device: &str, link: usize| format!("{device}-{link}");
     let paths = top
         .entry("paths".into())
         .or_insert_with(|| Node::new(Value::Table(Table::new()), at));
@@ -111,9 +124,7 @@ fn each_device(connection: &Node, index: usize, devices: &[String], links: usize
             _ => format!("{device}-{index}"),
         };
         let count = if single { links.min(1) } else { links.min(8) };
-        let paths = (0..count)
-            .map(|l| string(format!("{device}-{l}")))
-            .collect();
+        let paths = (0..count).map(|l| string(path_name(device, l))).collect();
         table.insert("name".into(), string(stem));
         table.insert("client".into(), string(device.clone()));
         table

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::field::{Field, Section};
 use crate::sources::Traces;
 
-pub(crate) use expand::{expand, EACH_DEVICE};
+pub(crate) use expand::{expand, paths, EACH_DEVICE};
 pub(crate) use traces::show;
 
 pub const RADIO_KEYS: &[&str] = &[
