@@ -36,6 +36,13 @@ pub fn up(args: &Up, line: &str) -> Outcome {
             run::Leak::Block => Leak::Block,
         }),
         direct: args.capture.direct.iter().map(prefix).collect(),
+        direct_users: args.capture.direct_users.iter().map(|u| u.0).collect(),
+        direct_cgroups: args
+            .capture
+            .direct_cgroups
+            .iter()
+            .map(|c| c.to_string())
+            .collect(),
         direct_dns: args.capture.dns.map(|dns| dns == Dns::Direct),
         lans: args.capture.lan.clone(),
         links: args.links.clone(),
@@ -165,6 +172,11 @@ fn shown(r: &Report, sheet: &mut Sheet) {
     });
     sheet.table(&columns, links.collect());
     sheet.line("");
+    for cgroup in &r.absent_cgroups {
+        sheet.line(&format!(
+            "direct cgroup {cgroup}: there is none now, or the kernel refuses to mark its sockets"
+        ));
+    }
     if !r.resolvers.is_empty() {
         let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
         let resolvers = resolvers.join(", ");

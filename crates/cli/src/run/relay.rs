@@ -72,6 +72,8 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         (None, None) => {
             let settings = capture::Settings {
                 direct: args.capture.direct.clone(),
+                direct_users: args.capture.direct_users.clone(),
+                direct_cgroups: args.capture.direct_cgroups.clone(),
                 block: args.capture.leak == Some(Leak::Block),
                 direct_dns: args.capture.dns == Some(Dns::Direct),
                 lans: args.capture.lan.clone(),

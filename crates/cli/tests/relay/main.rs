@@ -3,6 +3,7 @@
 
 mod away;
 mod bad_days;
+mod bypass;
 #[path = "../common/ca.rs"]
 mod ca;
 mod capture;

@@ -4,9 +4,11 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use mp_policy::scheduler;
+use mp_relay::capture::{Cgroup, User};
 use mp_relay::device;
 use mp_relay::egress::Prefix;
 use mp_relay::wire::Line;
@@ -20,6 +22,8 @@ pub(super) const KEYS: &[&str] = &[
     "controller",
     "leak",
     "direct",
+    "direct-users",
+    "direct-cgroups",
     "dns",
     "lan",
     "links",
@@ -49,6 +53,8 @@ pub struct Relay {
     pub controller: Option<String>,
     pub leak: Leak,
     pub direct: Vec<Prefix>,
+    pub direct_users: Vec<User>,
+    pub direct_cgroups: Vec<Cgroup>,
     /// Queries to resolvers in private ranges go to these, not to the relay's resolver.
     pub direct_dns: bool,
     /// Interfaces whose hosts have this one for a router.
@@ -70,6 +76,8 @@ impl Default for Relay {
             controller: None,
             leak: Leak::Direct,
             direct: Vec::new(),
+            direct_users: Vec::new(),
+            direct_cgroups: Vec::new(),
             direct_dns: false,
             lans: Vec::new(),
             links: Vec::new(),
@@ -88,12 +96,31 @@ pub struct Override {
     pub leak: Option<Leak>,
     #[serde(default)]
     pub direct: Vec<String>,
+    /// By number.
+    #[serde(default)]
+    pub direct_users: Vec<u32>,
+    #[serde(default)]
+    pub direct_cgroups: Vec<String>,
     pub direct_dns: Option<bool>,
     #[serde(default)]
     pub lans: Vec<String>,
     #[serde(default)]
     pub links: Vec<String>,
     pub hold_s: Option<f64>,
+}
+
+fn listed<T>(
+    section: &Section<'_>,
+    key: &str,
+    one: impl Fn(&Field<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let items = section.get(key).map(|field| field.items()).transpose()?;
+    items.unwrap_or_default().iter().map(one).collect()
+}
+
+fn read<T: FromStr<Err = String>>(field: &Field<'_>, example: &str) -> Result<T, Error> {
+    let parsed = field.string()?.parse();
+    parsed.map_err(|e: String| field.error(e, example))
 }
 
 impl Relay {
@@ -111,17 +138,14 @@ impl Relay {
         if let Some(field) = section.get("leak") {
             relay.leak = field.choice(&[("direct", Leak::Direct), ("block", Leak::Block)])?;
         }
-        if let Some(field) = section.get("direct") {
-            let prefix = |f: &Field<'_>| {
-                let parsed = f.string()?.parse();
-                parsed.map_err(|e: String| f.error(e, "\"203.0.113.0/24\""))
-            };
-            relay.direct = field
-                .items()?
-                .iter()
-                .map(prefix)
-                .collect::<Result<_, _>>()?;
-        }
+        relay.direct = listed(section, "direct", |f| read(f, "\"203.0.113.0/24\""))?;
+        relay.direct_users = listed(section, "direct-users", |f| match f.string() {
+            Ok(_) => read(f, "\"backup\" or 1001"),
+            Err(_) => Ok(User(f.integer(0, u32::MAX.into())? as u32)),
+        })?;
+        relay.direct_cgroups = listed(section, "direct-cgroups", |f| {
+            read(f, "\"/system.slice/backup.service\"")
+        })?;
         if let Some(field) = section.get("dns") {
             relay.direct_dns = field.choice(&[("relay", false), ("direct", true)])?;
         }
@@ -157,6 +181,11 @@ impl Relay {
         relay.leak = other.leak.unwrap_or(relay.leak);
         let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();
         relay.direct.extend(more.map_err(wrong)?);
+        let users = other.direct_users.iter().map(|number| User(*number));
+        relay.direct_users.extend(users);
+        let cgroups = other.direct_cgroups.iter().map(|path| path.parse());
+        let cgroups: Result<Vec<Cgroup>, String> = cgroups.collect();
+        relay.direct_cgroups.extend(cgroups.map_err(wrong)?);
         relay.direct_dns = other.direct_dns.unwrap_or(relay.direct_dns);
         if let Some(seconds) = other.hold_s {
             let hold = Duration::try_from_secs_f64(seconds);

@@ -190,6 +190,8 @@ impl Relay {
             };
             let taken = capture::Settings {
                 direct: settings.relay.direct,
+                direct_users: settings.relay.direct_users,
+                direct_cgroups: settings.relay.direct_cgroups,
                 block: settings.relay.leak == Leak::Block,
                 direct_dns: settings.relay.direct_dns,
                 lans: settings.relay.lans,
