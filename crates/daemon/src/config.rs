@@ -380,12 +380,13 @@ mod tests {
         let read = |text| Config::parse("daemon.toml", text).unwrap();
         assert_eq!(read("").relay.line_file, None);
         let text =
-            "[relay]\nline-file = \"/etc/line\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
+            "[relay]\nline-file = \"/etc/line\"\ncarrier = \"mptcp\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
                     direct-users = [\"root\", 1001]\ndirect-cgroups = [\"/system.slice/x.service\"]\n\
                     dns = \"direct\"\nlan = [\"br0\"]\nhold = \"2h\"\n\
                     [interfaces]\nwwan0 = { rule = \"metered\", limit = \"5GB/month\" }";
         let config = read(text);
         assert_eq!(config.relay.leak, Leak::Block);
+        assert_eq!(config.relay.carrier.name(), "mptcp");
         assert_eq!(config.relay.line_file, Some("/etc/line".into()));
         assert_eq!(config.relay.direct_users, [User(0), User(1001)]);
         assert_eq!(
@@ -402,6 +403,7 @@ mod tests {
                 "[relay]\nline = \"mp1:a:1#b.c\"",
                 "did you mean \"line-file\"?",
             ),
+            ("[relay]\ncarrier = \"udp\"", "relay.carrier"),
             ("[relay]\nleak = \"no\"", "daemon.toml:2:8: relay.leak"),
             (
                 "[relay]\nscheduler = \"min-rt\"",

@@ -31,6 +31,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     let asked = Request::Relay(Override {
         line: run::line_of(line)?.to_string(),
         scheduler: args.scheduler.clone(),
+        carrier: args.capture.carrier.map(|c| c.name().to_owned()),
         leak: args.capture.leak.map(|leak| match leak {
             run::Leak::Direct => Leak::Direct,
             run::Leak::Block => Leak::Block,

@@ -29,6 +29,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         line,
         scheduler,
         links: args.links.clone(),
+        transport: args.capture.carrier.unwrap_or_default(),
         controller,
         mark: args.all.then_some(mp_relay::capture::MARK),
         hold: args.capture.hold.unwrap_or(device::HOLD),

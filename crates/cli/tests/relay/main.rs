@@ -16,6 +16,7 @@ mod firewall;
 mod held;
 mod hosts;
 mod middlebox;
+mod mptcp;
 #[path = "../common/namespace.rs"]
 mod namespace;
 mod nat;

@@ -12,6 +12,7 @@ use mp_relay::capture::{Cgroup, User};
 use mp_relay::device;
 use mp_relay::egress::Prefix;
 use mp_relay::wire::Line;
+use mp_relay::Transport;
 use mp_scenario::document::{self, Field, Section};
 use mp_scenario::Error;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const KEYS: &[&str] = &[
     "line-file",
     "scheduler",
+    "carrier",
     "controller",
     "leak",
     "direct",
@@ -49,6 +51,8 @@ pub struct Relay {
     /// In place of the file's.
     pub line: Option<Line>,
     pub scheduler: String,
+    /// Of the streams.
+    pub carrier: Transport,
     /// Of path connections; `None`: BBR where there is, else the system's.
     pub controller: Option<String>,
     pub leak: Leak,
@@ -73,6 +77,7 @@ impl Default for Relay {
             line_file: None,
             line: None,
             scheduler: mp_relay::SCHEDULER.into(),
+            carrier: Transport::default(),
             controller: None,
             leak: Leak::Direct,
             direct: Vec::new(),
@@ -93,6 +98,8 @@ impl Default for Relay {
 pub struct Override {
     pub line: String,
     pub scheduler: Option<String>,
+    /// `tcp` or `mptcp`
+    pub carrier: Option<String>,
     pub leak: Option<Leak>,
     #[serde(default)]
     pub direct: Vec<String>,
@@ -131,6 +138,9 @@ impl Relay {
         }
         if let Some(field) = section.get("scheduler") {
             relay.scheduler = document::scheduler(&field)?;
+        }
+        if let Some(field) = section.get("carrier") {
+            relay.carrier = field.choice(&Transport::NAMES)?;
         }
         if let Some(field) = section.get("controller") {
             relay.controller = Some(document::controller(&field)?);
@@ -177,6 +187,9 @@ impl Relay {
                 ))
             })?;
             relay.scheduler = found.name.to_owned();
+        }
+        if let Some(name) = &other.carrier {
+            relay.carrier = name.parse().map_err(wrong)?;
         }
         relay.leak = other.leak.unwrap_or(relay.leak);
         let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();

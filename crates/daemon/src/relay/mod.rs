@@ -373,6 +373,7 @@ async fn connect(
         line: settings.line.clone(),
         scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
         links: relay.links.clone(),
+        transport: relay.carrier,
         controller: Control::choose(relay.controller.as_deref())?,
         mark: Some(capture::MARK),
         hold: relay.hold,
