@@ -233,6 +233,10 @@ fn a_call_survives_loss_on_both_paths() {
     let lost = |path: usize| lane(&hosts)["paths"][path]["lost"].as_u64().unwrap();
     // Fewer than 5 of some 500: once in 10^6, on either.
     assert!(lost(0) >= 5 && lost(1) >= 5, "{} {}", lost(0), lost(1));
+    // Once the losses are known, more than one copy.
+    let counted = |what: &str| lane(&hosts)[what].as_u64().unwrap();
+    let (sent, copies) = (counted("sent"), counted("copies"));
+    assert!(copies > sent + 50, "{copies} copies of {sent}");
 }
 
 #[test]

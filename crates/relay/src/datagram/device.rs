@@ -22,7 +22,7 @@ use tokio::time::{interval, sleep, timeout};
 use super::flow::{Flow, Seen};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
-use super::paths::{count, Counts, Paths, Sent};
+use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
 use crate::keys::Secret;
@@ -135,7 +135,7 @@ pub struct Report {
     /// Seen in the last three minutes.
     pub flows: u64,
     pub sent: u64,
-    /// Beside those: sent a second time, on another path.
+    /// Beside those: sent again, on another path or later.
     pub copies: u64,
     pub received: u64,
     /// Copies that came too, and were dropped.
@@ -187,6 +187,12 @@ impl Lane {
             tasks.spawn(keep(lane.clone(), slot));
         }
         tasks.spawn(expire(lane.clone()));
+        let repeating = lock(&lane.state).paths.repeating();
+        let repeated = lane.clone();
+        tasks.spawn(paths::repeat(repeating, move || {
+            let now = repeated.now();
+            Some(lock(&repeated.state).paths.repeat(now, &repeated.counts))
+        }));
         lane
     }
 
