@@ -7,7 +7,7 @@ use mp_daemon::config::{Leak, Override};
 use mp_daemon::control::{self, Request};
 use mp_daemon::relay::Status;
 use mp_daemon::Error;
-use mp_relay::capture::{self, Report};
+use mp_relay::capture::{self, PathShare, Report};
 use ratatui::style::Style;
 
 use super::{ask, listens_already, read, start, Up};
@@ -218,6 +218,7 @@ fn shown(r: &Report, sheet: &mut Sheet) {
             sheet.table(&columns, rows.collect());
         }
     }
+    flows(r, sheet);
     if let Some(failure) = r
         .failure
         .as_ref()
@@ -225,6 +226,37 @@ fn shown(r: &Report, sheet: &mut Sheet) {
     {
         sheet.line(&format!("no connection to the relay is ready: {failure}"));
     }
+}
+
+fn flows(r: &Report, sheet: &mut Sheet) {
+    if r.busiest_flows.is_empty() {
+        return;
+    }
+    let columns = [
+        Column("flow to", 0, false),
+        Column("class", 0, false),
+        Column("MB", 0, true),
+        Column("quiet s", 0, true),
+        Column("paths", 0, false),
+        Column("why", 0, false),
+    ];
+    let path = |p: &PathShare| {
+        let is = if p.backup { " (backup)" } else { "" };
+        format!("{} {:.0} %{is}", p.link, 100.0 * p.share)
+    };
+    let rows = r.busiest_flows.iter().map(|f| {
+        let paths: Vec<String> = f.paths.iter().map(path).collect();
+        let cells = [
+            f.target.clone(),
+            f.class.clone(),
+            format!("{:.1}", f.bytes as f64 / 1e6),
+            format!("{:.0}", f.quiet_s),
+            paths.join(", "),
+            f.why.clone(),
+        ];
+        (Style::new(), Vec::from(cells))
+    });
+    sheet.table(&columns, rows.collect());
 }
 
 #[cfg(test)]

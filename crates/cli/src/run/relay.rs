@@ -33,7 +33,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         controller,
         mark: args.all.then_some(mp_relay::capture::MARK),
         hold: args.capture.hold.unwrap_or(device::HOLD),
-        observer: None,
+        observer: args.all.then(Arc::default),
         rules: None,
     };
     let program = match (args.socks, args.all) {

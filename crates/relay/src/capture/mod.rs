@@ -13,6 +13,7 @@ pub mod udp;
 
 mod addresses;
 mod answer;
+mod busiest;
 mod bypass;
 mod firewall;
 mod follow;
@@ -45,6 +46,7 @@ use crate::egress::Prefix;
 use crate::links::TUN;
 use crate::Error;
 
+pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
 pub use bypass::{Cgroup, User};
 use follow::Follow;
@@ -113,6 +115,8 @@ pub struct Report {
     pub absent_cgroups: Vec<String>,
     /// Resolvers that the relay answers for.
     pub resolvers: Vec<IpAddr>,
+    /// Those that carry most, at most 20.
+    pub busiest_flows: Vec<FlowReport>,
     /// UDP and ICMP.
     pub datagrams: datagram::Report,
 }
@@ -395,6 +399,7 @@ impl Capture {
             },
             absent_cgroups: self.bypassed.absent(),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
+            busiest_flows: busiest::flows(device, &self.shared.lane),
             datagrams: self.shared.lane.report(),
         }
     }

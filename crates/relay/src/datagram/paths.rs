@@ -11,7 +11,7 @@ use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::deal::Dealer;
+use super::deal::{Dealer, Slots};
 use super::packet::{Packet, MOST_HEADER};
 use super::parts::Part;
 use super::quic::Channel;
@@ -36,7 +36,8 @@ pub fn count(of: &AtomicU64, more: u64) {
 }
 
 pub enum Sent {
-    Yes,
+    /// Over these.
+    Yes(Slots),
     TooBig,
     NoPath,
 }
@@ -122,6 +123,10 @@ impl Paths {
         }
     }
 
+    pub fn is_backup(&self, slot: usize) -> bool {
+        self.priorities[slot] == Priority::Backup
+    }
+
     pub fn get(&self, slot: usize) -> Option<&Arc<Channel>> {
         self.channels[slot].as_ref()
     }
@@ -176,7 +181,7 @@ impl Paths {
                 self.repeating.notify_one();
             }
         }
-        Sent::Yes
+        Sent::Yes(slots)
     }
 
     pub fn repeating(&self) -> Arc<Notify> {

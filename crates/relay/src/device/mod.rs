@@ -99,6 +99,12 @@ pub struct LinkReport {
     pub limit_bytes: Option<u64>,
 }
 
+fn name(links: &watch::Receiver<Links>, slot: usize) -> String {
+    let links = links.borrow();
+    let link = links.get(slot).and_then(Option::as_ref);
+    link.map_or_else(|| "a link that is down".into(), |link| link.name.clone())
+}
+
 /// [`LinkReport::state`] of a link that works.
 pub fn state(priority: Priority) -> &'static str {
     match priority {
@@ -317,6 +323,16 @@ impl Device {
             .flatten()
             .map(|link| link.name.clone())
             .collect()
+    }
+
+    /// Of the link that has this slot, or had it.
+    pub fn link_name(&self, slot: usize) -> String {
+        name(&self.links, slot)
+    }
+
+    /// Of the link that streams take by this slot.
+    pub fn path_name(&self, slot: usize) -> String {
+        name(&self.paths, slot)
     }
 
     /// The links that are up. `answers`: whether the datagram lane works over one, by its slot, if it ever did;
