@@ -1,6 +1,6 @@
 //! Programs of some users and in some cgroups stay direct, beside others that go to the relay.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
@@ -22,14 +22,13 @@ const RELAYED: [&str; 2] = SERVERS;
 const NOWHERE: [&str; 2] = ["", ""];
 
 fn serve(hosts: &Hosts) {
-    for (server, address) in SERVERS
-        .iter()
-        .zip(["198.51.100.2:91", "[2001:db8:99::2]:91"])
-    {
+    for address in ["198.51.100.2:91", "[2001:db8:99::2]:91"] {
         let listener = hosts.in_relay(|| TcpListener::bind(address).unwrap());
         let socket = hosts.in_relay(|| UdpSocket::bind(address).unwrap());
         thread::spawn(move || {
             while let Ok((mut stream, from)) = listener.accept() {
+                // Unread, the question would make a reset of the end.
+                let _ = stream.read(&mut [0; 16]);
                 let _ = writeln!(stream, "{}", from.ip());
             }
         });
@@ -38,7 +37,6 @@ fn serve(hosts: &Hosts) {
                 let _ = socket.send_to(format!("{}\n", from.ip()).as_bytes(), from);
             }
         });
-        assert!(address.contains(server));
     }
     hosts.on_device(
         "ip -6 address add 2001:db8:77::1/64 dev wifi nodad

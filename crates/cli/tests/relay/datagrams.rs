@@ -274,17 +274,10 @@ fn status_shows_the_flows_that_carry_most() {
             shown(target).is_some_and(|flow| both(&flow))
         });
         let flow = shown(target).unwrap();
-        assert_eq!(
-            (&flow["lane"], &flow["class"]),
-            (&lane.into(), &class.into()),
-            "{flow}"
-        );
+        assert_eq!(flow["lane"], lane, "{flow}");
+        assert_eq!(flow["class"], class, "{flow}");
         assert_eq!(flow["why"], why, "{flow}");
     }
-    assert_eq!(
-        hosts.relay_status()["busiest_flows"][0]["target"],
-        "198.51.100.2:80"
-    );
     let table = hosts.multipilot(&["status"]).out;
     assert!(
         table.contains("\nflow to ") && table.contains("small: each packet"),

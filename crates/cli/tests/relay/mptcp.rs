@@ -21,10 +21,10 @@ fn over_both_links(hosts: &Hosts, transfer: impl Fn() -> String) {
 /// MPTCP connections of the device that have more than one subflow.
 fn joined(hosts: &Hosts) -> u64 {
     let counts = hosts.in_device(|| sh("nstat -asz MPTcpExtMPJoinSynAckRx"));
-    let count = counts
+    let mut count = counts
         .split_whitespace()
         .skip_while(|w| !w.starts_with("MPTcpExt"));
-    count.skip(1).next().unwrap().parse().unwrap()
+    count.nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn the_daemons_endpoints_carry_the_host() {
     hosts.up(&[]);
     for address in PUBLIC {
         let connect = || hosts.in_device(|| TcpStream::connect(address).unwrap());
-        over_both_links(&hosts, || get(connect(), 8 * MB, &mut |_| ()).to_owned());
-        over_both_links(&hosts, || put(connect(), 8 * MB).to_owned());
+        over_both_links(&hosts, || get(connect(), 8 * MB, &mut |_| ()));
+        over_both_links(&hosts, || put(connect(), 8 * MB));
     }
     let bytes = hosts.link("mptcp")["received_bytes"].as_u64();
     assert!(bytes.unwrap() > 16 * MB, "{:?}", hosts.relay_status());

@@ -1,5 +1,7 @@
 //! The flows of this host as `status` shows them: those that carry something now, and of these the largest.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::datagram::device::{Lane, UdpFlow};
@@ -47,7 +49,11 @@ pub fn flows(device: &Device, lane: &Lane) -> Vec<FlowReport> {
         .collect();
     let datagrams = lane.flows().into_iter();
     all.extend(datagrams.map(|flow| datagram(device, &flow, scheduler)));
-    all.sort_by_key(|flow| (flow.quiet_s >= QUIET_S, std::cmp::Reverse(flow.bytes)));
+    busiest(all)
+}
+
+fn busiest(mut all: Vec<FlowReport>) -> Vec<FlowReport> {
+    all.sort_by_key(|flow| (flow.quiet_s >= QUIET_S, Reverse(flow.bytes)));
     all.truncate(MOST);
     all
 }
@@ -130,6 +136,28 @@ fn datagram(device: &Device, flow: &UdpFlow, scheduler: &str) -> FlowReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_flows_come_first_and_no_more_than_some() {
+        let flow = |bytes, quiet_s| FlowReport {
+            target: String::new(),
+            lane: String::new(),
+            class: String::new(),
+            bytes,
+            quiet_s,
+            paths: Vec::new(),
+            why: String::new(),
+        };
+        let mut all = vec![flow(900, 10.0), flow(5, 9.9), flow(800, 60.0), flow(7, 0.0)];
+        let order: Vec<u64> = busiest(all.clone()).iter().map(|f| f.bytes).collect();
+        assert_eq!(order, [7, 5, 900, 800]);
+        all.extend((0..100).map(|bytes| flow(1000 + bytes, 0.0)));
+        let most = busiest(all);
+        assert_eq!(
+            (most.len(), most[0].bytes, most[19].bytes),
+            (20, 1099, 1080)
+        );
+    }
 
     #[test]
     fn a_links_connections_count_together() {

@@ -201,7 +201,7 @@ impl Lane {
         tasks.spawn(expire(lane.clone()));
         let repeating = lock(&lane.state).paths.repeating();
         let repeated = lane.clone();
-        tasks.spawn(paths::repeat(repeating, move || {
+        tasks.spawn(paths::repeat_when_due(repeating, move || {
             let now = repeated.now();
             Some(lock(&repeated.state).paths.repeat(now, &repeated.counts))
         }));

@@ -67,7 +67,7 @@ struct Batch {
 
 /// Does what `due` does, which says how long nothing is due; `None`: nothing is there. It ends when there are no paths any
 /// more.
-pub async fn repeat(repeating: Arc<Notify>, due: impl Fn() -> Option<Option<Duration>>) {
+pub async fn repeat_when_due(repeating: Arc<Notify>, due: impl Fn() -> Option<Option<Duration>>) {
     while let Some(pause) = due() {
         match pause {
             Some(pause) => sleep(pause).await,

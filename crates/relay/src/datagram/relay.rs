@@ -220,7 +220,7 @@ impl Lanes {
         });
         let repeating = lock(&session.state).paths.repeating();
         let repeated = Arc::downgrade(&session);
-        tokio::spawn(paths::repeat(repeating, move || {
+        tokio::spawn(paths::repeat_when_due(repeating, move || {
             let session = repeated.upgrade()?;
             let now = session.now();
             let pause = lock(&session.state).paths.repeat(now, &session.counts);
