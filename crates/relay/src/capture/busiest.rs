@@ -8,6 +8,7 @@ use crate::datagram::device::{Lane, UdpFlow};
 use crate::datagram::packet::Destination;
 use crate::device::Device;
 use crate::flow::FlowStats;
+use crate::socket::Transport;
 
 /// Rows of flows.
 const MOST: usize = 20;
@@ -88,8 +89,10 @@ fn stream(device: &Device, flow: &FlowStats, scheduler: &str) -> Option<FlowRepo
         (link, path.acknowledged + path.received, path.backup)
     });
     let (bytes, paths) = shares(of);
+    let mptcp = device.settings().transport == Transport::Mptcp;
     let why = match open {
         0 => "no path: it waits for a link".to_owned(),
+        _ if mptcp => "the kernel's MPTCP chooses the path of each segment".to_owned(),
         1 => "one path is open".to_owned(),
         _ => format!("{scheduler} chooses the path of each segment"),
     };
