@@ -28,7 +28,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     run::capture::check(&args.capture.relay_socket)?;
     let socket = &args.socket.path;
     let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());
-    let asked = Request::Relay(Override {
+    let asked = Request::Relay(Box::new(Override {
         line: run::line_of(line)?.to_string(),
         scheduler: args.scheduler.clone(),
         carrier: args.capture.carrier.map(|c| c.name().to_owned()),
@@ -48,7 +48,7 @@ pub fn up(args: &Up, line: &str) -> Outcome {
         lans: args.capture.lan.clone(),
         links: args.links.clone(),
         hold_s: args.capture.hold.map(|hold| hold.as_secs_f64()),
-    });
+    }));
     let runs = ask(socket, Request::Status).is_ok();
     if runs && (args.config.is_some() || args.log.is_some()) {
         return Err(listens_already(socket));

@@ -46,7 +46,7 @@ fn serve(hosts: &Hosts) {
 }
 
 /// Where what the program sends comes from, as the servers see it, in IPv4 and in IPv6; nothing where it gets no answer.
-fn seen(program: &dyn Fn(&str) -> Command, protocol: &str) -> [String; 2] {
+fn seen(program: &Program, protocol: &str) -> [String; 2] {
     SERVERS.map(|server| {
         let mut command = program("timeout");
         let ask = format!("exec 3<>/dev/{protocol}/{server}/91 && echo ask >&3 && read -r -u 3 answer && echo \"$answer\"");
@@ -55,8 +55,11 @@ fn seen(program: &dyn Fn(&str) -> Command, protocol: &str) -> [String; 2] {
     })
 }
 
+/// Makes a command of a program's name.
+type Program<'a> = Box<dyn Fn(&str) -> Command + 'a>;
+
 /// Of root, of [`USER`], and of root in the cgroup.
-fn programs<'a>(hosts: &'a Hosts, group: &'a Group) -> [Box<dyn Fn(&str) -> Command + 'a>; 3] {
+fn programs<'a>(hosts: &'a Hosts, group: &'a Group) -> [Program<'a>; 3] {
     [
         Box::new(|name| hosts.program(name)),
         Box::new(|name| {
