@@ -49,7 +49,7 @@ fn serve(hosts: &Hosts) {
 fn seen(program: &Program, protocol: &str) -> [String; 2] {
     SERVERS.map(|server| {
         let mut command = program("timeout");
-        let ask = format!("exec 3<>/dev/{protocol}/{server}/91 && echo ask >&3 && read -r -u 3 answer && echo \"$answer\"");
+        let ask = format!("exec 3<>/dev/{protocol}/{server}/91 && echo ask >&3 && head -n 1 <&3");
         command.args(["20", "bash", "-c", &ask]);
         Reply::from(command.output().unwrap()).out.trim().to_owned()
     })
