@@ -14,6 +14,7 @@ use mp_relay::control::Control;
 use mp_relay::device::{Settings, HOLD};
 use mp_relay::probe::{self, Direction, Link, Phase};
 use mp_relay::wire::Line;
+use mp_relay::Transport;
 use serde_json::{json, Value};
 
 use crate::outcome::{print, say, usage, Failure, Outcome};
@@ -149,6 +150,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             line: line.clone(),
             scheduler: &scheduler::all()[0],
             links: vec![name.clone()],
+            transport: Transport::Tcp,
             controller: Control::default(),
             mark: None,
             hold: HOLD,

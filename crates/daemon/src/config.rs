@@ -257,6 +257,7 @@ fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
 mod tests {
     use super::*;
     use mp_policy::awareness::Threshold;
+    use mp_relay::capture::User;
 
     fn error(text: &str) -> String {
         Config::parse("daemon.toml", text).unwrap_err().to_string()
@@ -379,12 +380,19 @@ mod tests {
         let read = |text| Config::parse("daemon.toml", text).unwrap();
         assert_eq!(read("").relay.line_file, None);
         let text =
-            "[relay]\nline-file = \"/etc/line\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
+            "[relay]\nline-file = \"/etc/line\"\ncarrier = \"mptcp\"\nleak = \"block\"\ndirect = [\"203.0.113.0/24\"]\n\
+                    direct-users = [\"root\", 1001]\ndirect-cgroups = [\"/system.slice/x.service\"]\n\
                     dns = \"direct\"\nlan = [\"br0\"]\nhold = \"2h\"\n\
                     [interfaces]\nwwan0 = { rule = \"metered\", limit = \"5GB/month\" }";
         let config = read(text);
         assert_eq!(config.relay.leak, Leak::Block);
+        assert_eq!(config.relay.carrier.name(), "mptcp");
         assert_eq!(config.relay.line_file, Some("/etc/line".into()));
+        assert_eq!(config.relay.direct_users, [User(0), User(1001)]);
+        assert_eq!(
+            config.relay.direct_cgroups[0].to_string(),
+            "/system.slice/x.service"
+        );
         assert!(config.relay.direct_dns);
         assert_eq!(config.relay.lans, ["br0"]);
         assert_eq!(config.relay.hold.as_secs(), 7200);
@@ -395,12 +403,19 @@ mod tests {
                 "[relay]\nline = \"mp1:a:1#b.c\"",
                 "did you mean \"line-file\"?",
             ),
+            ("[relay]\ncarrier = \"udp\"", "relay.carrier"),
             ("[relay]\nleak = \"no\"", "daemon.toml:2:8: relay.leak"),
             (
                 "[relay]\nscheduler = \"min-rt\"",
                 "did you mean \"min-rtt\"?",
             ),
             ("[relay]\ndirect = [\"10.0.0.0/33\"]", "daemon.toml:2:11"),
+            (
+                "[relay]\ndirect-users = [\"no such user!\"]",
+                "there is no user no such user!",
+            ),
+            ("[relay]\ndirect-users = [-1]", "from 0 to 4294967295"),
+            ("[relay]\ndirect-cgroups = [\"x\"]", "below the root"),
             ("interfaces.wwan0.limit = \"5GB\"", "5GB/month"),
             ("interfaces.wwan0.limit = \"0GB/month\"", "is zero"),
             ("interfaces.wwan0.limit = \"5/month\"", "no unit"),

@@ -26,7 +26,7 @@ pub enum Request {
     /// Reads the configuration again.
     Reload,
     /// Hands this host's connections to a relay, until the daemon ends; from root alone.
-    Relay(config::Override),
+    Relay(Box<config::Override>),
     /// Puts things back as they were, and ends the daemon.
     Down,
 }

@@ -288,7 +288,7 @@ impl Daemon {
                         let _ = answer.send(self.reload().await);
                         poll_at = Instant::now();
                     }
-                    Some((Request::Relay(asked), answer)) => self.relay_asked(asked, answer).await,
+                    Some((Request::Relay(asked), answer)) => self.relay_asked(*asked, answer).await,
                     Some((Request::Down, answer)) => return Ok(End::Restore(answer)),
                     None => unreachable!("the daemon has a sender itself"),
                 },

@@ -29,6 +29,8 @@ mod path;
 mod resolver;
 mod socket;
 
+pub use socket::Transport;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Scheduler of both directions where none is named. Linux' own would wait for the path that empties first: it counts on deep

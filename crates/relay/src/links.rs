@@ -63,6 +63,16 @@ impl Link {
             .find(|a| same_family(*a, as_of))
     }
 
+    /// No interface by itself: the routes decide.
+    fn by_routes(name: &str) -> Link {
+        Link {
+            name: name.into(),
+            device: None,
+            addresses: Vec::new(),
+            priority: Priority::Normal,
+        }
+    }
+
     fn of(interface: Interface) -> Link {
         Link {
             device: Some(interface.name.clone()),
@@ -108,12 +118,7 @@ impl Table {
         let mut links = Links::default();
         let wanted: Vec<Link> = match &self.choose {
             Choose::Routes => {
-                links[0] = Some(Link {
-                    name: "lo".into(),
-                    device: None,
-                    addresses: Vec::new(),
-                    priority: Priority::Normal,
-                });
+                links[0] = Some(Link::by_routes("lo"));
                 return Ok(links);
             }
             Choose::LeadingOut => all()?.filter(Interface::leads_out).map(Link::of).collect(),
@@ -153,6 +158,13 @@ impl Table {
 fn all() -> Result<impl Iterator<Item = Interface>, Error> {
     let all = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
     Ok(all.into_iter().filter(|i| i.name != TUN))
+}
+
+/// The one path that MPTCP connections are to the streams; it never changes.
+pub fn mptcp() -> watch::Receiver<Links> {
+    let mut links = Links::default();
+    links[0] = Some(Link::by_routes("mptcp"));
+    watch::channel(links).1
 }
 
 /// The links from now on. The task ends with the last receiver.

@@ -10,6 +10,7 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::control::Group;
+use crate::socket::Transport;
 use crate::wire::{Frame, Header};
 
 /// No acknowledgement for the larger of this and the lesser of [`STALE_ROUND_TRIPS`] and RFC 6298's timeout (RTT + 4 RTTVAR),
@@ -27,9 +28,13 @@ const LOWAT: (u64, u64) = (16 << 10, 1 << 20);
 const FRESH: Duration = Duration::from_micros(500);
 /// A record of TLS is longer than its content by so much.
 pub const RECORD: u64 = 22;
+/// Of an MPTCP connection the socket's buffer is the only limit: the flow sees a path with a window of so many segments of so many
+/// bytes, a round trip of 1 s, and room for so many bytes between two readings.
+const MPTCP_VIEW: (u32, u32, u64) = (1 << 10, 1 << 14, 1 << 18);
 
 pub struct Path {
     pub carrier: Carrier,
+    transport: Transport,
     priority: Priority,
     view: SubflowView,
     lowat: u64,
@@ -60,6 +65,7 @@ impl Silence {
 impl Path {
     pub fn new(carrier: Carrier, priority: Priority, now: Instant) -> Path {
         Path {
+            transport: Transport::of(carrier.stream()),
             carrier,
             priority,
             view: SubflowView::default(),
@@ -86,13 +92,21 @@ impl Path {
         self.priority == Priority::Backup
     }
 
+    /// The kernel couples the subflows of MPTCP by itself.
     pub fn join(&self, group: &Group) {
+        if self.transport == Transport::Mptcp {
+            return;
+        }
         group.put(self.carrier.stream(), self.is_backup());
     }
 
     /// Asks the system anew, unless that was just now.
     pub fn refresh(&mut self, now: Instant) -> io::Result<Option<TcpInfo>> {
         if self.read.is_some_and(|at| now.duration_since(at) < FRESH) {
+            return Ok(None);
+        }
+        if self.transport == Transport::Mptcp {
+            self.take_all(now);
             return Ok(None);
         }
         let info = tcp_info(self.carrier.stream())?;
@@ -105,6 +119,23 @@ impl Path {
             self.lowat = wanted;
         }
         Ok(Some(info))
+    }
+
+    /// TCP_INFO of an MPTCP socket is that of its first subflow alone: the kernel deals, and finds dead subflows.
+    fn take_all(&mut self, now: Instant) {
+        (self.read, self.given) = (Some(now), 0);
+        let (cwnd, mss, room) = MPTCP_VIEW;
+        self.view = SubflowView {
+            active: true,
+            mss,
+            srtt_us: 1_000_000,
+            min_rtt_us: 1_000_000,
+            cwnd,
+            room: if self.carrier.blocked() { 0 } else { room },
+            pacing_rate: u64::from(cwnd) * u64::from(mss),
+            ..SubflowView::default()
+        };
+        self.view.set_priority(self.priority);
     }
 
     fn take(&mut self, info: &TcpInfo, now: Instant) {

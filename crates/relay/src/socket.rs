@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::links::Link;
@@ -19,17 +20,73 @@ const USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Used where the kernel has it and nothing else is asked for: it fills links of unlike length that lose packets.
 const PREFERRED_CONTROLLER: &str = "bbr";
 
+/// What carries the streams between device and relay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// A TCP connection over each link, among which our schedulers choose.
+    #[default]
+    Tcp,
+    /// One MPTCP connection for each flow, whose subflows are the kernel's business.
+    Mptcp,
+}
+
+impl Transport {
+    pub const NAMES: [(&'static str, Transport); 2] =
+        [("tcp", Transport::Tcp), ("mptcp", Transport::Mptcp)];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Mptcp => "mptcp",
+        }
+    }
+
+    fn protocol(self) -> Protocol {
+        match self {
+            Transport::Tcp => Protocol::TCP,
+            Transport::Mptcp => Protocol::MPTCP,
+        }
+    }
+
+    /// Whether sockets have it here; an error says why not.
+    pub fn check(self) -> io::Result<()> {
+        self.socket(Domain::IPV4).map(drop)
+    }
+
+    pub fn socket(self, domain: Domain) -> io::Result<Socket> {
+        Socket::new(domain, Type::STREAM, Some(self.protocol()))
+    }
+
+    /// One that fell back to TCP counts as MPTCP.
+    pub fn of(stream: &TcpStream) -> Transport {
+        match SockRef::from(stream).protocol() {
+            Ok(Some(Protocol::MPTCP)) => Transport::Mptcp,
+            _ => Transport::Tcp,
+        }
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Transport, String> {
+        let found = Transport::NAMES.into_iter().find(|(name, _)| *name == text);
+        let (_, transport) = found.ok_or_else(|| format!("{text}: expected tcp or mptcp"))?;
+        Ok(transport)
+    }
+}
+
 /// Connects over this link, whatever the routing table prefers.
 pub async fn connect(
+    transport: Transport,
     link: &Link,
     relay: SocketAddr,
     controller: Option<&str>,
     mark: Option<u32>,
 ) -> io::Result<TcpStream> {
-    let socket = match relay {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
+    let socket = transport.socket(Domain::for_address(relay))?;
+    socket.set_nonblocking(true)?;
+    let socket = TcpSocket::from_std_stream(socket.into());
     if let Some(mark) = mark {
         SockRef::from(&socket).set_mark(mark)?;
     }
@@ -50,8 +107,9 @@ pub async fn connect(
 /// For either end of a path connection.
 pub fn tune(socket: &SockRef, controller: Option<&str>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&KEEPALIVE)?;
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    // MPTCP sockets do not take every option of these.
+    let _ = socket.set_tcp_keepalive(&KEEPALIVE);
+    let _ = socket.set_tcp_user_timeout(Some(USER_TIMEOUT));
     match controller {
         Some(name) => socket
             .set_tcp_congestion(name.as_bytes())

@@ -13,7 +13,10 @@ use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
 use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
 use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
+use mp_relay::datagram::repeat::{self, Repeats};
 use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -242,6 +245,127 @@ fn the_rate_is_what_was_delivered() {
     );
     assert_eq!((view.srtt_us, view.min_rtt_us), (20_000, 20_000));
     assert_eq!(view.in_flight, 20_000u32.div_ceil(1400));
+}
+
+/// Of a path that loses packets at random.
+struct Lossy {
+    meter: Meter,
+    loss: f64,
+}
+
+impl Lossy {
+    /// Whether a packet arrives.
+    fn carries(&mut self, random: &mut SmallRng, now: Duration) -> bool {
+        self.meter.on_sent(200, now);
+        let arrives = !random.random_bool(self.loss);
+        match arrives {
+            true => self.meter.on_ack(200, now, now + 20 * MS),
+            false => self.meter.on_lost(200),
+        }
+        arrives
+    }
+}
+
+/// A call over two paths that lose this share of the packets: the share of packets that do not arrive, and copies for each.
+fn call(losses: [f64; 2], packets: u32) -> (f64, f64) {
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut paths = losses.map(|loss| Lossy {
+        meter: Meter::default(),
+        loss,
+    });
+    let mut dealer = Dealer::new(scheduler::find("min-rtt").unwrap());
+    let (mut repeats, mut seen) = (Repeats::default(), Seen::default());
+    let (mut arrived, mut copies) = (0, 0);
+    for number in 0..packets {
+        let now = number * 4 * MS;
+        let mut receive = |sequence: u32| arrived += u32::from(seen.take(sequence));
+        let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+        let mut known = [0.0; MAX_SUBFLOWS];
+        for (slot, path) in paths.iter().enumerate() {
+            (views[slot], known[slot]) = (path.meter.view(now), path.meter.loss());
+        }
+        let slots = dealer.pick(200, true, &views, now.as_micros() as u64);
+        assert_eq!(slots, 0b11);
+        for path in &mut paths {
+            if path.carries(&mut random, now) {
+                receive(number);
+            }
+        }
+        if let Some(slot) = repeat::path(slots, &known, &views) {
+            repeats.put(slot, number.to_be_bytes().to_vec().into(), now);
+        }
+        while let Some((slot, packet)) = repeats.take(now) {
+            copies += 1;
+            if paths[slot].carries(&mut random, now) {
+                receive(u32::from_be_bytes(packet[..].try_into().unwrap()));
+            }
+        }
+    }
+    let share = |count: u32| f64::from(count) / f64::from(packets);
+    (share(packets - arrived), 1.0 + share(copies))
+}
+
+/// Two copies of a packet are lost with the product of the losses, three with that and the lower loss again.
+#[test]
+fn a_third_copy_follows_where_two_are_lost_too_often() {
+    const PACKETS: u32 = 400_000;
+    for (losses, lost, copies) in [
+        ([0.05, 0.05], 0.05 * 0.05 * 0.05, 2.0),
+        ([0.20, 0.02], 0.20 * 0.02 * 0.02, 2.0),
+        ([0.01, 0.01], 0.01 * 0.01, 1.0),
+        ([0.05, 0.0], 0.0, 1.0),
+    ] {
+        let (was, used) = call(losses, PACKETS);
+        // The first packets have no third copy, nor have those before which few were lost by chance.
+        let deviation = (lost / f64::from(PACKETS)).sqrt();
+        let least = lost - 5.0 * deviation;
+        let most = 1.5 * lost + 5.0 * deviation + 1e-6;
+        assert!((least..most).contains(&was), "{losses:?}: {was} lost");
+        assert!((used - copies).abs() < 0.06, "{losses:?}: {used} copies");
+        assert!(was < 0.002, "{losses:?}: {was} lost");
+    }
+}
+
+/// More copies make a queue longer, and a path that is silent is worth none.
+#[test]
+fn a_third_copy_takes_the_better_path_whose_queue_is_short() {
+    let view = |srtt_us| SubflowView {
+        active: true,
+        mss: 1400,
+        cwnd: 64,
+        srtt_us,
+        min_rtt_us: 20_000,
+        ..SubflowView::default()
+    };
+    let choose = |first: SubflowView, second: SubflowView, losses: [f64; 2]| {
+        let (mut views, mut known) = ([SubflowView::default(); MAX_SUBFLOWS], [0.0; MAX_SUBFLOWS]);
+        (views[0], views[1]) = (first, second);
+        known[..2].copy_from_slice(&losses);
+        repeat::path(0b11, &known, &views)
+    };
+    let stale = SubflowView {
+        stale: true,
+        ..view(20_000)
+    };
+    let full = SubflowView {
+        in_flight: 64,
+        ..view(20_000)
+    };
+    let (short, long) = (view(45_000), view(45_001));
+    for (first, second, losses, expected) in [
+        (short, short, [0.05, 0.04], Some(1)),
+        (short, view(20_000), [0.05, 0.05], Some(1)),
+        (short, short, [0.03, 0.03], None),
+        (short, long, [0.05, 0.04], Some(0)),
+        (short, full, [0.05, 0.04], Some(0)),
+        (long, full, [0.05, 0.04], None),
+        // All that it was given is lost.
+        (short, stale, [0.01, 0.0], Some(0)),
+        (short, stale, [0.0, 0.0], None),
+    ] {
+        let chosen = choose(first, second, losses);
+        assert_eq!(chosen, expected, "{losses:?}");
+    }
 }
 
 mod packets {

@@ -18,6 +18,7 @@ use mp_relay::front::{self, Protocol};
 use mp_relay::links::Rules;
 use mp_relay::relay;
 use mp_relay::wire::Line;
+use mp_relay::Transport;
 use mp_scenario::{Rate, Scenario, Step, Trace, TraceKind};
 use rattan_env::netns::NetNs;
 use tempfile::TempDir;
@@ -167,6 +168,7 @@ impl Pair {
             line: self.line.clone(),
             scheduler: scheduler::find(self.scheduler).expect("the plan has asked"),
             links: self.links.iter().map(|(link, _)| link.clone()).collect(),
+            transport: Transport::Tcp,
             controller: self.controller.clone(),
             mark: None,
             hold: device::HOLD,

@@ -7,7 +7,7 @@ use mp_daemon::config::{Leak, Override};
 use mp_daemon::control::{self, Request};
 use mp_daemon::relay::Status;
 use mp_daemon::Error;
-use mp_relay::capture::{self, Report};
+use mp_relay::capture::{self, PathShare, Report};
 use ratatui::style::Style;
 
 use super::{ask, listens_already, read, start, Up};
@@ -28,19 +28,27 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     run::capture::check(&args.capture.relay_socket)?;
     let socket = &args.socket.path;
     let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());
-    let asked = Request::Relay(Override {
+    let asked = Request::Relay(Box::new(Override {
         line: run::line_of(line)?.to_string(),
         scheduler: args.scheduler.clone(),
+        carrier: args.capture.carrier.map(|c| c.name().to_owned()),
         leak: args.capture.leak.map(|leak| match leak {
             run::Leak::Direct => Leak::Direct,
             run::Leak::Block => Leak::Block,
         }),
         direct: args.capture.direct.iter().map(prefix).collect(),
+        direct_users: args.capture.direct_users.iter().map(|u| u.0).collect(),
+        direct_cgroups: args
+            .capture
+            .direct_cgroups
+            .iter()
+            .map(|c| c.to_string())
+            .collect(),
         direct_dns: args.capture.dns.map(|dns| dns == Dns::Direct),
         lans: args.capture.lan.clone(),
         links: args.links.clone(),
         hold_s: args.capture.hold.map(|hold| hold.as_secs_f64()),
-    });
+    }));
     let runs = ask(socket, Request::Status).is_ok();
     if runs && (args.config.is_some() || args.log.is_some()) {
         return Err(listens_already(socket));
@@ -165,6 +173,11 @@ fn shown(r: &Report, sheet: &mut Sheet) {
     });
     sheet.table(&columns, links.collect());
     sheet.line("");
+    for cgroup in &r.absent_cgroups {
+        sheet.line(&format!(
+            "direct cgroup {cgroup}: there is none now, or the kernel refuses to mark its sockets"
+        ));
+    }
     if !r.resolvers.is_empty() {
         let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();
         let resolvers = resolvers.join(", ");
@@ -205,6 +218,7 @@ fn shown(r: &Report, sheet: &mut Sheet) {
             sheet.table(&columns, rows.collect());
         }
     }
+    flows(r, sheet);
     if let Some(failure) = r
         .failure
         .as_ref()
@@ -212,6 +226,37 @@ fn shown(r: &Report, sheet: &mut Sheet) {
     {
         sheet.line(&format!("no connection to the relay is ready: {failure}"));
     }
+}
+
+fn flows(r: &Report, sheet: &mut Sheet) {
+    if r.busiest_flows.is_empty() {
+        return;
+    }
+    let columns = [
+        Column("flow to", 0, false),
+        Column("class", 0, false),
+        Column("MB", 0, true),
+        Column("quiet s", 0, true),
+        Column("paths", 0, false),
+        Column("why", 0, false),
+    ];
+    let path = |p: &PathShare| {
+        let is = if p.backup { " (backup)" } else { "" };
+        format!("{} {:.0} %{is}", p.link, 100.0 * p.share)
+    };
+    let rows = r.busiest_flows.iter().map(|f| {
+        let paths: Vec<String> = f.paths.iter().map(path).collect();
+        let cells = [
+            f.target.clone(),
+            f.class.clone(),
+            format!("{:.1}", f.bytes as f64 / 1e6),
+            format!("{:.0}", f.quiet_s),
+            paths.join(", "),
+            f.why.clone(),
+        ];
+        (Style::new(), Vec::from(cells))
+    });
+    sheet.table(&columns, rows.collect());
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ use mp_kernel::mptcpify::Mptcpify;
 use mp_kernel::{check, child, controller, preload};
 use mp_policy::initial_path;
 use mp_policy::registry::{names_in, World};
+use mp_relay::capture::{Cgroup, User};
 use mp_relay::egress::Prefix;
+use mp_relay::Transport;
 use mp_scenario::did_you_mean;
 
 use crate::agent::{network, LEARNED};
@@ -106,9 +108,19 @@ pub struct Capture {
     /// With --relay: time for which connections are kept without any link; sleep does not count [default: 15min]
     #[arg(long, value_name = "TIME", requires = "relay", value_parser = mp_scenario::document::duration)]
     pub hold: Option<Duration>,
+    /// With --relay: carry streams over a TCP connection for each link, or over one MPTCP connection (mptcp), whose subflows
+    /// the kernel opens and schedules [default: tcp]
+    #[arg(long, value_name = "tcp|mptcp", requires = "relay")]
+    pub carrier: Option<Transport>,
     /// With --relay: addresses reached directly, beside private and link-local ones, such as 203.0.113.0/24; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "relay")]
     pub direct: Vec<Prefix>,
+    /// With --relay: user whose programs' connections stay direct, by name or number; may be repeated
+    #[arg(long = "direct-user", value_name = "USER", requires = "relay")]
+    pub direct_users: Vec<User>,
+    /// With --relay: cgroup (v2) whose programs' connections stay direct, such as /system.slice/backup.service; may be repeated
+    #[arg(long = "direct-cgroup", value_name = "PATH", requires = "relay")]
+    pub direct_cgroups: Vec<Cgroup>,
     /// With --relay: while the relay does not answer, or after this process was killed, send traffic directly, or block it
     /// until multipilot down [default: direct]
     #[arg(long, value_enum, requires = "relay")]

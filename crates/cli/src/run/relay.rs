@@ -30,10 +30,11 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         line,
         scheduler,
         links: args.links.clone(),
+        transport: args.capture.carrier.unwrap_or_default(),
         controller,
         mark: args.all.then_some(mp_relay::capture::MARK),
         hold: args.capture.hold.unwrap_or(device::HOLD),
-        observer: None,
+        observer: args.all.then(Arc::default),
         rules: None,
     };
     let program = match (args.socks, args.all) {
@@ -73,6 +74,8 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         (None, None) => {
             let settings = capture::Settings {
                 direct: args.capture.direct.clone(),
+                direct_users: args.capture.direct_users.clone(),
+                direct_cgroups: args.capture.direct_cgroups.clone(),
                 block: args.capture.leak == Some(Leak::Block),
                 direct_dns: args.capture.dns == Some(Dns::Direct),
                 lans: args.capture.lan.clone(),

@@ -1,7 +1,7 @@
 //! UDP of the host over the relay: who answers, over which links, and what becomes of packets when links misbehave.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -220,6 +220,76 @@ fn a_flow_that_the_relay_has_forgotten_is_answered_again() {
 }
 
 #[test]
+fn status_shows_the_flows_that_carry_most() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    ECHO.iter().for_each(|address| echo(&hosts, address));
+    hosts.up(&["--scheduler", "round-robin"]);
+    both_paths(&hosts);
+    let mut stream = hosts.in_device(|| TcpStream::connect("198.51.100.2:80").unwrap());
+    stream.write_all(b"get 50000000\n").unwrap();
+    stream.read_exact(&mut vec![0; 6_000_000]).unwrap();
+    let (small, bulk) = (connect(&hosts, ECHO[0]), connect(&hosts, ECHO[1]));
+    ask(&small, b"who is there?");
+    for _ in 0..200 {
+        bulk.send(&[7; 1200]).unwrap();
+    }
+    let shown = |target: &str| {
+        let status = hosts.relay_status();
+        let flows = status["busiest_flows"].as_array().unwrap().clone();
+        flows.into_iter().find(|flow| flow["target"] == target)
+    };
+    let both = |flow: &Value| {
+        let paths = flow["paths"].as_array().unwrap();
+        let links: Vec<_> = paths.iter().map(|path| path["link"].clone()).collect();
+        let shares = paths.iter().map(|path| path["share"].as_f64().unwrap());
+        let (least, sum) = shares.fold((1.0f64, 0.0), |(least, sum), s| (least.min(s), sum + s));
+        links.len() == 2
+            && LINKS.iter().all(|link| links.contains(&(*link).into()))
+            && least > 0.1
+            && (sum - 1.0).abs() < 1e-6
+    };
+    for (target, lane, class, why) in [
+        (
+            "198.51.100.2:80",
+            "stream",
+            "stream",
+            "round-robin chooses the path of each segment",
+        ),
+        (
+            ECHO[0],
+            "datagram",
+            "copied",
+            "small: each packet goes over every path",
+        ),
+        (
+            ECHO[1],
+            "datagram",
+            "bulk",
+            "over 3 Mbit/s: round-robin chooses the path of each packet",
+        ),
+    ] {
+        until("status shows the flow, on both links", || {
+            shown(target).is_some_and(|flow| both(&flow))
+        });
+        let flow = shown(target).unwrap();
+        assert_eq!(flow["lane"], lane, "{flow}");
+        assert_eq!(flow["class"], class, "{flow}");
+        assert_eq!(flow["why"], why, "{flow}");
+    }
+    let table = hosts.multipilot(&["status"]).out;
+    assert!(
+        table.contains("\nflow to ") && table.contains("small: each packet"),
+        "{table}"
+    );
+    drop(stream);
+    until("the stream's row ends with it", || {
+        shown("198.51.100.2:80").is_none()
+    });
+}
+
+#[test]
 fn a_call_survives_loss_on_both_paths() {
     let Some(hosts) = ready() else { return };
     let object = hosts.path("loss.o");
@@ -233,6 +303,10 @@ fn a_call_survives_loss_on_both_paths() {
     let lost = |path: usize| lane(&hosts)["paths"][path]["lost"].as_u64().unwrap();
     // Fewer than 5 of some 500: once in 10^6, on either.
     assert!(lost(0) >= 5 && lost(1) >= 5, "{} {}", lost(0), lost(1));
+    // Once the losses are known, more than one copy.
+    let counted = |what: &str| lane(&hosts)[what].as_u64().unwrap();
+    let (sent, copies) = (counted("sent"), counted("copies"));
+    assert!(copies > sent + 50, "{copies} copies of {sent}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod away;
 mod bad_days;
+mod bypass;
 #[path = "../common/ca.rs"]
 mod ca;
 mod capture;
@@ -15,6 +16,7 @@ mod firewall;
 mod held;
 mod hosts;
 mod middlebox;
+mod mptcp;
 #[path = "../common/namespace.rs"]
 mod namespace;
 mod nat;

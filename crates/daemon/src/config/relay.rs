@@ -4,12 +4,15 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use mp_policy::scheduler;
+use mp_relay::capture::{Cgroup, User};
 use mp_relay::device;
 use mp_relay::egress::Prefix;
 use mp_relay::wire::Line;
+use mp_relay::Transport;
 use mp_scenario::document::{self, Field, Section};
 use mp_scenario::Error;
 use serde::{Deserialize, Serialize};
@@ -17,9 +20,12 @@ use serde::{Deserialize, Serialize};
 pub(super) const KEYS: &[&str] = &[
     "line-file",
     "scheduler",
+    "carrier",
     "controller",
     "leak",
     "direct",
+    "direct-users",
+    "direct-cgroups",
     "dns",
     "lan",
     "links",
@@ -45,10 +51,14 @@ pub struct Relay {
     /// In place of the file's.
     pub line: Option<Line>,
     pub scheduler: String,
+    /// Of the streams.
+    pub carrier: Transport,
     /// Of path connections; `None`: `pilot` where it can be loaded, else BBR where there is, else the system's.
     pub controller: Option<String>,
     pub leak: Leak,
     pub direct: Vec<Prefix>,
+    pub direct_users: Vec<User>,
+    pub direct_cgroups: Vec<Cgroup>,
     /// Queries to resolvers in private ranges go to these, not to the relay's resolver.
     pub direct_dns: bool,
     /// Interfaces whose hosts have this one for a router.
@@ -67,9 +77,12 @@ impl Default for Relay {
             line_file: None,
             line: None,
             scheduler: mp_relay::SCHEDULER.into(),
+            carrier: Transport::default(),
             controller: None,
             leak: Leak::Direct,
             direct: Vec::new(),
+            direct_users: Vec::new(),
+            direct_cgroups: Vec::new(),
             direct_dns: false,
             lans: Vec::new(),
             links: Vec::new(),
@@ -85,15 +98,36 @@ impl Default for Relay {
 pub struct Override {
     pub line: String,
     pub scheduler: Option<String>,
+    /// `tcp` or `mptcp`
+    pub carrier: Option<String>,
     pub leak: Option<Leak>,
     #[serde(default)]
     pub direct: Vec<String>,
+    /// By number.
+    #[serde(default)]
+    pub direct_users: Vec<u32>,
+    #[serde(default)]
+    pub direct_cgroups: Vec<String>,
     pub direct_dns: Option<bool>,
     #[serde(default)]
     pub lans: Vec<String>,
     #[serde(default)]
     pub links: Vec<String>,
     pub hold_s: Option<f64>,
+}
+
+fn listed<T>(
+    section: &Section<'_>,
+    key: &str,
+    one: impl Fn(&Field<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let items = section.get(key).map(|field| field.items()).transpose()?;
+    items.unwrap_or_default().iter().map(one).collect()
+}
+
+fn read<T: FromStr<Err = String>>(field: &Field<'_>, example: &str) -> Result<T, Error> {
+    let parsed = field.string()?.parse();
+    parsed.map_err(|e: String| field.error(e, example))
 }
 
 impl Relay {
@@ -105,23 +139,23 @@ impl Relay {
         if let Some(field) = section.get("scheduler") {
             relay.scheduler = document::scheduler(&field)?;
         }
+        if let Some(field) = section.get("carrier") {
+            relay.carrier = field.choice(&Transport::NAMES)?;
+        }
         if let Some(field) = section.get("controller") {
             relay.controller = Some(document::controller(&field)?);
         }
         if let Some(field) = section.get("leak") {
             relay.leak = field.choice(&[("direct", Leak::Direct), ("block", Leak::Block)])?;
         }
-        if let Some(field) = section.get("direct") {
-            let prefix = |f: &Field<'_>| {
-                let parsed = f.string()?.parse();
-                parsed.map_err(|e: String| f.error(e, "\"203.0.113.0/24\""))
-            };
-            relay.direct = field
-                .items()?
-                .iter()
-                .map(prefix)
-                .collect::<Result<_, _>>()?;
-        }
+        relay.direct = listed(section, "direct", |f| read(f, "\"203.0.113.0/24\""))?;
+        relay.direct_users = listed(section, "direct-users", |f| match f.string() {
+            Ok(_) => read(f, "\"backup\" or 1001"),
+            Err(_) => Ok(User(f.integer(0, u32::MAX.into())? as u32)),
+        })?;
+        relay.direct_cgroups = listed(section, "direct-cgroups", |f| {
+            read(f, "\"/system.slice/backup.service\"")
+        })?;
         if let Some(field) = section.get("dns") {
             relay.direct_dns = field.choice(&[("relay", false), ("direct", true)])?;
         }
@@ -154,9 +188,17 @@ impl Relay {
             })?;
             relay.scheduler = found.name.to_owned();
         }
+        if let Some(name) = &other.carrier {
+            relay.carrier = name.parse().map_err(wrong)?;
+        }
         relay.leak = other.leak.unwrap_or(relay.leak);
         let more: Result<Vec<Prefix>, String> = other.direct.iter().map(|p| p.parse()).collect();
         relay.direct.extend(more.map_err(wrong)?);
+        let users = other.direct_users.iter().map(|number| User(*number));
+        relay.direct_users.extend(users);
+        let cgroups = other.direct_cgroups.iter().map(|path| path.parse());
+        let cgroups: Result<Vec<Cgroup>, String> = cgroups.collect();
+        relay.direct_cgroups.extend(cgroups.map_err(wrong)?);
         relay.direct_dns = other.direct_dns.unwrap_or(relay.direct_dns);
         if let Some(seconds) = other.hold_s {
             let hold = Duration::try_from_secs_f64(seconds);

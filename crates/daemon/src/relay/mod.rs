@@ -190,6 +190,8 @@ impl Relay {
             };
             let taken = capture::Settings {
                 direct: settings.relay.direct,
+                direct_users: settings.relay.direct_users,
+                direct_cgroups: settings.relay.direct_cgroups,
                 block: settings.relay.leak == Leak::Block,
                 direct_dns: settings.relay.direct_dns,
                 lans: settings.relay.lans,
@@ -371,6 +373,7 @@ async fn connect(
         line: settings.line.clone(),
         scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
         links: relay.links.clone(),
+        transport: relay.carrier,
         controller: Control::choose(relay.controller.as_deref())?,
         mark: Some(capture::MARK),
         hold: relay.hold,

@@ -7,14 +7,15 @@ use rtnetlink::Handle;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::bypass::Cgroups;
 use super::resolvers;
 use super::routes::{self, Caught, Ends};
 use crate::device::Device;
 use crate::egress::Prefix;
 use crate::Error;
 
-/// Between two looks at the host's resolvers.
-const RESOLVERS: Duration = Duration::from_secs(2);
+/// Between two polls of the host's resolvers and cgroups.
+const POLL: Duration = Duration::from_secs(2);
 
 pub struct Follow {
     pub handle: Handle,
@@ -29,6 +30,7 @@ pub struct Follow {
     /// Where resolvers are that are asked through the relay; [`None`]: nowhere.
     pub private: Option<Vec<Prefix>>,
     pub direct: Vec<Prefix>,
+    pub bypassed: Cgroups,
 }
 
 impl Follow {
@@ -67,10 +69,12 @@ impl Follow {
         loop {
             // Rules that somebody else has removed are as good as ours.
             let _ = self.update().await;
+            // One that cannot be marked is shown as absent.
+            let _ = self.bypassed.update();
             let changed = tokio::select! {
                 changed = self.lane.changed() => changed,
                 changed = self.reach.changed() => changed,
-                () = sleep(RESOLVERS) => Ok(()),
+                () = sleep(POLL) => Ok(()),
             };
             if changed.is_err() {
                 return;

@@ -3,7 +3,7 @@
 //!
 //! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] and [`icmp`] read and
 //! make packets, [`fragments`] joins them, `routes` leads them into the TUN, `follow` takes care that it does so while the relay answers
-//! (`reach`).
+//! (`reach`), `bypass` are programs that stay direct.
 
 pub mod fragments;
 pub mod icmp;
@@ -13,6 +13,8 @@ pub mod udp;
 
 mod addresses;
 mod answer;
+mod busiest;
+mod bypass;
 mod firewall;
 mod follow;
 mod out;
@@ -44,6 +46,9 @@ use crate::egress::Prefix;
 use crate::links::TUN;
 use crate::Error;
 
+pub use busiest::{FlowReport, PathShare};
+use bypass::Cgroups;
+pub use bypass::{Cgroup, User};
 use follow::Follow;
 use out::Out;
 use routes::Caught;
@@ -74,6 +79,10 @@ const LANE_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// Beside [`DIRECT`] and the relay itself.
     pub direct: Vec<Prefix>,
+    /// Whose programs stay direct.
+    pub direct_users: Vec<User>,
+    /// Programs in them stay direct.
+    pub direct_cgroups: Vec<Cgroup>,
     /// Whether all stays cut off when this process dies without its last words, and while the relay is out of reach.
     pub block: bool,
     /// Resolvers in private ranges are asked themselves, and not the relay's in their place.
@@ -102,8 +111,12 @@ pub struct Report {
     pub failure: Option<String>,
     /// Protocols that go out directly.
     pub not_captured: Vec<String>,
+    /// Of [`Settings::direct_cgroups`]: those that do not exist.
+    pub absent_cgroups: Vec<String>,
     /// Resolvers that the relay answers for.
     pub resolvers: Vec<IpAddr>,
+    /// Those that carry most, at most 20.
+    pub busiest_flows: Vec<FlowReport>,
     /// UDP and ICMP.
     pub datagrams: datagram::Report,
 }
@@ -120,6 +133,7 @@ pub struct Capture {
     shortcut: Option<Transparent>,
     /// Why all connections are translated: there is no shortcut.
     translates: Option<String>,
+    bypassed: Cgroups,
 }
 
 struct Netlink {
@@ -166,6 +180,7 @@ impl Capture {
                 "--lan {missing}: there is no such interface"
             )));
         }
+        let bypassed = Cgroups::watch(&settings.direct_cgroups)?;
         let file = mp_kernel::tun::open(TUN)?;
         let netlink = Netlink::open()?;
         routes::clear(&netlink.handle).await?;
@@ -257,6 +272,7 @@ impl Capture {
             following: None,
             shortcut,
             translates,
+            bypassed: bypassed.clone(),
         };
         let handle = capture.netlink.handle.clone();
         let mut follow = Follow {
@@ -270,6 +286,7 @@ impl Capture {
             lans: settings.lans.clone(),
             private: (!settings.direct_dns).then_some(private),
             direct: own,
+            bypassed,
         };
         let led = async {
             routes::prepare(
@@ -277,6 +294,7 @@ impl Capture {
                 index,
                 &ends,
                 &direct,
+                &settings.direct_users,
                 settings.block,
                 &settings.lans,
             )
@@ -379,7 +397,9 @@ impl Capture {
                 let all = tcp.into_iter().chain(datagrams.into_iter().flatten());
                 all.map(str::to_owned).collect()
             },
+            absent_cgroups: self.bypassed.absent(),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
+            busiest_flows: busiest::flows(device, &self.shared.lane),
             datagrams: self.shared.lane.report(),
         }
     }

@@ -5,6 +5,7 @@
 //! | 27100 | `fwmark MARK goto 27106` | path connections |
 //! | 27100 | `fwmark CAPTURED lookup 27104`, `fwmark CAPTURED blackhole` | connections of programs, from their SYN-ACK on |
 //! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
+//! | 27100 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27106` | sockets of users that stay direct, without an address yet |
 //! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
 //! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
@@ -19,6 +20,7 @@
 //!
 //! A socket of a server, or one that its program has bound, has another source address and is left alone.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt;
@@ -27,16 +29,17 @@ use rtnetlink::packet_route::route::{
     RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use rtnetlink::packet_route::rule::{
-    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
+    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange, RuleUidRange,
 };
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
 use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
 
+use super::bypass::User;
 use crate::egress::Prefix;
 use crate::links::TUN;
 use crate::Error;
 
-/// Of path connections.
+/// Of path connections, and of programs in cgroups that stay direct.
 pub const MARK: u32 = 0x6d70;
 /// Of both ends of a connection that a transparent listener has taken.
 pub const CAPTURED: u32 = 0x6d71;
@@ -211,6 +214,7 @@ pub async fn prepare(
     interface: u32,
     ends: &[Ends],
     direct: &[Prefix],
+    users: &[User],
     block: bool,
     lans: &[String],
 ) -> Result<(), Error> {
@@ -250,8 +254,9 @@ pub async fn prepare(
         // led back.
         let mut all = frame(ends);
         if ends.host.is_ipv6() {
-            all.push(any_protocol(ends));
+            all.push(any_protocol(ends, FIRST + 4));
         }
+        all.extend(of_users(ends, users));
         for protocol in [IpProtocol::Tcp]
             .into_iter()
             .chain(datagrams(ends.host.is_ipv4()))
@@ -348,14 +353,46 @@ fn lookup(
 
 /// The kernel looks up whose path MTU an ICMPv6 message is about without a protocol (ip6_update_pmtu): it would find no route of
 /// ours, and go on with packets that do not fit.
-fn any_protocol(ends: &Ends) -> RuleMessage {
+fn any_protocol(ends: &Ends, priority: u32) -> RuleMessage {
     let own = vec![
         RuleAttribute::Source(ends.host),
         RuleAttribute::Table(TABLE),
     ];
-    let mut message = rule(ends, FIRST + 4, RuleAction::ToTable, own);
+    let mut message = rule(ends, priority, RuleAction::ToTable, own);
     message.header.src_len = ends.whole();
     message
+}
+
+/// Sockets of these users pass by the rules that catch. The kernel's own packets count as root's: with `iif lo` those that come in
+/// do not match.
+fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
+    let mut all = Vec::new();
+    if ends.host.is_ipv6() && !users.is_empty() {
+        // No rule of IPv6 is for sockets without an address alone: resets of other users' connections keep their way.
+        all.push(any_protocol(ends, FIRST));
+    }
+    // The kernel refuses a rule that is there.
+    let users: BTreeSet<u32> = users.iter().map(|User(number)| *number).collect();
+    for user in users {
+        let range = RuleUidRange {
+            start: user,
+            end: user,
+        };
+        let own = vec![
+            RuleAttribute::Iifname("lo".into()),
+            RuleAttribute::UidRange(range),
+            RuleAttribute::Goto(LAST),
+        ];
+        let mut message = rule(ends, FIRST, RuleAction::Goto, own);
+        if ends.host.is_ipv4() {
+            message.header.src_len = ends.whole();
+            message
+                .attributes
+                .push(RuleAttribute::Source(ends.everywhere()));
+        }
+        all.push(message);
+    }
+    all
 }
 
 fn from(

@@ -22,7 +22,7 @@ use tokio::time::{interval, sleep, timeout};
 use super::flow::{Flow, Seen};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
-use super::paths::{count, Counts, Paths, Sent};
+use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
 use crate::keys::Secret;
@@ -75,6 +75,17 @@ struct Known {
     target: Destination,
     /// The relay has answered: it knows the target.
     heard: bool,
+    /// Bytes by path, both ways together.
+    carried: [u64; MAX_SUBFLOWS],
+}
+
+/// A flow of this host.
+pub struct UdpFlow {
+    pub target: Destination,
+    pub bulk: bool,
+    pub quiet: Duration,
+    pub carried: [u64; MAX_SUBFLOWS],
+    pub backup: [bool; MAX_SUBFLOWS],
 }
 
 struct State {
@@ -110,6 +121,7 @@ impl State {
             application,
             target,
             heard: false,
+            carried: [0; MAX_SUBFLOWS],
         };
         self.flows.insert(id, known);
         self.ids.insert((application, target), id);
@@ -135,7 +147,7 @@ pub struct Report {
     /// Seen in the last three minutes.
     pub flows: u64,
     pub sent: u64,
-    /// Beside those: sent a second time, on another path.
+    /// Beside those: sent again, on another path or later.
     pub copies: u64,
     pub received: u64,
     /// Copies that came too, and were dropped.
@@ -187,6 +199,12 @@ impl Lane {
             tasks.spawn(keep(lane.clone(), slot));
         }
         tasks.spawn(expire(lane.clone()));
+        let repeating = lock(&lane.state).paths.repeating();
+        let repeated = lane.clone();
+        tasks.spawn(paths::repeat_when_due(repeating, move || {
+            let now = repeated.now();
+            Some(lock(&repeated.state).paths.repeat(now, &repeated.counts))
+        }));
         lane
     }
 
@@ -256,7 +274,11 @@ impl Lane {
                 payload,
             };
             match state.paths.send(&packet, copied, now, &self.counts) {
-                Sent::Yes => {}
+                Sent::Yes(slots) => {
+                    for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
+                        known.carried[slot] += payload.len() as u64;
+                    }
+                }
                 Sent::TooBig => return Err(Undelivered::TooBig(widest)),
                 Sent::NoPath => return Err(Undelivered::NoPath),
             }
@@ -278,7 +300,7 @@ impl Lane {
         lock(&self.state).paths.flush();
     }
 
-    fn receive(&self, datagram: &[u8]) -> Result<(), Malformed> {
+    fn receive(&self, slot: usize, datagram: &[u8]) -> Result<(), Malformed> {
         let now = self.now();
         let mut state = lock(&self.state);
         match Packet::decode(datagram)? {
@@ -293,6 +315,7 @@ impl Lane {
                     return Ok(());
                 };
                 (known.heard, known.flow.last) = (true, now);
+                known.carried[slot] += payload.len() as u64;
                 if !known.flow.seen.take(sequence) {
                     count(&self.counts.duplicates, 1);
                     return Ok(());
@@ -336,7 +359,7 @@ impl Lane {
             while let Some(count) = joined.channel.receive(&mut batch).await {
                 for datagram in &mut batch[..count] {
                     // A relay of this version sends no other.
-                    let _ = self.receive(&std::mem::take(datagram));
+                    let _ = self.receive(slot, &std::mem::take(datagram));
                 }
             }
         };
@@ -373,6 +396,20 @@ impl Lane {
             [0] => Ok(channel),
             _ => Err(Failed::Refused),
         }
+    }
+
+    pub fn flows(&self) -> Vec<UdpFlow> {
+        let now = self.now();
+        let state = lock(&self.state);
+        let backup = std::array::from_fn(|slot| state.paths.is_backup(slot));
+        let of = |known: &Known| UdpFlow {
+            target: known.target,
+            bulk: known.flow.budget.is_bulk(),
+            quiet: now.saturating_sub(known.flow.last),
+            carried: known.carried,
+            backup,
+        };
+        state.flows.values().map(of).collect()
     }
 
     pub fn report(&self) -> Report {

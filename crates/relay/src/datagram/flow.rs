@@ -24,6 +24,11 @@ impl Budget {
         }
     }
 
+    /// Whether packets are not copied now.
+    pub fn is_bulk(&self) -> bool {
+        self.bulk
+    }
+
     /// Whether a packet of this many bytes is to be copied. Time never goes back.
     pub fn take(&mut self, bytes: usize, now: Duration) -> bool {
         let elapsed = now.saturating_sub(self.filled).as_micros();

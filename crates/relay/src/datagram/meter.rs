@@ -12,6 +12,10 @@ const STALE_ROUND_TRIPS: u32 = 4;
 const INTERVALS: usize = 10;
 /// … each of a round trip, and at least so long.
 const INTERVAL: Duration = Duration::from_millis(10);
+/// The loss is that of about so many packets of late …
+const LOSS_OVER: u32 = 256;
+/// … and unknown, thus none, before so many.
+const LOSS_FROM: u32 = 64;
 /// At least so many packets may be in flight, before the path counts as full.
 const FEWEST: u32 = 64;
 
@@ -27,6 +31,8 @@ pub struct Meter {
     sent: u64,
     lost: u64,
     delivered: u64,
+    /// Packets of late whose fate is known, and those of them that were lost.
+    fates: (u32, u32),
     /// Since when an acknowledgement is due.
     waiting: Option<Duration>,
     /// Bytes delivered since, the interval under way.
@@ -48,6 +54,7 @@ impl Meter {
 
     pub fn on_ack(&mut self, bytes: u64, sent: Duration, now: Duration) {
         self.delivered += 1;
+        self.learn(false);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.waiting = (self.in_flight > 0).then_some(now);
         let rtt = now.saturating_sub(sent);
@@ -72,7 +79,24 @@ impl Meter {
 
     pub fn on_lost(&mut self, bytes: u64) {
         self.lost += 1;
+        self.learn(true);
         self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    fn learn(&mut self, lost: bool) {
+        let (all, gone) = &mut self.fates;
+        (*all, *gone) = (*all + 1, *gone + u32::from(lost));
+        if *all >= 2 * LOSS_OVER {
+            (*all, *gone) = (*all / 2, *gone / 2);
+        }
+    }
+
+    /// The share of packets of late that were lost.
+    pub fn loss(&self) -> f64 {
+        match self.fates {
+            (all, _) if all < LOSS_FROM => 0.0,
+            (all, gone) => f64::from(gone) / f64::from(all),
+        }
     }
 
     /// As the transport has counted them.

@@ -1,6 +1,6 @@
 //! The datagram lane: UDP and ICMP echo as QUIC datagrams (RFC 9221), over one QUIC connection a link.
 //!
-//! [`packet`], [`parts`], [`echo`], [`flow`], [`meter`] and [`deal`] have neither I/O nor a clock. Flows that send little are copied on every
+//! [`packet`], [`parts`], [`echo`], [`flow`], [`meter`], [`deal`] and [`repeat`] have neither I/O nor a clock. Flows that send little are copied on every
 //! path, and the copies dropped by their sequence number at the other end; the packets of others go where a scheduler says.
 //! The lane repairs nothing and holds nothing back: what UDP carries has its own ways to do that.
 
@@ -11,6 +11,7 @@ pub mod flow;
 pub mod meter;
 pub mod packet;
 pub mod parts;
+pub mod repeat;
 
 mod paths;
 mod ping;

@@ -8,11 +8,14 @@ use bytes::{Bytes, BytesMut};
 use mp_policy::link::Priority;
 use mp_policy::scheduler::{Entry, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
-use super::deal::Dealer;
+use super::deal::{Dealer, Slots};
 use super::packet::{Packet, MOST_HEADER};
 use super::parts::Part;
 use super::quic::Channel;
+use super::repeat::{self, Repeats};
 
 /// Of one end, in packets.
 #[derive(Debug, Default)]
@@ -33,7 +36,8 @@ pub fn count(of: &AtomicU64, more: u64) {
 }
 
 pub enum Sent {
-    Yes,
+    /// Over these.
+    Yes(Slots),
     TooBig,
     NoPath,
 }
@@ -50,11 +54,26 @@ pub struct Paths {
     queues: [Vec<Bytes>; MAX_SUBFLOWS],
     /// The paths as the first packet of the batch has found them, and what the batch has given them since.
     batch: Option<Batch>,
+    repeats: Repeats,
+    /// There is something to repeat, or there are no paths any more.
+    repeating: Arc<Notify>,
 }
 
 struct Batch {
     views: [SubflowView; MAX_SUBFLOWS],
     rooms: [usize; MAX_SUBFLOWS],
+    losses: [f64; MAX_SUBFLOWS],
+}
+
+/// Does what `due` does, which says how long nothing is due; `None`: nothing is there. It ends when there are no paths any
+/// more.
+pub async fn repeat_when_due(repeating: Arc<Notify>, due: impl Fn() -> Option<Option<Duration>>) {
+    while let Some(pause) = due() {
+        match pause {
+            Some(pause) => sleep(pause).await,
+            None => repeating.notified().await,
+        }
+    }
 }
 
 impl Paths {
@@ -66,6 +85,8 @@ impl Paths {
             slab: BytesMut::new(),
             queues: Default::default(),
             batch: None,
+            repeats: Repeats::default(),
+            repeating: Arc::default(),
         }
     }
 
@@ -100,6 +121,10 @@ impl Paths {
             self.dealer.forget(slot);
             channel.close();
         }
+    }
+
+    pub fn is_backup(&self, slot: usize) -> bool {
+        self.priorities[slot] == Priority::Backup
     }
 
     pub fn get(&self, slot: usize) -> Option<&Arc<Channel>> {
@@ -150,7 +175,31 @@ impl Paths {
         }
         count(&counts.sent, 1);
         count(&counts.copies, u64::from(slots.count_ones()) - 1);
-        Sent::Yes
+        if let (true, Packet::Data { .. }) = (copied, packet) {
+            if let Some(slot) = repeat::path(slots, &batch.losses, &fitting) {
+                self.repeats.put(slot, datagram, now);
+                self.repeating.notify_one();
+            }
+        }
+        Sent::Yes(slots)
+    }
+
+    pub fn repeating(&self) -> Arc<Notify> {
+        self.repeating.clone()
+    }
+
+    /// Sends what is to be repeated by now; for how long there is nothing else, where there is more.
+    pub fn repeat(&mut self, now: Duration, counts: &Counts) -> Option<Duration> {
+        while let Some((slot, datagram)) = self.repeats.take(now) {
+            // The path may be another one by now.
+            let channel = self.channels[slot].as_ref();
+            if channel.is_some_and(|channel| datagram.len() <= channel.room()) {
+                self.queues[slot].push(datagram);
+                count(&counts.copies, 1);
+            }
+        }
+        self.flush();
+        self.repeats.due().map(|due| due.saturating_sub(now))
     }
 
     fn encode(&mut self, packet: &Packet) -> Bytes {
@@ -174,6 +223,12 @@ impl Paths {
     }
 }
 
+impl Drop for Paths {
+    fn drop(&mut self) {
+        self.repeating.notify_one();
+    }
+}
+
 impl Batch {
     fn begin(
         channels: &[Option<Arc<Channel>>; MAX_SUBFLOWS],
@@ -182,11 +237,13 @@ impl Batch {
         let mut batch = Batch {
             views: Default::default(),
             rooms: Default::default(),
+            losses: Default::default(),
         };
         for (slot, channel) in channels.iter().enumerate() {
             if let Some(channel) = channel {
                 batch.rooms[slot] = channel.room();
                 batch.views[slot] = channel.view();
+                batch.losses[slot] = channel.loss();
                 batch.views[slot].set_priority(priorities[slot]);
             }
         }

@@ -171,6 +171,11 @@ impl Channel {
         lock(&self.measuring.meter).view(self.measuring.base.elapsed())
     }
 
+    /// The share of packets that were lost of late.
+    pub fn loss(&self) -> f64 {
+        lock(&self.measuring.meter).loss()
+    }
+
     /// How many there are now, at the front of `batch`; [`None`] at the connection's end.
     pub async fn receive(&self, batch: &mut [Bytes]) -> Option<usize> {
         self.connection.read_many_datagrams(batch).await.ok()

@@ -20,7 +20,7 @@ use super::echo::Request;
 use super::flow::Flow;
 use super::packet::{Destination, Hello, Packet};
 use super::parts::{split, Joiner};
-use super::paths::{Counts, Paths};
+use super::paths::{self, Counts, Paths};
 use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
 use crate::carrier::with_scratch;
@@ -218,6 +218,14 @@ impl Lanes {
                 absent: Duration::ZERO,
             }),
         });
+        let repeating = lock(&session.state).paths.repeating();
+        let repeated = Arc::downgrade(&session);
+        tokio::spawn(paths::repeat_when_due(repeating, move || {
+            let session = repeated.upgrade()?;
+            let now = session.now();
+            let pause = lock(&session.state).paths.repeat(now, &session.counts);
+            Some(pause)
+        }));
         sessions.insert(key, session.clone());
         Some(session)
     }

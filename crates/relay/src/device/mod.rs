@@ -24,8 +24,9 @@ use crate::control::Control;
 use crate::datagram::device as datagram;
 use crate::flow::{Answer, Event, Flow, Hears, Meters, Observer, Outcome, Side};
 use crate::keys::{self, Identity, Secret};
-use crate::links::{self, Choose, Links, Rules};
+use crate::links::{self, Choose, Link, Links, Rules};
 use crate::lock;
+use crate::socket::Transport;
 use crate::wire::{Line, Opener, Refusal, Target};
 use crate::Error;
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub scheduler: &'static Entry,
     /// Interfaces by name; empty: those with a default route.
     pub links: Vec<String>,
+    /// Of the streams.
+    pub transport: Transport,
     /// Of the path connections' uploads.
     pub controller: Control,
     /// Of the path connections (SO_MARK), so that routing rules can tell them from those of programs.
@@ -63,6 +66,8 @@ pub struct Device {
     session: [u8; 16],
     flows: AtomicU64,
     links: watch::Receiver<Links>,
+    /// Of the streams.
+    paths: watch::Receiver<Links>,
     relay: Vec<SocketAddr>,
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
@@ -92,6 +97,12 @@ pub struct LinkReport {
     pub month_bytes: Option<u64>,
     /// What it may carry in a month.
     pub limit_bytes: Option<u64>,
+}
+
+fn name(links: &watch::Receiver<Links>, slot: usize) -> String {
+    let links = links.borrow();
+    let link = links.get(slot).and_then(Option::as_ref);
+    link.map_or_else(|| "a link that is down".into(), |link| link.name.clone())
 }
 
 /// [`LinkReport::state`] of a link that works.
@@ -151,6 +162,16 @@ impl Device {
                 "--link {missing}: there is no such interface"
             )));
         }
+        let paths = match settings.transport {
+            Transport::Tcp => links.clone(),
+            Transport::Mptcp => {
+                let missing = |e| {
+                    Error::Missing(format!("carrier mptcp: this kernel has no MPTCP, or it is off (sysctl net.mptcp.enabled): {e}"))
+                };
+                settings.transport.check().map_err(missing)?;
+                links::mptcp()
+            }
+        };
         let tls = identity.client(&settings.line.key);
         let meters = Arc::<Meters>::default();
         let mut tasks = JoinSet::new();
@@ -158,11 +179,12 @@ impl Device {
         tasks.spawn(woken::watch(woken.clone()));
         let filled = pool::Settings {
             relay: relay.clone(),
+            transport: settings.transport,
             mark: settings.mark,
             tls: tls.clone(),
             secret: Secret::derive(&settings.line.secret),
             controller: settings.controller.clone(),
-            links: links.clone(),
+            links: paths.clone(),
             woken: woken.subscribe(),
             meters: meters.clone(),
         };
@@ -172,6 +194,7 @@ impl Device {
             session: keys::random(),
             flows: AtomicU64::new(0),
             links,
+            paths,
             relay,
             tls,
             pool,
@@ -264,7 +287,7 @@ impl Device {
         );
         tokio::spawn(feed::run(
             self.pool.clone(),
-            self.links.clone(),
+            self.paths.clone(),
             self.woken.subscribe(),
             opener,
             events,
@@ -302,6 +325,16 @@ impl Device {
             .collect()
     }
 
+    /// Of the link that has this slot, or had it.
+    pub fn link_name(&self, slot: usize) -> String {
+        name(&self.links, slot)
+    }
+
+    /// Of the link that streams take by this slot.
+    pub fn path_name(&self, slot: usize) -> String {
+        name(&self.paths, slot)
+    }
+
     /// The links that are up. `answers`: whether the datagram lane works over one, by its slot, if it ever did;
     /// `datagrams`: bytes that it has carried there.
     pub fn report(
@@ -309,35 +342,54 @@ impl Device {
         answers: impl Fn(usize) -> Option<bool>,
         datagrams: impl Fn(usize) -> u64,
     ) -> Vec<LinkReport> {
+        let mptcp = self.settings.transport == Transport::Mptcp;
         let links = self.links.borrow().clone();
         let up = links.into_iter().enumerate();
-        up.filter_map(|(slot, link)| {
-            let link = link?;
-            let ready = self.pool.ready(slot);
-            let bytes = |of: &[AtomicU64]| of[slot].load(Ordering::Relaxed);
-            let failure = self.last_failure();
-            let works = answers(slot).unwrap_or(ready > 0 || failure.is_none());
-            let state = match works {
-                true => state(link.priority),
-                false => "dead",
-            };
-            let why = match works {
-                true => String::new(),
-                false => failure.unwrap_or_else(|| "nothing gets through".into()),
-            };
-            Some(LinkReport {
-                link: link.name,
-                ready,
-                sent_bytes: bytes(&self.meters.sent),
-                received_bytes: bytes(&self.meters.received),
-                state: state.into(),
-                why,
-                carried_bytes: self.meters.carried[slot].load(Ordering::Relaxed) + datagrams(slot),
-                month_bytes: None,
-                limit_bytes: None,
+        let mut all: Vec<LinkReport> = up
+            .filter_map(|(slot, link)| {
+                let streams = (!mptcp).then_some(slot);
+                let datagrams = (answers(slot), datagrams(slot));
+                Some(self.link(&link?, streams, datagrams))
             })
-        })
-        .collect()
+            .collect();
+        // The kernel does not say which link has carried which bytes of these.
+        let paths = self.paths.borrow().clone();
+        let mptcp = paths[0].as_ref().filter(|_| mptcp);
+        all.extend(mptcp.map(|path| self.link(path, Some(0), (None, 0))));
+        all
+    }
+
+    /// `streams`: the slot of those that it carries; `datagrams`: whether their lane works over it, and its bytes.
+    fn link(
+        &self,
+        link: &Link,
+        streams: Option<usize>,
+        datagrams: (Option<bool>, u64),
+    ) -> LinkReport {
+        let ready = self.pool.ready(streams.unwrap_or(0));
+        let failure = self.last_failure();
+        let works = datagrams.0.unwrap_or(ready > 0 || failure.is_none());
+        let state = match works {
+            true => state(link.priority),
+            false => "dead",
+        };
+        let why = match works {
+            true => String::new(),
+            false => failure.unwrap_or_else(|| "nothing gets through".into()),
+        };
+        let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let meters = &self.meters;
+        LinkReport {
+            link: link.name.clone(),
+            ready: streams.map_or(0, |_| ready),
+            sent_bytes: streams.map_or(0, |slot| bytes(&meters.sent[slot])),
+            received_bytes: streams.map_or(0, |slot| bytes(&meters.received[slot])),
+            state: state.into(),
+            why,
+            carried_bytes: streams.map_or(0, |slot| bytes(&meters.carried[slot])) + datagrams.1,
+            month_bytes: None,
+            limit_bytes: None,
+        }
     }
 
     /// Opens no connection any more; flows that are open go on.

@@ -19,7 +19,7 @@ use crate::handshake::{self, Failed};
 use crate::keys::Secret;
 use crate::links::{carry_on, same_family, Link, Links};
 use crate::lock;
-use crate::socket;
+use crate::socket::{self, Transport};
 
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
@@ -35,6 +35,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 
 pub struct Settings {
     pub relay: Vec<SocketAddr>,
+    pub transport: Transport,
     pub mark: Option<u32>,
     pub tls: Arc<ClientConfig>,
     pub secret: Secret,
@@ -298,8 +299,9 @@ async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
             std::io::Error::other("the link has no address of the relay's family")
         })?;
     let connecting = async {
+        let controller = settings.controller.name();
         let stream =
-            socket::connect(&link, *relay, settings.controller.name(), settings.mark).await?;
+            socket::connect(settings.transport, &link, *relay, controller, settings.mark).await?;
         handshake::connect(stream, settings.tls.clone(), &settings.secret).await
     };
     timeout(HANDSHAKE, connecting)

@@ -203,6 +203,7 @@ impl Flow {
             } => (Some(hears), Some(lost), Some(meters), Some(opener), None),
             Side::Relay { place } => (None, None, None, None, Some(place)),
         };
+        let target = opener.as_ref().map(|opener| opener.target.clone());
         let mut flow = Flow {
             application: None,
             withdrawn: false,
@@ -230,7 +231,7 @@ impl Flow {
             left_well: false,
             waiting: false,
             ahead: AHEAD.0,
-            observed: observer.map(Observed::new),
+            observed: observer.map(|observer| Observed::new(observer, target)),
         };
         if let Some(stream) = application {
             flow.attach(stream);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use mp_kernel::diag::Subflow;
 use mp_kernel::mptcp_info::TcpInfo;
@@ -13,6 +14,7 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::lock;
+use crate::wire::Target;
 
 /// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
 /// target.
@@ -28,10 +30,14 @@ impl Observer {
         lock(&self.flows).get(&connected_from).cloned()
     }
 
+    pub fn flows(&self) -> Vec<Arc<FlowStats>> {
+        lock(&self.flows).values().cloned().collect()
+    }
+
     /// The open path connections of all flows, as sock_diag shows the subflows of MPTCP connections: a path manager sees
     /// both alike. The token is the flow's number.
     pub fn subflows(&self) -> Vec<Subflow> {
-        let flows: Vec<_> = lock(&self.flows).values().cloned().collect();
+        let flows = self.flows();
         let of = |flow: &Arc<FlowStats>| {
             let open = flow.paths().into_iter().filter(|path| path.open);
             let token = flow.number;
@@ -46,10 +52,30 @@ impl Observer {
 #[derive(Debug)]
 pub struct FlowStats {
     number: u32,
+    /// At the device.
+    target: Option<Target>,
+    begun: Instant,
+    /// When it carried something last, ms after it has begun.
+    moved_ms: AtomicU64,
     paths: Mutex<Vec<PathStats>>,
 }
 
 impl FlowStats {
+    pub fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    /// For how long it has carried nothing.
+    pub fn quiet(&self) -> Duration {
+        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(moved)
+    }
+
+    fn moved(&self) {
+        let now = self.begun.elapsed().as_millis() as u64;
+        self.moved_ms.store(now, Ordering::Relaxed);
+    }
+
     pub fn paths(&self) -> Vec<PathStats> {
         lock(&self.paths).clone()
     }
@@ -57,6 +83,7 @@ impl FlowStats {
 
 #[derive(Debug, Clone)]
 pub struct PathStats {
+    pub slot: usize,
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub open: bool,
@@ -99,9 +126,12 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    pub fn new(observer: Arc<Observer>) -> Observed {
+    pub fn new(observer: Arc<Observer>, target: Option<Target>) -> Observed {
         let stats = FlowStats {
             number: observer.count.fetch_add(1, Ordering::Relaxed),
+            target,
+            begun: Instant::now(),
+            moved_ms: AtomicU64::new(0),
             paths: Mutex::default(),
         };
         Observed {
@@ -127,6 +157,7 @@ impl Observed {
         let mut paths = lock(&self.stats.paths);
         self.places[slot] = Some(paths.len());
         paths.push(PathStats {
+            slot,
             local,
             remote,
             open: true,
@@ -150,6 +181,7 @@ impl Observed {
     }
 
     pub fn receive(&self, slot: usize, bytes: usize) {
+        self.stats.moved();
         self.change(slot, |path| path.received += bytes as u64);
     }
 
@@ -158,7 +190,10 @@ impl Observed {
             if path.tcp.is_none() {
                 path.before = (tcp.bytes_acked, tcp.total_retrans);
             }
-            path.acknowledged = tcp.bytes_acked.saturating_sub(path.before.0);
+            let acknowledged = tcp.bytes_acked.saturating_sub(path.before.0);
+            if std::mem::replace(&mut path.acknowledged, acknowledged) != acknowledged {
+                self.stats.moved();
+            }
             path.retransmitted = tcp.total_retrans.saturating_sub(path.before.1);
             path.tcp = Some(*tcp);
         });

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mp_policy::scheduler;
 use rustls::ServerConfig;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, SockRef};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout, timeout_at, Instant};
@@ -25,7 +25,7 @@ use crate::flow::{Event, Flow, Observer, Outcome, Side};
 use crate::handshake;
 use crate::hold::{self, Holding, Place};
 use crate::lock;
-use crate::socket;
+use crate::socket::{self, Transport};
 use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
 use crate::Error;
 
@@ -191,12 +191,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
+/// A listener of MPTCP takes connections of TCP as they are.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let domain = Domain::for_address(address);
+    let socket = Transport::Mptcp
+        .socket(domain)
+        .or_else(|_| Transport::Tcp.socket(domain))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }

@@ -200,6 +200,11 @@ impl Hosts {
         });
     }
 
+    /// Any program on the device.
+    pub fn program(&self, name: &str) -> Command {
+        self.device.enter(name)
+    }
+
     /// `multipilot` on the device.
     pub fn plain(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.device, "home");
