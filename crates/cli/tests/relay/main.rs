@@ -14,6 +14,7 @@ mod datagrams;
 mod firewall;
 mod held;
 mod hosts;
+mod leak;
 mod middlebox;
 #[path = "../common/namespace.rs"]
 mod namespace;
