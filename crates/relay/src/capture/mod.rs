@@ -42,6 +42,7 @@ use crate::datagram::device::{self as datagram, Lane};
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
 use crate::links::TUN;
+use crate::socket::raise_descriptors;
 use crate::Error;
 
 use follow::Follow;
@@ -166,6 +167,7 @@ impl Capture {
                 "--lan {missing}: there is no such interface"
             )));
         }
+        raise_descriptors();
         let file = mp_kernel::tun::open(TUN)?;
         let netlink = Netlink::open()?;
         routes::clear(&netlink.handle).await?;

@@ -144,7 +144,7 @@ pub async fn run(
     let local = listener
         .local_addr()
         .map_err(|e| Error::failed(settings.listen, e))?;
-    raise_descriptors();
+    socket::raise_descriptors();
     let endpoint = datagram::relay::bind(local)
         .and_then(|socket| datagram::Endpoint::listen(socket, &identity));
     let (register, egress) = (relay.register.clone(), relay.egress.clone());
@@ -205,14 +205,6 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())
-}
-
-/// A flow takes a descriptor a path and one for its target; the usual limit is 1024.
-fn raise_descriptors() {
-    use nix::sys::resource::{getrlimit, setrlimit, Resource};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
 }
 
 impl Relay {
