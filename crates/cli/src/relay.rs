@@ -1,5 +1,7 @@
 //! `multipilot relay`: the relay in the foreground, and its register of devices.
 
+mod check;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,14 +47,17 @@ pub struct Relay {
     #[arg(long, value_name = "TIME", value_parser = mp_scenario::document::duration)]
     hold: Option<Duration>,
     /// Only print a line for one more device
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget", "check"])]
     new_device: Option<String>,
     /// Only list the devices
-    #[arg(long, conflicts_with = "forget")]
+    #[arg(long, conflicts_with_all = ["forget", "check"])]
     devices: bool,
     /// Only remove a device: it cannot connect any more
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
     forget: Option<String>,
+    /// Only validate the options, the key and the devices, and whether the port is free
+    #[arg(long)]
+    check: bool,
 }
 
 pub fn main(args: &Relay) -> Outcome {
@@ -60,6 +65,9 @@ pub fn main(args: &Relay) -> Outcome {
         Some(folder) => folder.clone(),
         None => default_folder()?,
     };
+    if args.check {
+        return check::check(args, &folder);
+    }
     let store = Store::open(&folder).map_err(failure)?;
     if args.devices {
         outcome::print(&table(&store)?);

@@ -26,6 +26,7 @@ mod program;
 mod resolver;
 mod router;
 mod rules;
+mod several;
 #[path = "../common/small.rs"]
 mod small;
 mod strangers;

@@ -135,12 +135,8 @@ pub async fn run(
         connections: Mutex::default(),
         flows: Mutex::default(),
     });
-    let listener = listen(settings.listen).map_err(|e| match e.kind() {
-        io::ErrorKind::PermissionDenied => Error::Missing(format!(
-            "cannot listen on {}: {e}; ports below 1024 need root, others do not: --listen [::]:8443", settings.listen
-        )),
-        _ => Error::failed(format!("cannot listen on {}", settings.listen), e),
-    })?;
+    let listener = listen(settings.listen)
+        .and_then(|bound| TcpListener::from_std(bound).map_err(|e| Error::failed("listener", e)))?;
     let local = listener
         .local_addr()
         .map_err(|e| Error::failed(settings.listen, e))?;
@@ -177,10 +173,22 @@ pub async fn run(
     }
 }
 
+/// Whether a relay could listen there, now.
+pub fn check(address: SocketAddr) -> Result<(), Error> {
+    let listener = listen(address)?;
+    let local = listener
+        .local_addr()
+        .map_err(|e| Error::failed(address, e))?;
+    let bound = datagram::relay::bind(local).map_err(|e| {
+        let consequence = format!("{e}; devices would send UDP directly");
+        Error::failed(format!("UDP port {}", local.port()), consequence)
+    });
+    bound.map(drop)
+}
+
 /// For IPv4 too, where it is any address of IPv6; for IPv4 alone where there is no IPv6.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let bound = bind(address);
-    match bound {
+fn listen(address: SocketAddr) -> Result<std::net::TcpListener, Error> {
+    let bound = match bind(address) {
         Err(e)
             if address.ip() == std::net::Ipv6Addr::UNSPECIFIED
                 && e.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32) =>
@@ -188,10 +196,16 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
             bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
         }
         bound => bound,
-    }
+    };
+    bound.map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Error::Missing(format!(
+            "cannot listen on {address}: {e}; ports below 1024 need root, others do not: --listen [::]:8443"
+        )),
+        _ => Error::failed(format!("cannot listen on {address}"), e),
+    })
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -204,7 +218,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket.into())
 }
 
 impl Relay {
