@@ -12,7 +12,7 @@ use crate::common::Reply;
 use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
 use crate::program::get;
 use crate::small::Small;
-use crate::traffic::in_the_middle;
+use crate::traffic::{in_the_middle, in_the_middle_of};
 
 const MB: u64 = 1_000_000;
 
@@ -31,6 +31,22 @@ fn a_link_that_flaps_does_not_break_flows() {
             hosts.route(1);
             thread::sleep(Duration::from_millis(away));
         }
+    });
+}
+
+#[test]
+fn a_link_that_is_away_for_ten_seconds_is_used_again() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    // More than the other link carries meanwhile.
+    in_the_middle_of(&mut hosts, 48 * MB, |hosts| {
+        hosts.set_link(1, "down");
+        thread::sleep(Duration::from_secs(10));
+        hosts.set_link(1, "up");
+        hosts.route(1);
+        let before = hosts.carried(1);
+        until("the link is used again", || hosts.carried(1) > before + MB);
     });
 }
 
@@ -84,11 +100,27 @@ fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
                 thread::sleep(Duration::from_millis(500));
                 carried() - before < 20_000
             });
-            if !relay {
-                thread::sleep(Duration::from_secs(10));
-            }
             hosts.signal(relay, Signal::CONT);
         }
+    });
+}
+
+/// Longer than any timeout of ours but those for which flows are held: the other end's kernel gives its connections up after
+/// 30 s (TCP_USER_TIMEOUT), the datagram lane's after 15 s.
+#[test]
+fn a_device_that_sleeps_until_its_connections_are_given_up_does_not_break_flows() {
+    in_the_middle(|hosts| {
+        hosts.signal(false, Signal::STOP);
+        let relays = || {
+            let list = "ss --no-header -tn state established src 10.99.0.1";
+            hosts.in_relay(|| crate::namespace::sh(list))
+        };
+        let waits = |line: &str| line.split_whitespace().nth(1) != Some("0");
+        until("data wait for the device", || relays().lines().any(waits));
+        until("the relay's kernel has given up", || {
+            !relays().lines().any(waits)
+        });
+        hosts.signal(false, Signal::CONT);
     });
 }
 
