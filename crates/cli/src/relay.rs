@@ -46,6 +46,9 @@ pub struct Relay {
     /// Time for which connections are kept while their device is away, asleep or without a link [default: 12h]
     #[arg(long, value_name = "TIME", value_parser = mp_scenario::document::duration)]
     hold: Option<Duration>,
+    /// Bandwidth of each device in each direction, such as 50Mbit [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = mp_scenario::document::rate)]
+    rate: Option<u64>,
     /// Only print a line for one more device
     #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget", "check"])]
     new_device: Option<String>,
@@ -96,6 +99,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
         },
         controller: Control::choose(args.controller.as_deref()).map_err(failure)?,
         hold: args.hold.unwrap_or(relay::HOLD),
+        rate: args.rate,
         observer: None,
     };
     let stop = async {

@@ -149,6 +149,7 @@ impl Pair {
             },
             controller: self.controller.clone(),
             hold: relay::HOLD,
+            rate: None,
             observer: Some(observer),
         };
         let folder = self.folder.clone();

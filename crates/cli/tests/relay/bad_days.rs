@@ -1,16 +1,17 @@
 //! What links, hosts and disks do to a relay, and programs hear of it as of any network, or not at all.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::Reply;
-use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
-use crate::program::get;
+use crate::common::{Reply, PATIENCE};
+use crate::datagrams::{both_paths, connect};
+use crate::hosts::{until, Hosts, ALLOWED, PUBLIC, RELAY, SERVER};
+use crate::program::{get, put};
 use crate::small::Small;
 use crate::traffic::{in_the_middle, in_the_middle_of};
 
@@ -332,4 +333,65 @@ fn a_second_relay_or_daemon_is_refused_and_the_first_goes_on() {
     assert_eq!(hosts.network(), network);
     let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
     assert_eq!(get(stream, MB, &mut |_| ()), "whole");
+}
+
+#[test]
+fn a_rate_holds_for_all_that_a_device_does_together() {
+    let Some(mut hosts) = Hosts::new("80mbit") else {
+        return;
+    };
+    // 1 MB/s, and buckets of 200 kB, of which streams have half.
+    const SECOND: u64 = MB;
+    const BUCKET: u64 = MB / 5;
+    let elsewhere = "10.99.0.1:8443";
+    let rate = [&ALLOWED[..], &["--rate", "8Mbit"]].concat();
+    hosts.line = hosts.start_relay(elsewhere, &rate);
+    hosts.socks(&[]);
+    for upload in [false, true] {
+        let began = Instant::now();
+        let connect = || hosts.through_socks(SERVER).unwrap();
+        let flows = [connect(), connect()].map(|stream| {
+            thread::spawn(move || match upload {
+                false => get(stream, 2 * MB, &mut |_| ()),
+                true => put(stream, 2 * MB),
+            })
+        });
+        for flow in flows {
+            assert_eq!(flow.join().unwrap(), "whole");
+        }
+        let least = (4 * MB - BUCKET / 2) as f64 / SECOND as f64;
+        let took = began.elapsed().as_secs_f64();
+        assert!(took >= least, "{upload}: {took} s");
+    }
+
+    // Datagrams beyond it are dropped.
+    let host = hosts.relay_command_in(elsewhere, &["--new-device", "host"]);
+    hosts.line = host.out.trim().to_owned();
+    hosts.up(&[]);
+    both_paths(&hosts);
+    let there = "198.51.100.2:4000";
+    let server = hosts.in_relay(|| UdpSocket::bind(there).unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = connect(&hosts, there);
+    let began = Instant::now();
+    let hearing = thread::spawn(move || {
+        let mut heard = 0;
+        loop {
+            match server.recv(&mut [0; 2000]).unwrap() as u64 {
+                1 => return heard,
+                count => heard += count,
+            }
+        }
+    });
+    for _ in 0..800 {
+        client.send(&[7; 1000]).unwrap();
+    }
+    until("the end arrives", || {
+        // When it has arrived, nobody is there any more.
+        let _ = client.send(&[7]);
+        hearing.is_finished()
+    });
+    let heard = hearing.join().unwrap();
+    let most = BUCKET as f64 + SECOND as f64 * began.elapsed().as_secs_f64();
+    assert!(heard > 0 && heard as f64 <= most, "{heard} of {most}");
 }

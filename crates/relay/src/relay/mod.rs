@@ -25,6 +25,7 @@ use crate::flow::{Event, Flow, Observer, Outcome, Side};
 use crate::handshake;
 use crate::hold::{self, Holding, Place};
 use crate::lock;
+use crate::rates::{Rates, Throttle};
 use crate::socket;
 use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
 use crate::Error;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub controller: Control,
     /// Flows without any path end after so long.
     pub hold: Duration,
+    /// Of each device in each direction, bit/s; [`None`]: no limit.
+    pub rate: Option<u64>,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
 }
@@ -110,6 +113,7 @@ struct Relay {
     controller: Control,
     hold: Duration,
     holding: Arc<Mutex<Holding>>,
+    rates: Arc<Rates>,
     observer: Option<Arc<Observer>>,
     strangers: Strangers,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
@@ -130,6 +134,7 @@ pub async fn run(
         controller: settings.controller,
         hold: settings.hold,
         holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
+        rates: Arc::new(Rates::new(settings.rate)),
         observer: settings.observer,
         strangers: Strangers::default(),
         connections: Mutex::default(),
@@ -144,9 +149,10 @@ pub async fn run(
     let endpoint = datagram::relay::bind(local)
         .and_then(|socket| datagram::Endpoint::listen(socket, &identity));
     let (register, egress) = (relay.register.clone(), relay.egress.clone());
+    let rates = relay.rates.clone();
     let lane = match endpoint {
         Ok(endpoint) => Some(tokio::spawn(datagram::relay::serve(
-            endpoint, register, egress,
+            endpoint, register, egress, rates,
         ))),
         Err(e) => {
             eprintln!(
@@ -343,7 +349,8 @@ impl Relay {
             Ok(stream) => {
                 let (group, observer) = (self.controller.group(), self.observer.clone());
                 let place = Place::new(self.holding.clone(), device);
-                let side = Side::Relay { place };
+                let throttle = Throttle::new(self.rates.of(device));
+                let side = Side::Relay { place, throttle };
                 let flow = Flow::new(Some(stream), scheduler, side, self.hold, group, observer);
                 flow.run(news).await == Outcome::Done
             }
