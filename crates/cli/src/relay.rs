@@ -1,5 +1,7 @@
 //! `multipilot relay`: the relay in the foreground, and its register of devices.
 
+mod check;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,15 +47,21 @@ pub struct Relay {
     /// Time for which connections are kept while their device is away, asleep or without a link [default: 12h]
     #[arg(long, value_name = "TIME", value_parser = mp_scenario::document::duration)]
     hold: Option<Duration>,
+    /// Bandwidth of each device in each direction, such as 50Mbit [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = mp_scenario::document::rate)]
+    rate: Option<u64>,
     /// Only print a line for one more device
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["devices", "forget", "check"])]
     new_device: Option<String>,
     /// Only list the devices
-    #[arg(long, conflicts_with = "forget")]
+    #[arg(long, conflicts_with_all = ["forget", "check"])]
     devices: bool,
     /// Only remove a device: it cannot connect any more
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
     forget: Option<String>,
+    /// Only validate the options, the key and the devices, and whether the port is free
+    #[arg(long)]
+    check: bool,
 }
 
 pub fn main(args: &Relay) -> Outcome {
@@ -61,6 +69,9 @@ pub fn main(args: &Relay) -> Outcome {
         Some(folder) => folder.clone(),
         None => default_folder()?,
     };
+    if args.check {
+        return check::check(args, &folder);
+    }
     let store = Store::open(&folder).map_err(failure)?;
     if args.devices {
         outcome::print(&table(&store)?);
@@ -90,6 +101,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
         },
         controller: Control::choose(args.controller.as_deref()).map_err(failure)?,
         hold: args.hold.unwrap_or(relay::HOLD),
+        rate: args.rate,
         observer: None,
     };
     let stop = async {

@@ -31,9 +31,7 @@ impl TokenBucket {
 
     /// Whether a packet of `bytes` that arrives at `now` (ns) passes. A time before that of an earlier call adds no tokens.
     pub fn admit(&mut self, now: u64, bytes: u64) -> bool {
-        let added = u128::from(now.saturating_sub(self.filled_to)) * u128::from(self.rate);
-        self.tokens = self.tokens.saturating_add(added).min(self.burst);
-        self.filled_to = self.filled_to.max(now);
+        self.fill(now);
         match self.tokens.checked_sub(u128::from(bytes) * BYTE) {
             Some(left) => {
                 self.tokens = left;
@@ -41,6 +39,24 @@ impl TokenBucket {
             }
             None => false,
         }
+    }
+
+    /// Bytes that would pass at `now` (ns).
+    pub fn level(&mut self, now: u64) -> u64 {
+        self.fill(now);
+        u64::try_from(self.tokens / BYTE).unwrap_or(u64::MAX)
+    }
+
+    /// Takes back bytes that were admitted and not used.
+    pub fn give_back(&mut self, bytes: u64) {
+        let given = self.tokens.saturating_add(u128::from(bytes) * BYTE);
+        self.tokens = given.min(self.burst);
+    }
+
+    fn fill(&mut self, now: u64) {
+        let added = u128::from(now.saturating_sub(self.filled_to)) * u128::from(self.rate);
+        self.tokens = self.tokens.saturating_add(added).min(self.burst);
+        self.filled_to = self.filled_to.max(now);
     }
 }
 
@@ -85,6 +101,18 @@ mod tests {
         assert!(bucket.admit(u64::MAX, u64::MAX));
         assert!(!bucket.admit(u64::MAX, 1));
         assert!(!TokenBucket::new(1, 1).admit(u64::MAX, 2));
+    }
+
+    #[test]
+    fn what_is_given_back_passes_again_and_no_more_than_the_burst() {
+        let mut bucket = TokenBucket::new(8_000, 100);
+        assert!(bucket.admit(0, 60));
+        assert_eq!(bucket.level(0), 40);
+        bucket.give_back(10);
+        // A byte a ms.
+        assert_eq!(bucket.level(7_999_999), 57);
+        bucket.give_back(1_000);
+        assert_eq!(bucket.level(8_000_000), 100);
     }
 
     proptest! {

@@ -58,6 +58,16 @@ pub enum State {
     Expired,
 }
 
+/// What is in a relay's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Before the first start there is none.
+    pub key: Option<PublicKey>,
+    pub devices: Vec<Listed>,
+    /// Files with secrets that other users may read or write.
+    pub exposed: Vec<PathBuf>,
+}
+
 /// The relay's folder.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -83,8 +93,38 @@ impl Store {
         })
     }
 
+    /// Reads what is in a folder, and changes nothing.
+    pub fn check(folder: &Path) -> Result<Found, Error> {
+        let store = Store {
+            folder: folder.to_owned(),
+        };
+        let key = Identity::read(&store.key())?;
+        for entry in store.load()?.devices {
+            if known(&entry).is_none() {
+                return Err(Error::Usage(format!(
+                    "{}: device {}: id, secret or key is damaged; multipilot relay --forget {} removes it",
+                    store.file().display(),
+                    entry.name,
+                    entry.name
+                )));
+            }
+        }
+        let others = |file: &PathBuf| fs::metadata(file).is_ok_and(|m| m.mode() & 0o077 != 0);
+        let mut exposed = vec![store.key(), store.file()];
+        exposed.retain(others);
+        Ok(Found {
+            key: key.map(|identity| identity.public()),
+            devices: store.list()?,
+            exposed,
+        })
+    }
+
+    fn key(&self) -> PathBuf {
+        self.folder.join("relay.key")
+    }
+
     pub fn identity(&self) -> Result<Identity, Error> {
-        Identity::open(&self.folder.join("relay.key"))
+        Identity::open(&self.key())
     }
 
     /// Host and port that devices connect to, as the relay was last started.
@@ -463,6 +503,33 @@ mod tests {
         assert!(!register.accepts(&secret, &[1; 32]).unwrap());
         assert_eq!(store.list().unwrap()[0].state, State::Expired);
         assert!(store.add("a", "h", 1).is_ok(), "its name is free again");
+    }
+
+    #[test]
+    fn a_check_reads_everything_and_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let none = folder.path().join("none");
+        let found = Store::check(&none).unwrap();
+        assert_eq!((found.key, found.devices.len()), (None, 0));
+        assert!(!none.exists());
+
+        let store = Store::open(&folder.path().join("relay")).unwrap();
+        let line = store.add("phone", "h", 1).unwrap();
+        let found = Store::check(&store.folder).unwrap();
+        assert_eq!(found.key, Some(line.key));
+        assert_eq!(found.devices, store.list().unwrap());
+        assert_eq!(found.exposed, Vec::<PathBuf>::new());
+        let open = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(store.key(), open).unwrap();
+        assert_eq!(Store::check(&store.folder).unwrap().exposed, [store.key()]);
+
+        let text = fs::read_to_string(store.file()).unwrap();
+        let damaged = text.replace("secret = \"", "secret = \"0");
+        fs::write(store.file(), damaged).unwrap();
+        let refused = Store::check(&store.folder).unwrap_err().to_string();
+        assert!(refused.contains("device phone"), "{refused}");
+        fs::write(store.file(), text.replace("name =", "name")).unwrap();
+        assert!(Store::check(&store.folder).is_err());
     }
 
     #[test]

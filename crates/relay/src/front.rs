@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::device::Device;
 use crate::flow::Answer;
+use crate::socket::raise_descriptors;
 use crate::wire::{Refusal, Target};
 
 /// A program says what it wants within this time.
@@ -30,9 +31,14 @@ pub enum Protocol {
 
 /// Carries what comes in, until the task is dropped.
 pub async fn serve(listener: TcpListener, protocol: Protocol, device: Arc<Device>) {
+    // With the first connection: the program that the shim is for has been started by then.
+    let raised = Once::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(one(stream, protocol, device.clone()))),
+            Ok((stream, _)) => {
+                raised.call_once(raise_descriptors);
+                tokio::spawn(one(stream, protocol, device.clone()));
+            }
             // Out of descriptors, most likely: others end.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }

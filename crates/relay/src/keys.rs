@@ -67,14 +67,22 @@ impl fmt::Debug for Identity {
 impl Identity {
     /// The pair in a file, which is made where there is none.
     pub fn open(file: &Path) -> Result<Identity, Error> {
+        match Self::read(file)? {
+            Some(identity) => Ok(identity),
+            None => Self::create(file),
+        }
+    }
+
+    /// The pair in a file, if there is one.
+    pub fn read(file: &Path) -> Result<Option<Identity>, Error> {
         match fs::read(file) {
-            Ok(bytes) => Self::from_pkcs8(&bytes).ok_or_else(|| {
+            Ok(bytes) => Self::from_pkcs8(&bytes).map(Some).ok_or_else(|| {
                 Error::Usage(format!(
                     "{}: not a key of multipilot; remove it to have a new one made",
                     file.display()
                 ))
             }),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Self::create(file),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::failed(file.display(), e)),
         }
     }

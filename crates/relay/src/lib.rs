@@ -26,6 +26,7 @@ pub mod wire;
 mod carrier;
 mod handshake;
 mod path;
+mod rates;
 mod resolver;
 mod socket;
 

@@ -127,3 +127,12 @@ pub fn tune_application(stream: &TcpStream) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_keepalive(&KEEPALIVE);
 }
+
+/// A flow takes a descriptor a path and one for its program or target; the usual limit is 1024. Programs that this process
+/// starts later have the new limit too, and some bear none above 1024 (select(2)).
+pub fn raise_descriptors() {
+    use nix::sys::resource::{getrlimit, setrlimit, Resource};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

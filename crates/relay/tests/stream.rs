@@ -18,6 +18,10 @@ enum Step {
     Send(usize),
     /// The next frame of a path arrives.
     Arrive(usize),
+    /// It arrives, and will once more.
+    Duplicate(usize),
+    /// The sender's clock jumps forward or back by so many µs, and stands still from then on or goes on.
+    Clock(i64, bool),
     /// The path goes silent: what it carries is sent again elsewhere, and may still arrive.
     Lose(usize),
     Recover(usize),
@@ -38,6 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1usize..200).prop_map(Step::Write),
         4 => (1usize..20).prop_map(Step::Send),
         8 => path.clone().prop_map(Step::Arrive),
+        2 => path.clone().prop_map(Step::Duplicate),
+        1 => (jump(), any::<bool>()).prop_map(|(by, still)| Step::Clock(by, still)),
         1 => path.clone().prop_map(Step::Lose),
         1 => path.clone().prop_map(Step::Recover),
         1 => path.clone().prop_map(Step::Close),
@@ -48,6 +54,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Of less than a round trip, of an hour, and to the clock's end.
+fn jump() -> impl Strategy<Value = i64> {
+    let bound = prop::sample::select(vec![1_000, 3_600_000_000, i64::MAX]);
+    bound.prop_flat_map(|bound| -bound..=bound)
+}
+
 struct World {
     sender: Sender,
     receiver: Receiver,
@@ -55,10 +67,12 @@ struct World {
     open: [bool; PATHS],
     stale: [bool; PATHS],
     wires: [VecDeque<(u64, bool, Vec<u8>)>; PATHS],
+    delivered: [u64; PATHS],
     written: Vec<u8>,
     read: Vec<u8>,
     window: usize,
     clock_us: u64,
+    still: bool,
 }
 
 impl World {
@@ -71,10 +85,12 @@ impl World {
             open: [true; PATHS],
             stale: [false; PATHS],
             wires: Default::default(),
+            delivered: [0; PATHS],
             written: Vec::new(),
             read: Vec::new(),
             window,
             clock_us: 1,
+            still: false,
         }
     }
 
@@ -90,13 +106,14 @@ impl World {
             queued: self.wires[i].len() as u64 * u64::from(MSS),
             room: 200u64.saturating_sub(self.wires[i].len() as u64 * u64::from(MSS)),
             pacing_rate: 100_000,
+            delivered: self.delivered[i],
             ..SubflowView::default()
         })
     }
 
     fn send(&mut self, segments: usize) {
         for _ in 0..segments {
-            self.clock_us += 100;
+            self.pass(100);
             let views = self.views();
             let live = (0..PATHS).fold(0, |set, i| set | u8::from(views[i].alive()) << i);
             let Some(connection) = self.sender.view(self.clock_us, live) else {
@@ -118,9 +135,19 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, path: usize) {
+    fn arrive(&mut self, path: usize, once_more: bool) {
         if let Some((offset, end, bytes)) = self.wires[path].pop_front() {
             let _: Arrival = self.receiver.on_data(offset, end, &bytes).unwrap();
+            self.delivered[path] += 1;
+            if once_more {
+                self.wires[path].push_back((offset, end, bytes));
+            }
+        }
+    }
+
+    fn pass(&mut self, us: u64) {
+        if !self.still {
+            self.clock_us = self.clock_us.saturating_add(us);
         }
     }
 
@@ -136,7 +163,12 @@ impl World {
                 }
             }
             Step::Send(segments) => self.send(segments),
-            Step::Arrive(path) => self.arrive(path),
+            Step::Arrive(path) => self.arrive(path, false),
+            Step::Duplicate(path) => self.arrive(path, true),
+            Step::Clock(by, still) => {
+                self.clock_us = self.clock_us.saturating_add_signed(by);
+                self.still = still;
+            }
             Step::Lose(path) => {
                 self.stale[path] = true;
                 self.sender.lose(path);
@@ -181,18 +213,19 @@ impl World {
         );
     }
 
-    /// From here on every path works, and everything arrives.
+    /// From here on every path works, the clock goes on, and everything arrives.
     fn conclude(&mut self) {
+        self.still = false;
         for path in 0..PATHS {
             self.act(&Step::Open(path));
         }
         self.sender.end();
         for round in 0.. {
             assert!(round < 100_000, "it does not end: {:?}", self.sender);
-            self.clock_us += 10_000;
+            self.pass(10_000);
             self.send(100);
             for path in 0..PATHS {
-                self.arrive(path);
+                self.arrive(path, false);
             }
             self.act(&Step::Read(1 << 20));
             self.act(&Step::Ack(true));

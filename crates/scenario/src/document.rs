@@ -31,6 +31,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     units::duration(text).map_err(wrong)
 }
 
+/// A rate in bit/s with its unit, more than 0, as an option of a command has it.
+pub fn rate(text: &str) -> Result<u64, String> {
+    match units::rate(text) {
+        Ok(0) => Err(format!("\"{text}\" is zero; expected {}", units::RATE)),
+        Ok(rate) => Ok(rate),
+        Err((problem, expected)) => Err(format!("{problem}; expected {expected}")),
+    }
+}
+
 /// A section below another one, where there is one.
 pub fn section<'a>(
     parent: &Section<'a>,

@@ -151,6 +151,7 @@ impl Pair {
             },
             controller: self.controller.clone(),
             hold: relay::HOLD,
+            rate: None,
             observer: Some(observer),
         };
         let folder = self.folder.clone();

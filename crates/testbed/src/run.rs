@@ -169,7 +169,7 @@ fn run_in(
     let emulator = Emulator::start(emulated, seed, hardships, ports, now + begun)
         .context("cannot start the emulator")?;
     let mut threads = Threads::default();
-    let at_relays = Arc::new(Observer::default());
+    let at_relays = Arc::new(Observer::with_closed());
     let server = Server {
         observer: at_relays.clone(),
         services: services.clone(),
@@ -182,7 +182,7 @@ fn run_in(
         .others
         .push(server.start(network.server.clone(), threads.stop.subscribe())?);
     for (number, group) in plan.groups.iter().enumerate() {
-        let observer = Arc::new(Observer::default());
+        let observer = Arc::new(Observer::with_closed());
         let (rules, told) = watch::channel(Rules::new(|_| Some(Priority::Normal)));
         if let Some(policy) = group.policy() {
             let aware = Aware {

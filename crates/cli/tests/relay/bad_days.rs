@@ -1,18 +1,19 @@
 //! What links, hosts and disks do to a relay, and programs hear of it as of any network, or not at all.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::Reply;
-use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
-use crate::program::get;
+use crate::common::{Reply, PATIENCE};
+use crate::datagrams::{both_paths, connect};
+use crate::hosts::{until, Hosts, ALLOWED, PUBLIC, RELAY, SERVER};
+use crate::program::{get, put};
 use crate::small::Small;
-use crate::traffic::in_the_middle;
+use crate::traffic::{in_the_middle, in_the_middle_of};
 
 const MB: u64 = 1_000_000;
 
@@ -31,6 +32,22 @@ fn a_link_that_flaps_does_not_break_flows() {
             hosts.route(1);
             thread::sleep(Duration::from_millis(away));
         }
+    });
+}
+
+#[test]
+fn a_link_that_is_away_for_ten_seconds_is_used_again() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    // More than the other link carries meanwhile.
+    in_the_middle_of(&mut hosts, 48 * MB, |hosts| {
+        hosts.set_link(1, "down");
+        thread::sleep(Duration::from_secs(10));
+        hosts.set_link(1, "up");
+        hosts.route(1);
+        let before = hosts.carried(1);
+        until("the link is used again", || hosts.carried(1) > before + MB);
     });
 }
 
@@ -84,11 +101,27 @@ fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
                 thread::sleep(Duration::from_millis(500));
                 carried() - before < 20_000
             });
-            if !relay {
-                thread::sleep(Duration::from_secs(10));
-            }
             hosts.signal(relay, Signal::CONT);
         }
+    });
+}
+
+/// Longer than any timeout of ours but those for which flows are held: the other end's kernel gives its connections up after
+/// 30 s (TCP_USER_TIMEOUT), the datagram lane's after 15 s.
+#[test]
+fn a_device_that_sleeps_until_its_connections_are_given_up_does_not_break_flows() {
+    in_the_middle(|hosts| {
+        hosts.signal(false, Signal::STOP);
+        let relays = || {
+            let list = "ss --no-header -tn state established src 10.99.0.1";
+            hosts.in_relay(|| crate::namespace::sh(list))
+        };
+        let waits = |line: &str| line.split_whitespace().nth(1) != Some("0");
+        until("data wait for the device", || relays().lines().any(waits));
+        until("the relay's kernel has given up", || {
+            !relays().lines().any(waits)
+        });
+        hosts.signal(false, Signal::CONT);
     });
 }
 
@@ -300,4 +333,65 @@ fn a_second_relay_or_daemon_is_refused_and_the_first_goes_on() {
     assert_eq!(hosts.network(), network);
     let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
     assert_eq!(get(stream, MB, &mut |_| ()), "whole");
+}
+
+#[test]
+fn a_rate_holds_for_all_that_a_device_does_together() {
+    let Some(mut hosts) = Hosts::new("80mbit") else {
+        return;
+    };
+    // 1 MB/s, and buckets of 200 kB, of which streams have half.
+    const SECOND: u64 = MB;
+    const BUCKET: u64 = MB / 5;
+    let elsewhere = "10.99.0.1:8443";
+    let rate = [&ALLOWED[..], &["--rate", "8Mbit"]].concat();
+    hosts.line = hosts.start_relay(elsewhere, &rate);
+    hosts.socks(&[]);
+    for upload in [false, true] {
+        let began = Instant::now();
+        let connect = || hosts.through_socks(SERVER).unwrap();
+        let flows = [connect(), connect()].map(|stream| {
+            thread::spawn(move || match upload {
+                false => get(stream, 2 * MB, &mut |_| ()),
+                true => put(stream, 2 * MB),
+            })
+        });
+        for flow in flows {
+            assert_eq!(flow.join().unwrap(), "whole");
+        }
+        let least = (4 * MB - BUCKET / 2) as f64 / SECOND as f64;
+        let took = began.elapsed().as_secs_f64();
+        assert!(took >= least, "{upload}: {took} s");
+    }
+
+    // Datagrams beyond it are dropped.
+    let host = hosts.relay_command_in(elsewhere, &["--new-device", "host"]);
+    hosts.line = host.out.trim().to_owned();
+    hosts.up(&[]);
+    both_paths(&hosts);
+    let there = "198.51.100.2:4000";
+    let server = hosts.in_relay(|| UdpSocket::bind(there).unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = connect(&hosts, there);
+    let began = Instant::now();
+    let hearing = thread::spawn(move || {
+        let mut heard = 0;
+        loop {
+            match server.recv(&mut [0; 2000]).unwrap() as u64 {
+                1 => return heard,
+                count => heard += count,
+            }
+        }
+    });
+    for _ in 0..800 {
+        client.send(&[7; 1000]).unwrap();
+    }
+    until("the end arrives", || {
+        // When it has arrived, nobody is there any more.
+        let _ = client.send(&[7]);
+        hearing.is_finished()
+    });
+    let heard = hearing.join().unwrap();
+    let most = BUCKET as f64 + SECOND as f64 * began.elapsed().as_secs_f64();
+    assert!(heard > 0 && heard as f64 <= most, "{heard} of {most}");
 }

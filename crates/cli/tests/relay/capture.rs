@@ -3,11 +3,11 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::{getrlimit, kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
 use socket2::{Domain, Socket, Type};
 
 use crate::hosts::{until, Hosts, PUBLIC, SERVER};
-use crate::program::{get, put};
+use crate::program::{check, get, put};
 
 const MB: u64 = 1_000_000;
 /// The device's address on its first link, and on its second.
@@ -89,6 +89,39 @@ fn many_connections_at_once_are_independent() {
             assert_eq!(flow.join().unwrap(), "whole");
         }
     });
+}
+
+/// Near the relay's limit, 1,024.
+#[test]
+fn a_thousand_connections_are_open_at_once() {
+    const ALL: usize = 1000;
+    let most = getrlimit(Resource::Nofile);
+    let limit = |current| setrlimit(Resource::Nofile, Rlimit { current, ..most }).unwrap();
+    if most.maximum.is_some_and(|most| most < 8192) {
+        return mp_testing::skip("a process may not have 8,192 descriptors");
+    }
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    // As a shell has it: what a flow takes is up to the process.
+    limit(Some(1024));
+    hosts.up(&[]);
+    limit(most.maximum);
+    let streams: Vec<TcpStream> = hosts.in_device(|| {
+        let begin = |i: usize| {
+            let mut stream = TcpStream::connect(PUBLIC[i % 2]).unwrap();
+            writeln!(stream, "get 20000").unwrap();
+            stream
+        };
+        (0..ALL).map(begin).collect()
+    });
+    let flows = hosts.relay_status()["flows"].as_u64().unwrap();
+    assert_eq!(flows, ALL as u64);
+    for mut stream in streams {
+        assert_eq!(check(&mut stream, 20_000, &mut |_| ()), "whole");
+    }
+    until("all have ended", || hosts.relay_status()["flows"] == 0);
+    limit(most.current);
 }
 
 #[test]

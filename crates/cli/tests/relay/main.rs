@@ -15,6 +15,7 @@ mod datagrams;
 mod firewall;
 mod held;
 mod hosts;
+mod leak;
 mod middlebox;
 mod mptcp;
 #[path = "../common/namespace.rs"]
@@ -27,6 +28,7 @@ mod program;
 mod resolver;
 mod router;
 mod rules;
+mod several;
 #[path = "../common/small.rs"]
 mod small;
 mod strangers;

@@ -1,12 +1,14 @@
 //! Somebody between device and relay who changes, cuts and keeps what passes.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::common::Reply;
+use crate::common::{Reply, PATIENCE};
+use crate::datagrams::connect;
 use crate::hosts::{Hosts, RELAY, SERVER};
 use crate::strangers::answer;
 
@@ -180,4 +182,36 @@ fn what_was_heard_is_worth_nothing_later() {
     let heard = heard.lock().unwrap();
     assert!(heard.len() > 400, "{}", heard.len());
     assert_eq!(answer(&hosts, &heard), b"");
+}
+
+/// A device's first packet, kept from the relay, reaches it from an address that somebody else may have. QUIC answers before it
+/// knows whose that is.
+#[test]
+fn a_knock_from_elsewhere_is_answered_once_and_with_little() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    hosts.line = start(&hosts, 8443, Box::new(|_, _| true));
+    let keeper = hosts.in_relay(|| UdpSocket::bind("10.99.0.1:8443").unwrap());
+    keeper.set_read_timeout(Some(PATIENCE)).unwrap();
+    hosts.up(&[]);
+    let mut packet = [0; 1500];
+    let count = keeper.recv(&mut packet).unwrap();
+    let packet = &packet[..count];
+    let answered = |within: Duration| {
+        let socket = connect(&hosts, RELAY);
+        socket.send(packet).unwrap();
+        let until = Instant::now() + within;
+        let mut bytes = 0;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            let left = left.max(Duration::from_millis(1));
+            socket.set_read_timeout(Some(left)).unwrap();
+            bytes += socket.recv(&mut [0; 1500]).unwrap_or(0);
+        }
+        bytes
+    };
+    // Until the relay gives the handshake up, and sends no more again.
+    let first = answered(Duration::from_secs(7));
+    assert!((1..=3 * count).contains(&first), "{first} of {count}");
+    assert_eq!(answered(Duration::from_millis(500)), 0);
 }

@@ -40,7 +40,7 @@ fn rebind_in_the_middle(strict: bool) {
     };
     let nat = Nat::new(&hosts, 0x100, strict);
     let began = Cell::new(None);
-    in_the_middle_of(&mut hosts, |hosts| {
+    in_the_middle_of(&mut hosts, 12_000_000, |hosts| {
         nat.take_over(hosts);
         began.set(Some(Instant::now()));
     });

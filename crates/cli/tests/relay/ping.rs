@@ -1,6 +1,6 @@
 //! Pings through the relay, by raw sockets, as ping and traceroute of root have them.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ impl Message {
     }
 }
 
-struct Pinger {
+pub struct Pinger {
     /// A raw one.
     socket: UdpSocket,
     there: IpAddr,
 }
 
 impl Pinger {
-    fn new(hosts: &Hosts, there: &str) -> Pinger {
+    pub fn new(hosts: &Hosts, there: &str) -> Pinger {
         let there: IpAddr = there.parse().unwrap();
         let (domain, protocol) = match there {
             IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
@@ -61,6 +61,11 @@ impl Pinger {
     }
 
     fn ask(&self, sequence: u16, data: &[u8]) {
+        self.try_ask(sequence, data).unwrap();
+    }
+
+    /// It fails where nothing may be sent.
+    pub fn try_ask(&self, sequence: u16, data: &[u8]) -> io::Result<usize> {
         let mut packet = vec![self.of([8, 128]), 0, 0, 0];
         packet.extend(IDENTIFIER.to_be_bytes());
         packet.extend(sequence.to_be_bytes());
@@ -73,7 +78,7 @@ impl Pinger {
         let sum = ((sum & 0xffff) + (sum >> 16)) as u16;
         packet[2..4].copy_from_slice(&(!sum).to_be_bytes());
         let to = SocketAddr::new(self.there, 0);
-        self.socket.send_to(&packet, to).unwrap();
+        self.socket.send_to(&packet, to)
     }
 
     /// The next message of this kind: neighbours are asked for by ICMP too.

@@ -58,7 +58,7 @@ fn fill(from: u64, buffer: &mut [u8]) {
 }
 
 /// Reads to the end; whether it was this many bytes and the right ones. `seen` hears of each piece.
-fn check(stream: &mut impl Read, bytes: u64, seen: &mut dyn FnMut(u64)) -> String {
+pub fn check(stream: &mut impl Read, bytes: u64, seen: &mut dyn FnMut(u64)) -> String {
     let mut buffer = vec![0; 1 << 16];
     let mut expected = buffer.clone();
     let mut at = 0;

@@ -72,13 +72,12 @@ fn every_scheduler_carries_a_stream_whole() {
 #[track_caller]
 pub fn in_the_middle(happens: impl Fn(&Hosts)) {
     if let Some(mut hosts) = Hosts::new("20mbit") {
-        in_the_middle_of(&mut hosts, happens);
+        in_the_middle_of(&mut hosts, 12 * MB, happens);
     }
 }
 
-/// Something happens in the middle of a download and an upload that go on at the same time.
-pub fn in_the_middle_of(hosts: &mut Hosts, happens: impl Fn(&Hosts)) {
-    let size = 12 * MB;
+/// Something happens in the middle of a download and an upload of this size that go on at the same time.
+pub fn in_the_middle_of(hosts: &mut Hosts, size: u64, happens: impl Fn(&Hosts)) {
     hosts.socks(&["--scheduler", "min-rtt"]);
     let (down, up) = (
         hosts.through_socks(SERVER).unwrap(),

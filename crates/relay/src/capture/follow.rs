@@ -38,15 +38,21 @@ impl Follow {
         let tcp = self.block || *self.reach.borrow_and_update();
         let datagrams = self.block || tcp && *self.lane.borrow_and_update();
         let links = self.device.links();
+        // A link that comes back is to bring no query to its router before the next look.
+        let kept = match self.block {
+            true => self.caught.borrow().resolvers.clone(),
+            false => Vec::new(),
+        };
         let resolvers = self
             .private
             .as_ref()
-            .map(|private| resolvers::replaced(&links, private, &self.direct));
+            .map(|private| resolvers::replaced(&links, private, &self.direct, &kept));
         Caught {
             tcp,
             lans: self.lans.clone(),
             datagrams,
             resolvers: resolvers.unwrap_or_default(),
+            block: self.block,
         }
     }
 

@@ -44,6 +44,7 @@ use crate::datagram::device::{self as datagram, Lane};
 use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
 use crate::links::TUN;
+use crate::socket::raise_descriptors;
 use crate::Error;
 
 pub use busiest::{FlowReport, PathShare};
@@ -181,6 +182,7 @@ impl Capture {
             )));
         }
         let bypassed = Cgroups::watch(&settings.direct_cgroups)?;
+        raise_descriptors();
         let file = mp_kernel::tun::open(TUN)?;
         let netlink = Netlink::open()?;
         routes::clear(&netlink.handle).await?;

@@ -45,6 +45,10 @@ impl Sink for Out {
 
     fn refuse(&self, application: SocketAddr, target: Destination, why: Refusal) {
         let answer = self.peer(application).and_then(|peer| match target {
+            // That nobody listens at a port its host says itself: traceroute ends there.
+            Destination::Udp(target) if why == Refusal::ConnectionRefused => {
+                udp::unreachable(application, target, why, target.ip())
+            }
             Destination::Udp(target) => udp::unreachable(application, target, why, peer),
             Destination::Echo(target) => icmp::unreachable(application, target, why, peer),
         });

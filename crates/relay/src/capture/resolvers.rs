@@ -12,13 +12,20 @@ use crate::egress::Prefix;
 use crate::resolver;
 
 /// Those that a path connection's link leads to: one behind a VPN or on this host has reasons of its own. `private` are the
-/// ranges that are not captured, `direct` those that the user wants to be so.
-pub fn replaced(links: &[String], private: &[Prefix], direct: &[Prefix]) -> Vec<IpAddr> {
+/// ranges that are not captured, `direct` those that the user wants to be so. `kept` stay whatever leads to them, as long as
+/// they are configured.
+pub fn replaced(
+    links: &[String],
+    private: &[Prefix],
+    direct: &[Prefix],
+    kept: &[IpAddr],
+) -> Vec<IpAddr> {
     let configured = fs::read_to_string(resolver::FILE).unwrap_or_default();
     let within = |all: &[Prefix], ip| all.iter().any(|prefix| prefix.contains(ip));
     let mut found = resolver::nameservers(&configured);
     found.retain(|ip| {
-        !ip.is_loopback() && within(private, *ip) && !within(direct, *ip) && leads(*ip, links)
+        let may_be = !ip.is_loopback() && within(private, *ip) && !within(direct, *ip);
+        may_be && (kept.contains(ip) || leads(*ip, links))
     });
     found.sort();
     found.dedup();

@@ -7,6 +7,7 @@
 //! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
 //! | 27100 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27106` | sockets of users that stay direct, without an address yet |
 //! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
+//! | 27101 | the same, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, for when the TUN's routes are gone |
 //! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
 //! | 27104 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
@@ -120,6 +121,8 @@ pub struct Caught {
     pub lans: Vec<String>,
     /// Queries to these, of what is caught.
     pub resolvers: Vec<IpAddr>,
+    /// The queries go nowhere when the TUN is gone: the main table, which comes next, has a route to a router on a link.
+    pub block: bool,
 }
 
 impl Caught {
@@ -153,6 +156,9 @@ impl Caught {
             let mut rules = vec![unbound(ends, FIRST + 1, ALL, protocol)];
             if v4 {
                 rules.push(from(ends, ends.host, FIRST + 1, ALL, protocol));
+            }
+            if self.block {
+                rules.push(unreachable(ends, FIRST + 1, protocol));
             }
             for mut rule in rules {
                 rule.header.dst_len = ends.whole();
@@ -416,6 +422,18 @@ fn unbound(ends: &Ends, priority: u32, table: u32, protocol: IpProtocol) -> Rule
     }
     let mut message = from(ends, ends.host, priority, table, protocol);
     message.header.flags |= FIND_SOURCE;
+    message
+}
+
+/// For sockets that have no address; in IPv6 for all, because the rule of those has no use for a route that is none.
+fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> RuleMessage {
+    let mut of = vec![RuleAttribute::IpProtocol(protocol)];
+    let v4 = ends.host.is_ipv4();
+    if v4 {
+        of.push(RuleAttribute::Source(Ipv4Addr::UNSPECIFIED.into()));
+    }
+    let mut message = rule(ends, priority, RuleAction::Unreachable, of);
+    message.header.src_len = if v4 { ends.whole() } else { 0 };
     message
 }
 

@@ -29,6 +29,7 @@ use crate::egress::Egress;
 use crate::keys::{Secret, PROOF_LENGTH};
 use crate::lock;
 use crate::probe;
+use crate::rates::{Allowance, Rates, Way};
 use crate::relay::target::refusal;
 use crate::resolver;
 use crate::wire::{read_path, DatagramKnock, Malformed, Refusal, ID_LENGTH};
@@ -59,6 +60,7 @@ type Key = ([u8; ID_LENGTH], [u8; 16]);
 pub struct Lanes {
     register: Arc<Mutex<Register>>,
     egress: Egress,
+    rates: Arc<Rates>,
     sessions: Mutex<HashMap<Key, Arc<Session>>>,
     strangers: Arc<Semaphore>,
 }
@@ -82,10 +84,16 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 /// Until the task is dropped.
-pub async fn serve(endpoint: Endpoint, register: Arc<Mutex<Register>>, egress: Egress) {
+pub async fn serve(
+    endpoint: Endpoint,
+    register: Arc<Mutex<Register>>,
+    egress: Egress,
+    rates: Arc<Rates>,
+) {
     let lanes = Arc::new(Lanes {
         register,
         egress,
+        rates,
         sessions: Mutex::default(),
         strangers: Arc::new(Semaphore::new(STRANGERS)),
     });
@@ -211,6 +219,7 @@ impl Lanes {
         let session = Arc::new(Session {
             started: Instant::now(),
             counts: Counts::default(),
+            allowance: self.rates.of(device),
             state: Mutex::new(State {
                 paths: Paths::new(scheduler),
                 flows: HashMap::new(),
@@ -234,6 +243,7 @@ impl Lanes {
 struct Session {
     started: Instant,
     counts: Counts,
+    allowance: Option<Arc<Allowance>>,
     state: Mutex<State>,
 }
 
@@ -282,6 +292,12 @@ impl Session {
         self.started.elapsed()
     }
 
+    /// Within the device's rate.
+    fn admits(&self, way: Way, payload: &[u8]) -> bool {
+        let admits = |of: &Arc<Allowance>| of.admits(way, payload.len(), Instant::now());
+        self.allowance.as_ref().is_none_or(admits)
+    }
+
     /// Of the device. An error: it is none of this version.
     fn receive(self: &Arc<Self>, datagram: &[u8], egress: &Egress) -> Result<(), Malformed> {
         let Packet::Data {
@@ -323,6 +339,9 @@ impl Session {
             Some(Some(whole)) => whole,
             Some(None) => return Ok(()),
         };
+        if !self.admits(Way::Up, whole) {
+            return Ok(());
+        }
         match open.outlet.send(whole) {
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 self.refuse(state, id, refusal(&e));
@@ -389,6 +408,9 @@ impl Session {
             return false;
         };
         open.flow.last = now;
+        if !self.admits(Way::Down, payload) {
+            return true;
+        }
         let copied = open.flow.budget.take(payload.len(), now);
         let (widest, most) = state.paths.widths();
         let probes = open.port == QUIC && payload.len() + HEADERS <= ETHERNET;

@@ -30,6 +30,7 @@ use crate::carrier::{with_scratch, Carrier};
 use crate::control::Group;
 use crate::hold::Place;
 use crate::path::Path;
+use crate::rates::{Throttle, Way};
 use crate::stream::{Receiver, Sender, Violation};
 use crate::wire::{Frame, Malformed, Opener, Refusal};
 
@@ -45,6 +46,8 @@ const WINDOW: (u64, u64) = (1 << 18, 1 << 24);
 /// Bounds of what is read from the application beyond what the paths have been given: a window, so that schedulers that
 /// plan ahead (ECF) tell a long stream from the end of one.
 const AHEAD: (u64, u64) = (1 << 18, 1 << 21);
+/// From the application at once, bytes.
+const MOST_READ: usize = 1 << 16;
 /// One that has yet to be connected waits so long for a path: its program waits in `connect()`.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A flow that has nothing to do is looked at as often as this.
@@ -120,6 +123,7 @@ pub enum Side {
     },
     Relay {
         place: Place,
+        throttle: Throttle,
     },
 }
 
@@ -157,6 +161,7 @@ pub struct Flow {
     opener: Option<Opener>,
     /// At the relay's end, which says on each new path that the target is connected.
     place: Option<Place>,
+    throttle: Throttle,
     /// Without a path it waits so long for one.
     hold: Duration,
     paths: [Option<Box<Path>>; MAX_SUBFLOWS],
@@ -194,6 +199,7 @@ impl Flow {
     ) -> Flow {
         let scheduler = scheduler.build();
         let now = Instant::now();
+        let mut throttle = Throttle::default();
         let (hears, lost, meters, opener, place) = match side {
             Side::Device {
                 hears,
@@ -201,7 +207,13 @@ impl Flow {
                 meters,
                 opener,
             } => (Some(hears), Some(lost), Some(meters), Some(opener), None),
-            Side::Relay { place } => (None, None, None, None, Some(place)),
+            Side::Relay {
+                place,
+                throttle: own,
+            } => {
+                throttle = own;
+                (None, None, None, None, Some(place))
+            }
         };
         let target = opener.as_ref().map(|opener| opener.target.clone());
         let mut flow = Flow {
@@ -215,6 +227,7 @@ impl Flow {
             meters,
             opener,
             place,
+            throttle,
             hold,
             paths: Default::default(),
             sender: Sender::new(FIRST_WINDOW, scheduler.replicates()),
@@ -328,10 +341,11 @@ impl Flow {
 
     /// Everything that can be done without waiting.
     fn turn(&mut self, now: Instant) -> Result<(), Stop> {
+        self.throttle.resume(now);
         for slot in 0..MAX_SUBFLOWS {
             self.read_path(slot, now)?;
         }
-        self.write_application()?;
+        self.write_application(now)?;
         self.read_application(now)?;
         self.refresh(now);
         self.deal(now);
@@ -354,7 +368,7 @@ impl Flow {
         self.check(now)
     }
 
-    fn write_application(&mut self) -> Result<(), Stop> {
+    fn write_application(&mut self, now: Instant) -> Result<(), Stop> {
         let Some(application) = &self.application else {
             return Ok(());
         };
@@ -368,7 +382,13 @@ impl Flow {
             if bytes.is_empty() {
                 break;
             }
-            match application.try_write(bytes) {
+            let Some(most) = self.throttle.take(Way::Up, bytes.len(), now) else {
+                break;
+            };
+            let written = application.try_write(&bytes[..most]);
+            let used = *written.as_ref().unwrap_or(&0);
+            self.throttle.give_back(Way::Up, most - used);
+            match written {
                 Ok(count) if own => drop(self.first.drain(..count)),
                 Ok(count) => self.receiver.consume(count),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
@@ -388,7 +408,7 @@ impl Flow {
     }
 
     fn wants_application(&self) -> bool {
-        !self.heard_out && self.sender.unsent() < self.ahead
+        !self.heard_out && self.sender.unsent() < self.ahead && !self.throttle.waits(Way::Down)
     }
 
     /// Memory of the last burst, which may be megabytes, is for others now. And where only the peer sends, its silence may be that
@@ -422,11 +442,17 @@ impl Flow {
             let Some(application) = &self.application else {
                 return Ok(());
             };
+            let Some(most) = self.throttle.take(Way::Down, MOST_READ, now) else {
+                break;
+            };
             let read = with_scratch(|scratch| {
-                let count = application.try_read(scratch)?;
+                let most = most.min(scratch.len());
+                let count = application.try_read(&mut scratch[..most])?;
                 self.sender.push(&scratch[..count]);
                 Ok::<_, io::Error>(count)
             });
+            let used = *read.as_ref().unwrap_or(&0);
+            self.throttle.give_back(Way::Down, most - used);
             match read {
                 Ok(0) => {
                     self.heard_out = true;
@@ -443,7 +469,8 @@ impl Flow {
 
     /// Until there is something to do; an event that came meanwhile.
     async fn wait(&mut self, events: &mut mpsc::Receiver<Event>, now: Instant) -> Option<Event> {
-        let mut timer = pin!(sleep(self.pause(now)));
+        let pause = self.pause(now).min(self.throttle.due_in(now));
+        let mut timer = pin!(sleep(pause));
         poll_fn(|cx| {
             if let Poll::Ready(Some(event)) = events.poll_recv(cx) {
                 return Poll::Ready(Some(event));
@@ -452,7 +479,8 @@ impl Flow {
             let mut wake = timer.as_mut().poll(cx).is_ready();
             if let Some(application) = &self.application {
                 wake |= self.wants_application() && ready(application.poll_read_ready(cx));
-                let waits = !self.first.is_empty() || !self.receiver.ready().is_empty();
+                let waits = !self.first.is_empty()
+                    || !self.receiver.ready().is_empty() && !self.throttle.waits(Way::Up);
                 wake |= waits && ready(application.poll_write_ready(cx));
             }
             for path in self.paths.iter().flatten() {

@@ -23,9 +23,18 @@ pub struct Observer {
     flows: Mutex<HashMap<SocketAddr, Arc<FlowStats>>>,
     /// Flows so far.
     count: AtomicU32,
+    keeps_closed: bool,
 }
 
 impl Observer {
+    /// It also shows path connections that have closed, as long as their flow is open: a flow of days has many.
+    pub fn with_closed() -> Observer {
+        Observer {
+            keeps_closed: true,
+            ..Observer::default()
+        }
+    }
+
     pub fn flow(&self, connected_from: SocketAddr) -> Option<Arc<FlowStats>> {
         lock(&self.flows).get(&connected_from).cloned()
     }
@@ -48,7 +57,7 @@ impl Observer {
     }
 }
 
-/// The path connections of a flow in order of joining, closed ones among them.
+/// The path connections of a flow in order of joining.
 #[derive(Debug)]
 pub struct FlowStats {
     number: u32,
@@ -154,26 +163,42 @@ impl Observed {
         let ((Ok(local), Ok(remote)), Ok(cookie)) = (ends, SockRef::from(stream).cookie()) else {
             return;
         };
+        self.add(
+            slot,
+            PathStats {
+                slot,
+                local,
+                remote,
+                open: true,
+                backup: priority == Priority::Backup,
+                cookie,
+                tcp: None,
+                received: 0,
+                acknowledged: 0,
+                retransmitted: 0,
+                before: (0, 0),
+            },
+        );
+    }
+
+    fn add(&mut self, slot: usize, path: PathStats) {
         let mut paths = lock(&self.stats.paths);
         self.places[slot] = Some(paths.len());
-        paths.push(PathStats {
-            slot,
-            local,
-            remote,
-            open: true,
-            backup: priority == Priority::Backup,
-            cookie,
-            tcp: None,
-            received: 0,
-            acknowledged: 0,
-            retransmitted: 0,
-            before: (0, 0),
-        });
+        paths.push(path);
     }
 
     pub fn close(&mut self, slot: usize) {
-        self.change(slot, |path| path.open = false);
-        self.places[slot] = None;
+        let Some(place) = self.places[slot].take() else {
+            return;
+        };
+        let mut paths = lock(&self.stats.paths);
+        if self.observer.keeps_closed {
+            paths[place].open = false;
+            return;
+        }
+        paths.remove(place);
+        let behind = self.places.iter_mut().flatten().filter(|p| **p > place);
+        behind.for_each(|p| *p -= 1);
     }
 
     pub fn set_backup(&self, slot: usize, backup: bool) {
@@ -221,5 +246,56 @@ impl Drop for Observed {
         {
             all.remove(&address);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(cookie: u64) -> PathStats {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        PathStats {
+            slot: 0,
+            local: nowhere,
+            remote: nowhere,
+            open: true,
+            backup: false,
+            cookie,
+            tcp: None,
+            received: 0,
+            acknowledged: 0,
+            retransmitted: 0,
+            before: (0, 0),
+        }
+    }
+
+    /// Three paths, of which two are replaced over and over, each after it has brought a byte.
+    fn replaced(observer: Observer) -> Vec<PathStats> {
+        let mut observed = Observed::new(Arc::new(observer), None);
+        (0..3).for_each(|slot| observed.add(slot, path(slot as u64)));
+        for cookie in 3..1000 {
+            let slot = [0, 2][cookie % 2];
+            observed.receive(slot, 1);
+            observed.close(slot);
+            observed.add(slot, path(cookie as u64));
+        }
+        observed.receive(1, 7);
+        observed.close(0);
+        observed.stats.paths()
+    }
+
+    #[test]
+    fn closed_paths_take_no_memory_unless_they_are_shown() {
+        let open: Vec<_> = replaced(Observer::default())
+            .iter()
+            .map(|p| (p.cookie, p.received))
+            .collect();
+        assert_eq!(open, [(1, 7), (999, 0)]);
+        let all = replaced(Observer::with_closed());
+        assert_eq!(all.len(), 1000);
+        let received: u64 = all.iter().map(|p| p.received).sum();
+        assert_eq!(received, 997 + 7);
+        assert_eq!(all.iter().filter(|p| p.open).count(), 2);
     }
 }

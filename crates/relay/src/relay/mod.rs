@@ -25,6 +25,7 @@ use crate::flow::{Event, Flow, Observer, Outcome, Side};
 use crate::handshake;
 use crate::hold::{self, Holding, Place};
 use crate::lock;
+use crate::rates::{Rates, Throttle};
 use crate::socket::{self, Transport};
 use crate::wire::{Frame, Opener, Refusal, ID_LENGTH};
 use crate::Error;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub controller: Control,
     /// Flows without any path end after so long.
     pub hold: Duration,
+    /// Of each device in each direction, bit/s; [`None`]: no limit.
+    pub rate: Option<u64>,
     /// Shows the open flows.
     pub observer: Option<Arc<Observer>>,
 }
@@ -110,6 +113,7 @@ struct Relay {
     controller: Control,
     hold: Duration,
     holding: Arc<Mutex<Holding>>,
+    rates: Arc<Rates>,
     observer: Option<Arc<Observer>>,
     strangers: Strangers,
     connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
@@ -130,27 +134,25 @@ pub async fn run(
         controller: settings.controller,
         hold: settings.hold,
         holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
+        rates: Arc::new(Rates::new(settings.rate)),
         observer: settings.observer,
         strangers: Strangers::default(),
         connections: Mutex::default(),
         flows: Mutex::default(),
     });
-    let listener = listen(settings.listen).map_err(|e| match e.kind() {
-        io::ErrorKind::PermissionDenied => Error::Missing(format!(
-            "cannot listen on {}: {e}; ports below 1024 need root, others do not: --listen [::]:8443", settings.listen
-        )),
-        _ => Error::failed(format!("cannot listen on {}", settings.listen), e),
-    })?;
+    let listener = listen(settings.listen)
+        .and_then(|bound| TcpListener::from_std(bound).map_err(|e| Error::failed("listener", e)))?;
     let local = listener
         .local_addr()
         .map_err(|e| Error::failed(settings.listen, e))?;
-    raise_descriptors();
+    socket::raise_descriptors();
     let endpoint = datagram::relay::bind(local)
         .and_then(|socket| datagram::Endpoint::listen(socket, &identity));
     let (register, egress) = (relay.register.clone(), relay.egress.clone());
+    let rates = relay.rates.clone();
     let lane = match endpoint {
         Ok(endpoint) => Some(tokio::spawn(datagram::relay::serve(
-            endpoint, register, egress,
+            endpoint, register, egress, rates,
         ))),
         Err(e) => {
             eprintln!(
@@ -177,10 +179,22 @@ pub async fn run(
     }
 }
 
+/// Whether a relay could listen there, now.
+pub fn check(address: SocketAddr) -> Result<(), Error> {
+    let listener = listen(address)?;
+    let local = listener
+        .local_addr()
+        .map_err(|e| Error::failed(address, e))?;
+    let bound = datagram::relay::bind(local).map_err(|e| {
+        let consequence = format!("{e}; devices would send UDP directly");
+        Error::failed(format!("UDP port {}", local.port()), consequence)
+    });
+    bound.map(drop)
+}
+
 /// For IPv4 too, where it is any address of IPv6; for IPv4 alone where there is no IPv6.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let bound = bind(address);
-    match bound {
+fn listen(address: SocketAddr) -> Result<std::net::TcpListener, Error> {
+    let bound = match bind(address) {
         Err(e)
             if address.ip() == std::net::Ipv6Addr::UNSPECIFIED
                 && e.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32) =>
@@ -188,11 +202,17 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
             bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
         }
         bound => bound,
-    }
+    };
+    bound.map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Error::Missing(format!(
+            "cannot listen on {address}: {e}; ports below 1024 need root, others do not: --listen [::]:8443"
+        )),
+        _ => Error::failed(format!("cannot listen on {address}"), e),
+    })
 }
 
 /// A listener of MPTCP takes connections of TCP as they are.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Transport::Mptcp
         .socket(domain)
@@ -204,15 +224,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
-}
-
-/// A flow takes a descriptor a path and one for its target; the usual limit is 1024.
-fn raise_descriptors() {
-    use nix::sys::resource::{getrlimit, setrlimit, Resource};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+    Ok(socket.into())
 }
 
 impl Relay {
@@ -337,7 +349,8 @@ impl Relay {
             Ok(stream) => {
                 let (group, observer) = (self.controller.group(), self.observer.clone());
                 let place = Place::new(self.holding.clone(), device);
-                let side = Side::Relay { place };
+                let throttle = Throttle::new(self.rates.of(device));
+                let side = Side::Relay { place, throttle };
                 let flow = Flow::new(Some(stream), scheduler, side, self.hold, group, observer);
                 flow.run(news).await == Outcome::Done
             }

@@ -20,6 +20,11 @@ pub struct Line {
 #[error("not a line of multipilot relay ({0}); it looks so: mp1:HOST:PORT#KEY.SECRET")]
 pub struct LineError(&'static str);
 
+/// A relay's public key as its lines have it.
+pub fn key_text(key: &[u8; 32]) -> String {
+    BASE64URL_NOPAD.encode(key)
+}
+
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.host.contains(':') {
@@ -32,7 +37,7 @@ impl fmt::Display for Line {
             "mp1:{open}{}{close}:{}#{}.{}",
             self.host,
             self.port,
-            BASE64URL_NOPAD.encode(&self.key),
+            key_text(&self.key),
             BASE64URL_NOPAD.encode(&self.secret)
         )
     }

@@ -93,4 +93,14 @@ fn ping_and_traceroute_see_what_is_behind_the_relay() {
         let first = said.lines().last().unwrap().trim();
         assert!(first.starts_with(&format!("1  {router}  ")), "{said}");
     }
+    // Without -I it probes by UDP, which loses its hop limit: the target answers at once, that nobody listens there.
+    for there in SERVER {
+        let mut trace = Command::new("traceroute");
+        let said = on_device(&hosts, trace.args(["-n", "-q", "1", "-w", "30", there]));
+        let hops: Vec<_> = said.lines().skip(1).map(str::trim).collect();
+        assert!(
+            hops.len() == 1 && hops[0].starts_with(&format!("1  {there}  ")),
+            "{said}"
+        );
+    }
 }

@@ -136,10 +136,24 @@ impl Hosts {
 
     /// The same again.
     pub fn restart_relay(&mut self) {
+        let relay = self.known_relay(RELAY, "relay");
+        self.running.insert(0, relay);
+    }
+
+    /// A relay whose folder has devices, so that it prints no line; until it listens.
+    pub fn further_relay(&mut self, listen: &str, state: &str) {
+        let relay = self.known_relay(listen, state);
+        self.running.push(relay);
+        until("the relay listens", || {
+            self.in_device(|| TcpStream::connect(listen).is_ok())
+        });
+    }
+
+    fn known_relay(&self, listen: &str, state: &str) -> Child {
         let mut command = self.command(&self.relay, "relay-home");
-        command.args(["relay", "--listen", RELAY, "--state"]);
-        command.arg(self.path("relay")).args(ALLOWED);
-        self.running.insert(0, command.spawn().unwrap());
+        command.args(["relay", "--listen", listen, "--state"]);
+        command.arg(self.path(state)).args(ALLOWED);
+        command.spawn().unwrap()
     }
 
     /// Starts the relay and waits until it listens; the line that it prints.
