@@ -70,7 +70,7 @@ fn a_relay_carries_a_download_beyond_the_death_of_the_wifi() {
     let reply = Reply::from(output);
     assert_eq!(reply.code, 0, "{}", reply.err);
     if mp_testing::runs(mp_kernel::check::check().err()) {
-        assert_eq!(controllers, ["pilot".to_owned()].into());
+        assert_eq!(controllers, BTreeSet::from(["pilot".to_owned()]));
     }
     let record = reply.document();
     assert_eq!(record["scheduler"], "ecf");
