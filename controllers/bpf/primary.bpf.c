@@ -69,6 +69,7 @@ struct {
 	__uint(max_entries, 1 << 18);
 } mp_events SEC(".maps");
 
+/* Read by Primary::events_lost. */
 __u64 mp_events_dropped SEC(".data.dropped");
 
 static __always_inline void map_v4(__u8 *address, __u32 v4)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from multipilot import console
+from multipilot import console, toml
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md")
@@ -33,15 +33,19 @@ STANDARD = {
     r"taken? back": "restore",
     r"spare[sd]": "set to backup",
     r"acquit(?:s|ted|tals?)?": "restore",
-    r"left in peace": "probation",
+    r"(?:left )?in peace": "probation",
     r"(?:what )?a path alone would carry": "estimated standalone rate",
     r"surely": "significantly",
     r"paths? (?:are |is )?known": "warm start",
     r"(?:what )?the next connection begins with": "warm start",
+    r"inherit(?:s|ed|ance)?": "carried over between connections",
+    r"primary (?:path|subflow)s?": "initial path, or initial subflow",
     r"first transfers?": "cold start",
     r"with growing patience": "with exponential backoff",
     r"liv(?:ed?|es) through": "outcome",
     r"mend(?:s|ed|ing)?": "fix",
+    r"(?<!page\s)faults?(?!-)": "bug",
+    r"forg(?:ave|iv(?:es?|en|ing))": "restore",
     r"yardsticks?": "baseline",
     r"rivals?": "competing flow, or baseline",
     r"not good enough": "limitation",
@@ -94,15 +98,37 @@ def nonstandard(text: str) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """LINE: "NAME": say "TERM", for all names in code spans that have a standard term."""
+    """LINE: NAME: say "TERM", for all names in code spans that have a standard term."""
     found = []
     for span in re.finditer(r"`([^`\n]+)`", text):
-        for name in re.findall(r"[A-Za-z][\w.-]*", span[1]):
-            for part in re.split(r"[_.-]", name.lower()):
-                if part in NAMES:
-                    line = text.count("\n", 0, span.start()) + 1
-                    found.append(f'{line}: "{name}": say "{NAMES[part]}"')
+        line = text.count("\n", 0, span.start()) + 1
+        found += [f"{line}: {wrong}" for wrong in nonstandard_parts(re.findall(r"[A-Za-z][\w.-]*", span[1]))]
     return found
+
+
+def without_tests(file: Path) -> str:
+    """Code of a Rust file; its tests are last."""
+    text = file.read_text(encoding="utf-8").split("\n#[cfg(test)]\n")[0]
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))
+
+
+def literals(text: str) -> list[str]:
+    """The strings of Rust code; a line that goes on after a backslash is one."""
+    found = re.findall(r'"((?:[^"\\]|\\.)*)"', text.replace("'\"'", ""), flags=re.DOTALL)
+    return [re.sub(r"\\\n\s*", "", string) for string in found]
+
+
+def fields(text: str) -> list[str]:
+    """Fields of the structs that become JSON."""
+    struct = r"\bSerialize\b[^\]]*\)\]\s*(?:#\[[^\n]*\]\s*)*pub struct \w+ \{\n(.*?)\n\}"
+    structs = re.findall(struct, text, flags=re.DOTALL)
+    return [name for struct in structs for name in re.findall(r"^    pub (\w+):", struct, flags=re.MULTILINE)]
+
+
+def nonstandard_parts(found: list[str]) -> list[str]:
+    """NAME: say "TERM", for all names with a part that has a standard term."""
+    parts = [(name, part) for name in found for part in re.split(r"[_.-]", name.lower())]
+    return [f'{name}: say "{NAMES[part]}"' for name, part in parts if part in NAMES]
 
 
 def told(*words: str) -> str:
@@ -182,7 +208,7 @@ def test_words_are_standard(page: Path) -> None:
 
 
 def test_a_name_that_is_not_standard_is_found() -> None:
-    assert names("The key\n`awareness.parking`, and `lookup`") == ['2: "awareness.parking": say "backup time"']
+    assert names("The key\n`awareness.parking`, and `lookup`") == ['2: awareness.parking: say "backup time"']
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name in ("reference", "guides")], ids=name)
@@ -207,6 +233,62 @@ def test_the_words_of_the_command_are_standard(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", PYTHON)
 def test_the_words_of_the_python_commands_are_standard(command: str) -> None:
     assert not nonstandard(all_help(command))
+
+
+#: Non-test files of the crates.
+RUST = [
+    file
+    for file in sorted(ROOT.glob("crates/*/src/**/*.rs"))
+    if "tests" not in file.parts and file.stem not in ("tests", "fixture")
+]
+
+
+def test_strings_and_fields_of_code_are_found() -> None:
+    code = """
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub struct Status {
+    /// A remark.
+    pub up: bool,
+    pub parked: Vec<u8>,
+}
+pub struct Inner {
+    pub look: bool,
+}
+fn why() -> &'static str { "it was \\
+     parked" }
+"""
+    assert fields(code) == ["up", "parked"]
+    assert nonstandard_parts(fields(code)) == ['parked: say "backup"']
+    assert literals(code)[1:] == ["it was parked"]
+
+
+def test_messages_are_standard() -> None:
+    """Errors, log lines and the reasons of the daemon: strings of at least two words."""
+    messages = {file: [text for text in literals(without_tests(file)) if " " in text] for file in RUST}
+    status = messages[ROOT / "crates/daemon/src/status.rs"]
+    assert "nothing gets through" in status
+    found = [f"{name(file)}: {wrong}" for file, texts in messages.items() for t in texts for wrong in nonstandard(t)]
+    assert not found, "\n".join(found)
+
+
+def test_metrics_and_json_keys_are_standard() -> None:
+    pages = [file for file in RUST if file.name in ("metrics.rs", "openmetrics.rs")]
+    metrics = [text for file in pages for text in literals(without_tests(file)) if re.fullmatch(r"[a-z]\w*", text)]
+    assert {"path_backup", "relay_up"} <= {*metrics}
+    keys = [field for file in RUST for field in fields(without_tests(file))]
+    assert {"since_start", "poll_ms", "events_lost"} <= {*keys}
+    found = nonstandard_parts(metrics + keys)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("reproductions/*/claims.toml")), ids=name)
+def test_claims_are_standard(file: Path) -> None:
+    # Names of values are no prose.
+    texts = [re.sub(r"\{[^}]*\}", "", text) for text in strings(toml.loads(file.read_text(encoding="utf-8")))]
+    assert len(texts) > 20
+    found = [wrong for text in texts if " " in text for wrong in nonstandard(text)]
+    assert not found, "\n".join(found)
 
 
 def test_calls_in_code_are_found() -> None:

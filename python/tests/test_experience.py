@@ -62,8 +62,12 @@ def test_what_devices_told_is_read_whole_and_judged_by_place(tmp_path: Path, mon
 def test_thresholds_of_the_server_judge_when_given(tmp_path: Path) -> None:
     database(tmp_path).close()
     table = experience.read(tmp_path, throughput_mbps=20).read_all()
+    fast = np.array(table["throughput_mbps"]) >= 20
     answered = np.array(table["latency_ms"].is_valid())
-    assert np.array(table["reward"]).tolist() == ((np.array(table["throughput_mbps"]) >= 20) & answered).tolist()
+    assert (fast & ~answered).any()
+    assert np.array(table["reward"]).tolist() == fast.tolist()
+    both = experience.read(tmp_path, throughput_mbps=20, latency_ms=1e9).read_all()
+    assert np.array(both["reward"]).tolist() == (fast & answered).tolist()
 
 
 def test_an_export_trains_a_bandit(tmp_path: Path) -> None:

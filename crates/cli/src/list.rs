@@ -81,10 +81,8 @@ impl Kind {
 
 fn registered<T>(all: &[Entry<T>]) -> Vec<Value> {
     let entry = |e: &Entry<T>| {
-        let worlds: Vec<&str> = e.worlds.iter().map(|w| w.name()).collect();
         let parameter = |p: &mp_policy::registry::Parameter| json!({ "name": p.name, "unit": p.unit, "default": p.default, "least": p.least, "most": p.most, "about": p.about });
-        let mut entry =
-            json!({ "name": e.name, "summary": e.summary, "source": e.source, "worlds": worlds });
+        let mut entry = json!({ "name": e.name, "summary": e.summary, "source": e.source, "worlds": e.world_names() });
         if !e.parameters.is_empty() {
             entry["parameters"] = e.parameters.iter().map(parameter).collect();
         }
@@ -99,6 +97,7 @@ fn controllers() -> Vec<Value> {
         let parameters: Vec<Value> = c.parameters.iter().map(parameter).collect();
         json!({
             "name": c.name, "summary": c.summary, "source": c.source, "kind": c.kind.name(), "coupled": c.coupled,
+            // Each is built for the kernel and for the simulator, and the kernel's own have models in the simulator.
             "worlds": EVERYWHERE.map(World::name), "parameters": parameters
         })
     };

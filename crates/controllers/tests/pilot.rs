@@ -347,3 +347,26 @@ fn after_a_timeout_its_window_grows_by_a_packet_an_ack_up_to_its_own() {
     assert_eq!(windows[..8], [2, 3, 5, 8, 12, 18, 27, 41]);
     assert!(windows[11] >= own * 15 / 16, "{windows:?} of {own}");
 }
+
+/// The range of `without` ends with the last mechanism, so that every value leaves out what it says.
+#[test]
+fn every_bit_of_without_is_a_mechanism() {
+    let header = include_str!("../../../controllers/pilot_path.h");
+    let (_, bits) = header
+        .split_once("/* Bits of parameter 0. */")
+        .expect("the enum");
+    let (bits, _) = bits.split_once("};").expect("its end");
+    let values = bits
+        .lines()
+        .filter_map(|line| line.split_once('=')?.1.split_once(','));
+    let all: u64 = values
+        .map(|(bit, _)| bit.trim().parse::<u64>().expect("a number"))
+        .sum();
+    let entry = mp_controllers::entry("pilot").expect("registered");
+    let without = entry
+        .parameters
+        .iter()
+        .find(|p| p.name == "without")
+        .expect("there");
+    assert_eq!(without.most, all);
+}

@@ -383,7 +383,7 @@ impl Daemon {
                     let paths = status::paths(&self.adapter, self.now_us());
                     let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
-                        Priority::Info,
+                        extras::priority(self.config.paths.policy, what),
                         &what.to_string(),
                         &[
                             ("address", &address),

@@ -21,6 +21,8 @@ pub enum Priority {
     Error,
     Warning,
     Info,
+    /// Only with `MULTIPILOT_LOG=debug`.
+    Debug,
 }
 
 /// Why a log cannot be opened.
@@ -76,6 +78,7 @@ pub fn line(priority: Priority, message: &str, fields: &[(&str, &dyn fmt::Displa
         Priority::Error => tracing::error!(address, interface, connection, why, "{text}"),
         Priority::Warning => tracing::warn!(address, interface, connection, why, "{text}"),
         Priority::Info => tracing::info!(address, interface, connection, why, "{text}"),
+        Priority::Debug => tracing::debug!(address, interface, connection, why, "{text}"),
     }
 }
 

@@ -155,6 +155,13 @@ fn render(status: &Status) -> String {
         "why",
         fallbacks,
     );
+    if let Some(offer) = &status.start {
+        page.counter(
+            "initial_path_events_lost",
+            "Events of connections that the bandit missed",
+            offer.events_lost,
+        );
+    }
     paths(&mut page, &status.paths);
     if let Some(relay) = &status.relay {
         page.gauge(
@@ -302,6 +309,9 @@ mod tests {
             }],
         });
         status["relay"] = relay;
+        status["start"] = serde_json::json!({
+            "interface": null, "by": "stock", "why": "", "decisions": 1, "outcomes": 0, "events_lost": 12,
+        });
         let text = render(&serde_json::from_value(status).unwrap());
         for line in [
             "# TYPE multipilot_handshakes counter",
@@ -311,6 +321,7 @@ mod tests {
             "multipilot_path_srtt_seconds{interface=\"wi\\\"fi\"} 0.001",
             "multipilot_path_switches_total{interface=\"wi\\\"fi\"} 4",
             "multipilot_path_sent_bytes_total{interface=\"wi\\\"fi\"} 5",
+            "multipilot_initial_path_events_lost_total 12",
             "multipilot_relay_up 1.0",
             "multipilot_relay_flows_opened_total 9",
             "multipilot_relay_link_backup{link=\"lte\"} 1.0",

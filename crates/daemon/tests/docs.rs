@@ -1,7 +1,9 @@
 //! The reference and the unit file keep up with the code.
 
 use mp_daemon::config::known_keys;
+use mp_daemon::status::why;
 use mp_daemon::Config;
+use mp_policy::awareness::{self, Reason};
 
 const REFERENCE: &str = include_str!("../../../docs/reference/daemon.md");
 
@@ -36,4 +38,22 @@ fn the_example_is_right() {
         .expect("an example");
     let config = Config::parse("docs/reference/daemon.md", example).expect("it parses");
     assert_eq!(config.group.as_deref(), Some("multipilot"));
+}
+
+/// What `status` and the log say of a path in backup, rule by rule.
+#[test]
+fn every_reason_is_in_the_reference() {
+    let page = include_str!("../../../docs/reference/path-awareness.md");
+    let (_, table) = page
+        .split_once("| `why` | rule | restored |\n| --- | --- | --- |\n")
+        .expect("the table");
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let written: Vec<&str> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .map(str::trim)
+        .collect();
+    let rules: Vec<Reason> = awareness::rules().collect();
+    let others = Reason::ALL.into_iter().filter(|r| !rules.contains(r));
+    let said: Vec<&str> = rules.iter().copied().chain(others).map(why).collect();
+    assert_eq!(written, said);
 }

@@ -231,23 +231,21 @@ impl Adapter {
                     state.backup = backup;
                 }
                 Action::Probe { path, count } => self.probes.push(ProbeRequest { path, count }),
-                // The first is for servers; when to poll again is the caller's own affair.
-                Action::Announce { .. } | Action::Wake { .. } => {}
+                // When to poll again is the caller's own affair.
+                Action::Wake { .. } => {}
             }
         }
     }
 
     fn path_views(&self) -> Vec<Path> {
-        let path = |(i, p): (usize, &PathState)| Path {
-            local: i as u8,
-            remote: 0,
+        let path = |p: &PathState| Path {
             up: p.up,
-            initial: false,
+            initial: None,
             rule: p.rule,
             signal_dbm: p.signal_dbm,
             probes: p.probes,
         };
-        self.paths.iter().enumerate().map(path).collect()
+        self.paths.iter().map(path).collect()
     }
 
     fn slots(&self) -> Vec<Slot> {

@@ -99,10 +99,7 @@ impl Sampler {
             arrived: new.arrived_bytes,
             moved: new.bytes(),
             packets: s.tcp.data_segs_in,
-            rtt_us: match s.tcp.rcv_rtt {
-                0 => s.tcp.rtt,
-                rtt_us => rtt_us,
-            },
+            rtt_us: [s.tcp.rcv_rtt, s.tcp.rtt].into_iter().find(|&us| us > 0),
         });
         let activities: Vec<Activity> = activities.collect();
         let silent = silent(&activities);

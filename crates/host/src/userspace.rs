@@ -172,7 +172,7 @@ impl Connections {
         }
     }
 
-    /// Why a connection spares an interface.
+    /// Why a connection has an interface in backup.
     pub fn reason(&self, now_us: u64, token: u32, interface: i32) -> Option<Reason> {
         let adapter = &self.ours.get(&token)?.adapter;
         let at = |p: &PathState| p.interface.index == interface;

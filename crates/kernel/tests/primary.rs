@@ -134,6 +134,13 @@ fn program_process() {
         let _ = std::io::stdin().read(&mut [0]);
         return;
     }
+    if mode == "many" {
+        // Nobody listens there.
+        for _ in 0..4_000 {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, 1)).unwrap_err();
+        }
+        return;
+    }
     let to = SocketAddr::from((SERVER, PORT));
     let mut stream = match mode.as_str() {
         "bound" => {
@@ -247,6 +254,32 @@ fn without_bpf_the_shim_binds_what_the_program_has_not() {
     let shimmed = |command: &mut Command| preload::start_from(command, &[SECOND]);
     assert_eq!(bench.download_as("plain", shimmed).0, SECOND);
     assert_eq!(bench.download_as("bound", shimmed).0, FIRST);
+}
+
+#[test]
+fn events_that_find_no_room_are_counted() {
+    let Some(_turn) = turn() else { return };
+    let group = Group::new().unwrap();
+    let (release, released) = channel::<()>();
+    let primary = Primary::attach(group.path(), move |_| {
+        let _ = released.recv();
+    })
+    .unwrap();
+    let before = primary.events_lost();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "program_process", "--nocapture"])
+        .env("MULTIPILOT_TEST_PROGRAM", "many");
+    group.adopt(&mut command).unwrap();
+    let output = command.output();
+    let after = primary.events_lost();
+    // Before anything can panic: the thread that takes in the events waits for it.
+    drop(release);
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(before, 0);
+    // Of 4,000 beginnings of 144 bytes each 1,820 fit into 256 KiB.
+    assert!(after > 2_000, "{after}");
 }
 
 #[test]

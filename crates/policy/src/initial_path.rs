@@ -17,6 +17,15 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
 }
 
+/// What a path manager's name stands for now: each choice of the initial path used to be one, `bandit` or `bandit-NAME`.
+pub fn former(path_manager: &str) -> Option<&'static Entry> {
+    let rest = path_manager.strip_prefix("bandit")?;
+    match rest {
+        "" => ALL.get(1),
+        _ => find(rest.strip_prefix('-')?),
+    }
+}
+
 /// Paths that connections may be opened over, by what the user says of each: the metered ones only if there are no others.
 pub fn candidates(rules: &[Rule]) -> Vec<usize> {
     let of = |fits: fn(Rule) -> bool| -> Vec<usize> {

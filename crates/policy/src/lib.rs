@@ -1,4 +1,4 @@
-//! Decisions about paths: which subflows exist, which of them carry data, which are spared.
+//! Decisions about paths: which subflows exist, which of them carry data, which are in backup.
 //!
 //! Observation in, action out: nothing here does I/O, reads a clock or knows which world (simulator, testbed, host) it
 //! serves. Time is passed in, as microseconds from any fixed origin.

@@ -64,6 +64,10 @@ impl<T> Entry<T> {
         (self.build)()
     }
 
+    pub fn world_names(&self) -> Vec<&'static str> {
+        self.worlds.iter().map(|w| w.name()).collect()
+    }
+
     pub fn runs_in(&self, world: World) -> bool {
         self.worlds.contains(&world)
     }

@@ -8,7 +8,8 @@
 //! | --- | --- | --- |
 //! | packets, lost, acknowledged, in flight | [`Sent`] | `None` in the simulator; the host's own requests on the kernel |
 //! | packets, out of order, payload | `None` in the simulator; answers on the kernel | [`Received`] |
-//! | smoothed and minimum RTT | of the ACKs | of the handshake and of the data (`rcv_rtt`) |
+//! | smoothed RTT | of the ACKs | of the data (`tcpi_rcv_rtt`); before the first data as the next one |
+//! | minimum RTT | of the ACKs | of the handshake, and on the kernel of the ACKs of its own requests |
 //!
 //! `crates/testbed/tests/views.rs` holds the worlds to it with recorded transfers.
 //!
@@ -25,14 +26,10 @@ pub enum Role {
 /// A pair of addresses that a subflow could connect. Its index in the slice is its name; the list only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Path {
-    /// Index of the local address in the world's own list.
-    pub local: u8,
-    /// Index of the remote address in the world's own list.
-    pub remote: u8,
     /// Both addresses exist and the local interface is up.
     pub up: bool,
-    /// The connection was opened over it.
-    pub initial: bool,
+    /// The connection was opened over it; `None` where the view is of a host, whose connections differ in that.
+    pub initial: Option<bool>,
     /// What the user says of its interface.
     pub rule: Rule,
     /// Received signal strength, dBm; `None` where the interface has none.
@@ -183,8 +180,8 @@ pub struct Activity {
     pub moved: u64,
     /// Packets with data that have arrived so far; wraps.
     pub packets: u32,
-    /// Round-trip time of the data that arrive, else of the ACKs, µs; 0: unknown.
-    pub rtt_us: u32,
+    /// Round-trip time of the data that arrive, else of the ACKs, µs; `None` before the first sample.
+    pub rtt_us: Option<u32>,
 }
 
 /// What a path manager sees of one connection, or of all connections of a host together.

@@ -20,10 +20,7 @@ pub fn controller_or(field: &Field<'_>, also: Option<&str>) -> Result<String, Er
 }
 
 pub(crate) fn path_manager(field: &Field<'_>) -> Result<String, Error> {
-    // Each choice of the initial path used to be a path manager.
-    let former = field.string()?.strip_prefix("bandit");
-    let policy = former.map(|rest| rest.strip_prefix('-').unwrap_or(initial::all()[1].name));
-    if let Some(entry) = policy.and_then(initial::find) {
+    if let Some(entry) = initial::former(field.string()?) {
         return Err(field.error(
             format!(
                 "\"{}\" is no path manager: it chooses the initial path",

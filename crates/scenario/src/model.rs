@@ -194,7 +194,7 @@ pub enum Discipline {
 pub struct Connection {
     pub name: String,
     pub protocol: Protocol,
-    /// Names in [`Scenario::paths`]; the first is the primary.
+    /// Names in [`Scenario::paths`]; the first is the initial path.
     pub paths: Vec<String>,
     /// Client host that opens it; hosts share paths (two clients behind one bottleneck), not addresses.
     pub client: String,

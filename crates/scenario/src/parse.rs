@@ -81,7 +81,7 @@ pub(crate) fn scenario(root: &Node, stem: &str, traces: &Traces<'_>) -> Result<S
         duration,
         seed: number("seed", 0, i64::MAX as u64, defaults::SEED)?,
         sample_interval: sample_interval(&top)?,
-        segment_train: number("segment_train", 1, 1024, defaults::SEGMENT_TRAIN.into())? as u32,
+        segment_train: number("segment_train", 1, 64, defaults::SEGMENT_TRAIN.into())? as u32,
         mss,
         buffers: buffers(top.get("buffers"))?,
         links,

@@ -373,10 +373,11 @@ fn section(out: &mut String, path: &str, table: &Table) {
 }
 
 /// Keys that had another name, in scenarios and in the daemon's file: the old one and the new one.
-const FORMER: [(&str, &str); 7] = [
+const FORMER: [(&str, &str); 8] = [
     ("down", "downlink"),
     ("up", "uplink"),
     ("down", "outage"),
+    ("primary", "initial_path"),
     ("parking", "backup-time"),
     ("parking-most", "backup-time-most"),
     ("park", "backup"),

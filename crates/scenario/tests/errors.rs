@@ -85,8 +85,8 @@ fn top_level() {
         "bad.toml:1:8: seed: -1 is out of range; expected an integer from 0 to 9223372036854775807"
     );
     assert_eq!(
-        message("segment_train = 0\n[paths.a]\nrate = '1Mbit'"),
-        "bad.toml:1:17: segment_train: 0 is out of range; expected an integer from 1 to 1024"
+        message("segment_train = 65\n[paths.a]\nrate = '1Mbit'"),
+        "bad.toml:1:17: segment_train: 65 is out of range; expected an integer from 1 to 64"
     );
     assert_eq!(
         message("sample_interval = '1us'\n[paths.a]\nrate = '1Mbit'"),
@@ -292,6 +292,7 @@ fn events_and_variants() {
         "1:1: variants.0: agent = false: lia asks none; expected controller = \"ddpg-mpcc\"",
     );
     check("[[variants]]\npath_manager = 'bandit'", "2:16: variants.0.path_manager: \"bandit\" is no path manager: it chooses the initial path; expected initial_path = \"lin-ucb\" (--initial-paths)");
+    check("[[connections]]\nprimary = 'lin-ucb'", "2:1: connections.0.primary: unknown key (it is called \"initial_path\" now); expected one of name, protocol, paths, client, count, direction, command, bytes, start, lasting, arrivals, controller, path_manager, initial_path, scheduler");
     check("[[connections]]\npath_manager = 'bandit-lin-ucb'", "2:16: connections.0.path_manager: \"bandit-lin-ucb\" is no path manager: it chooses the initial path; expected initial_path = \"lin-ucb\" (--initial-paths)");
 }
 

@@ -308,7 +308,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         duration(1_000_000..9_000_000_000),
     );
     let sizes = (
-        1..=1024u32,
+        1..=64u32,
         88..=65_000u32,
         4096..=2u64 << 30,
         4096..=2u64 << 30,

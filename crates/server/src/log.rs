@@ -4,20 +4,29 @@ use std::os::fd::AsFd;
 
 use nix::sys::stat::fstat;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+/// Debug lines of the daemon, if this variable says `debug`.
+const VARIABLE: &str = "MULTIPILOT_LOG";
+
 /// For the process; one that has a log already keeps it. `writer` takes the text.
 pub fn start(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) {
+    let asked = std::env::var(VARIABLE).ok();
+    let level = asked.and_then(|level| level.parse().ok());
+    let levels = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_target("mp_daemon", level.unwrap_or(LevelFilter::INFO));
     let journal = is_journal().then(tracing_journald::layer);
     let _ = match journal {
         Some(Ok(journal)) => tracing_subscriber::registry()
-            .with(LevelFilter::INFO)
+            .with(levels)
             .with(journal)
             .try_init(),
         _ => tracing_subscriber::registry()
-            .with(LevelFilter::INFO)
+            .with(levels)
             .with(
                 tracing_subscriber::fmt::layer()
                     .with_writer(writer)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use mp_policy::bandit::context;
-use mp_policy::bandit::reward::Thresholds;
+use mp_policy::bandit::reward::{Thresholds, NO_LATENCY};
 use mp_policy::bandit::{Bandit, Invalid, Policy, Settings};
 
 use crate::config::Config;
@@ -24,8 +24,6 @@ const SHARED_FIRST: u64 = 500;
 const SHARED_MORE: u32 = 5;
 /// Nice value of a fit.
 const POLITE: i32 = 15;
-/// A latency that every answer keeps within, ms: JSON has no infinity.
-pub const NO_LATENCY: f64 = 1e12;
 /// The shared model's name among the locations, which no location can have.
 pub const SHARED: &str = "*";
 

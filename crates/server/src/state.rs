@@ -1,10 +1,11 @@
 //! What the page shows of what was learnt.
 
+use mp_policy::bandit::reward::NO_LATENCY;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::drift::Drift;
-use crate::minds::{lock, Minds, NO_LATENCY};
+use crate::minds::{lock, Minds};
 use crate::tally::Tally;
 
 /// A location in short.

@@ -174,3 +174,19 @@ async fn a_device_takes_a_model_along() {
         ("wifi", "cellular")
     );
 }
+
+/// `latency_ms` is null where no answer came: bad only if latency is judged.
+#[tokio::test]
+async fn an_outcome_without_an_answer_is_judged_by_what_counts() {
+    for (reward, good) in [("throughput = \"20Mbit\"", 1), ("latency = \"80ms\"", 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = open(folder.path(), &format!("reward = {{ {reward} }}\n"));
+        let outcome = json!({"id": "x-1", "location": "x", "path": "wifi", "context": {}, "chosen_by": "device",
+            "throughput_mbps": 50.0, "latency_ms": null});
+        assert_eq!(desk.report(outcome).await.status, 200);
+        desk.learnt().await;
+        let state = desk.get("/v1/state").await.body;
+        let all = (&state["all"]["outcomes"], &state["all"]["rewards"]);
+        assert_eq!(all, (&json!(1), &json!(good)), "{reward}");
+    }
+}

@@ -39,7 +39,7 @@ pub enum Error {
     Silent,
     #[error("the capture cannot be written: {0}")]
     Capture(String),
-    #[error("connection {connection:?}, transfer {transfer}: idle before its end, nobody sends segment {segment}: a fault of the simulator, please report the scenario and the seed")]
+    #[error("connection {connection:?}, transfer {transfer}: idle before its end, nobody sends segment {segment}: a bug of the simulator, please report the scenario and the seed")]
     Idle {
         connection: String,
         transfer: u32,

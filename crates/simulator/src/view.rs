@@ -3,57 +3,81 @@
 
 use mp_policy::view::{Activity, Counters, Received, Sent, Subflow};
 
-/// What the client's end of a subflow has counted.
+/// Both halves of a subflow, as its two ends count them.
 #[derive(Debug, Clone, Copy)]
-pub struct End {
-    pub data: Data,
+pub struct Halves {
+    /// The client has the receiving half.
+    pub download: bool,
     /// Bytes of payload in a segment.
     pub mss: u32,
+    /// Round trip of the handshake at the client, µs; 0 before it.
+    pub handshake_us: u32,
+    pub sending: Sending,
+    pub receiving: Receiving,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// Segments, retransmissions included.
+    pub packets: u64,
+    pub lost: u64,
+    /// Acknowledged.
+    pub bytes: u64,
+    /// Segments.
+    pub in_flight: u64,
     /// µs; 0 before the first sample
     pub srtt_us: u32,
-    /// µs; 0 or all ones before the first sample
+    /// µs; all ones before the first sample
     pub min_rtt_us: u32,
 }
 
-/// The half of a subflow that has the data.
+/// In segments.
 #[derive(Debug, Clone, Copy)]
-pub enum Data {
-    /// An upload.
-    Sent(Sent),
-    /// A download, in segments.
-    Arrived {
-        /// In order, and held behind a hole.
-        new: u64,
-        /// Duplicates included.
-        all: u64,
-        out_of_order: u64,
-    },
+pub struct Receiving {
+    pub in_order: u64,
+    /// Behind a hole.
+    pub held: u64,
+    /// Duplicates included.
+    pub arrived: u64,
+    pub out_of_order: u64,
+    /// Round-trip time of the data (`tcpi_rcv_rtt`), µs; 0 before the first sample.
+    pub rtt_us: u32,
 }
 
-impl End {
+impl Halves {
+    /// What the client can know.
     pub fn counters(&self) -> Counters {
         let known = |us: u32| Some(us).filter(|&us| us > 0 && us < u32::MAX);
-        let (sent, received) = match self.data {
-            Data::Sent(sent) => (Some(sent), None),
-            Data::Arrived {
-                new,
-                all,
-                out_of_order,
-            } => {
-                let received = Received {
-                    packets: all,
-                    out_of_order,
-                    bytes: new * u64::from(self.mss),
-                    silent: false,
-                };
-                (None, Some(received))
+        match self.download {
+            true => {
+                let r = &self.receiving;
+                Counters {
+                    sent: None,
+                    received: Some(Received {
+                        packets: r.arrived,
+                        out_of_order: r.out_of_order,
+                        bytes: (r.in_order + r.held) * u64::from(self.mss),
+                        silent: false,
+                    }),
+                    srtt_us: known(r.rtt_us).or(known(self.handshake_us)),
+                    // It sends nothing else that would be acknowledged.
+                    min_rtt_us: known(self.handshake_us),
+                }
             }
-        };
-        Counters {
-            sent,
-            received,
-            srtt_us: known(self.srtt_us),
-            min_rtt_us: known(self.min_rtt_us),
+            false => {
+                let s = &self.sending;
+                Counters {
+                    sent: Some(Sent {
+                        packets: s.packets,
+                        lost: s.lost,
+                        bytes: s.bytes,
+                        in_flight: s.in_flight,
+                    }),
+                    received: None,
+                    srtt_us: known(s.srtt_us),
+                    min_rtt_us: known(s.min_rtt_us),
+                }
+            }
         }
     }
 }
@@ -74,7 +98,7 @@ pub fn activity(id: u64, slot: &Subflow, before: u64) -> Activity {
         },
         moved,
         packets: received.packets as u32,
-        rtt_us: slot.counters.srtt_us.unwrap_or(0),
+        rtt_us: slot.counters.srtt_us,
     }
 }
 

@@ -386,10 +386,10 @@ fn a_lost_mp_prio_is_repeated_once_data_have_gone_on_for_a_second() {
         ..variant("reno")
     };
     let run = simulate(&s, &v, 1);
-    let [before, unheard, after] =
+    let [before, unknown, after] =
         [(5.0, 9.9), (10.4, 11.0), (14.0, 30.0)].map(|(from, to)| rate(&run, "a", from, to));
     assert!(before > 8.0, "{before}");
-    assert!(unheard > 2.0, "{unheard}: the server does not know");
+    assert!(unknown > 2.0, "{unknown}: the server does not know");
     assert!(after < 0.1, "{after}: it was told again");
 }
 
@@ -410,9 +410,9 @@ fn a_lost_mp_prio_that_restores_a_path_is_repeated() {
         ..variant("reno")
     };
     let run = simulate(&s, &v, 1);
-    let [backup, unheard, after] =
+    let [backup, unknown, after] =
         [(5.0, 14.9), (15.2, 15.9), (19.0, 30.0)].map(|(from, to)| rate(&run, "a", from, to));
     assert!(backup < 0.1, "{backup}");
-    assert!(unheard < 0.1, "{unheard}: the server does not know");
+    assert!(unknown < 0.1, "{unknown}: the server does not know");
     assert!(after > 8.0, "{after}: it was told again");
 }

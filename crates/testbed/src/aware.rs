@@ -24,7 +24,7 @@ use rattan_env::netns::NetNs;
 use tokio::sync::watch;
 
 use crate::network::address;
-use crate::plan::{Group, Policy};
+use crate::plan::Group;
 use crate::traffic::Recorder;
 use crate::worker::{self, Worker};
 use crate::Error;
@@ -35,7 +35,7 @@ pub struct Aware {
     pub device: Option<(Arc<Observer>, watch::Sender<Rules>)>,
     pub number: usize,
     pub group: Group,
-    pub policy: Policy,
+    pub policy: (PathPolicy, awareness::Config),
     pub signals: SignalTrace,
     pub rules: Vec<InterfaceRule>,
     pub recorder: Arc<Recorder>,
@@ -68,14 +68,7 @@ impl Aware {
     }
 
     async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_host::Error> {
-        let (policy, awareness) = match self.policy {
-            Policy::Loss => (PathPolicy::Awareness, awareness::Config::loss_aware()),
-            Policy::Signal => (PathPolicy::Awareness, awareness::Config::signal_aware()),
-            Policy::MptcpLa(config) => {
-                (PathPolicy::MptcpLa(config), awareness::Config::loss_aware())
-            }
-            Policy::SuperArm => (PathPolicy::MsUcb, awareness::Config::loss_aware()),
-        };
+        let (policy, awareness) = self.policy;
         let settings = Settings {
             policy,
             awareness,

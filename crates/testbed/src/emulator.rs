@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 /// What the network between may do to MPTCP.
 #[derive(Debug, Clone, Default)]
-pub struct Hardships {
+pub struct Impairments {
     /// The server knows plain TCP only.
     pub server_without_mptcp: bool,
     /// Paths, by name, with a middlebox that replaces MPTCP options by no-operations.
@@ -131,7 +131,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(scenario: &Scenario, seed: u64, hardships: &Hardships) -> Network {
+    fn new(scenario: &Scenario, seed: u64, impairments: &Impairments) -> Network {
         let all: Vec<(&String, &Path)> = scenario.paths.iter().chain(&scenario.links).collect();
         let mut network = Network {
             pipes: Vec::new(),
@@ -168,8 +168,8 @@ impl Network {
                     None => Next::Port,
                 });
             }
-            network.strips.push(hardships.stripping.contains(name));
-            let deaf = hardships.deaf.iter().find(|(path, _)| path == *name);
+            network.strips.push(impairments.stripping.contains(name));
+            let deaf = impairments.deaf.iter().find(|(path, _)| path == *name);
             network.deaf.push(deaf.map_or(0, |(_, times)| *times));
         }
         network
@@ -214,11 +214,11 @@ impl Emulator {
     pub fn start(
         scenario: &Scenario,
         seed: u64,
-        hardships: &Hardships,
+        impairments: &Impairments,
         ports: Vec<Port>,
         epoch: Instant,
     ) -> io::Result<Emulator> {
-        let network = Network::new(scenario, seed, hardships);
+        let network = Network::new(scenario, seed, impairments);
         let traffic: HashMap<_, _> = ports
             .iter()
             .filter_map(|port| match port.role {

@@ -12,6 +12,7 @@
 mod aware;
 mod emulator;
 mod error;
+mod initial_path;
 mod network;
 mod overruns;
 mod owner;
@@ -20,12 +21,11 @@ mod path;
 mod plan;
 mod relay;
 mod run;
-mod starts;
 mod traffic;
 pub mod trial;
 mod worker;
 
-pub use emulator::{Hardships, PathCounts};
+pub use emulator::{Impairments, PathCounts};
 pub use error::Error;
 pub use path::Counts;
 pub use run::{fits_relay, lacks_for_relay, run, run_over_relay, run_with};

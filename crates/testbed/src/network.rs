@@ -326,7 +326,7 @@ fn endpoints(scenario: &Scenario, g: usize, group: &Group) -> Result<(), Error> 
             ..Flags::SUBFLOW
         },
         // As the daemon's own: with `fullmesh`, the kernel opens none in place of a connection's first subflow.
-        PathManagement::Backup | PathManagement::Aware(_) => Flags::SUBFLOW,
+        PathManagement::Backup | PathManagement::Aware(..) => Flags::SUBFLOW,
         PathManagement::None | PathManagement::Userspace => return Ok(()),
     };
     let manager = PathManager::new()?;
@@ -337,14 +337,14 @@ fn endpoints(scenario: &Scenario, g: usize, group: &Group) -> Result<(), Error> 
     for (i, &path) in group.paths.iter().enumerate() {
         // What the user says of it holds from the first packet on.
         let rule = match group.management {
-            PathManagement::Aware(_) => scenario.paths[path].rule,
+            PathManagement::Aware(..) => scenario.paths[path].rule,
             _ => Rule::None,
         };
         if rule == Rule::Untrusted {
             continue;
         }
-        let spare = group.management == PathManagement::Backup && i > 0;
-        let backup = spare || rule == Rule::Metered;
+        let backup = group.management == PathManagement::Backup && i > 0;
+        let backup = backup || rule == Rule::Metered;
         manager.add_endpoint(&Endpoint::new(
             address(g, path).into(),
             Flags { backup, ..flags },

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use mp_policy::awareness;
 use mp_policy::initial_path;
-use mp_policy::path_manager::{mptcp_la, PathManager};
+use mp_policy::path_manager::{self, PathManager, PathPolicy};
 use mp_policy::registry::{names_in, World};
 use mp_policy::{scheduler, MAX_SUBFLOWS};
 use mp_scenario::{Change, Connection, Protocol, Scenario, TransferDirection, Variant};
@@ -32,7 +33,7 @@ pub enum Transport {
     Relay,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PathManagement {
     /// One subflow, or plain TCP.
     None,
@@ -41,27 +42,16 @@ pub enum PathManagement {
     /// The same, all but the first being backup.
     Backup,
     /// Endpoints for all paths, and a watch that sets some to backup.
-    Aware(Policy),
+    Aware(PathPolicy, awareness::Config),
     /// The client opens the subflows itself, over the first path.
     Userspace,
 }
 
-/// What a watch goes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    Loss,
-    Signal,
-    /// MPTCP-LA by its paper's rule.
-    MptcpLa(mptcp_la::Config),
-    /// MS-UCB: a bandit over which paths carry data.
-    SuperArm,
-}
-
 /// Clients that share a network namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     pub client: String,
-    /// Indices in the scenario; the first is the primary.
+    /// Indices in the scenario; the first is the initial path.
     pub paths: Vec<usize>,
     pub management: PathManagement,
     /// The bandit that chooses which of them connections are opened over; `None`: the first.
@@ -74,22 +64,22 @@ pub struct Group {
 
 impl Group {
     /// Of the watch over its paths.
-    pub fn policy(&self) -> Option<Policy> {
+    pub fn policy(&self) -> Option<(PathPolicy, awareness::Config)> {
         match self.management {
-            PathManagement::Aware(policy) => Some(policy),
+            PathManagement::Aware(policy, awareness) => Some((policy, awareness)),
             _ => self.device.as_ref()?.policy,
         }
     }
 }
 
 /// The settings of a device and of its relay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     pub scheduler: &'static str,
     /// As the scenario names it, and whether the variant's controller parameters are meant for it.
     pub controller: (String, bool),
     /// Of a watch that sets some of its links to backup.
-    pub policy: Option<Policy>,
+    pub policy: Option<(PathPolicy, awareness::Config)>,
 }
 
 /// What one `[[connections]]` entry does.
@@ -234,21 +224,11 @@ fn relayed(
         ));
     };
     let mut paths = paths_of(scenario, connection);
-    let manager = connection.path_manager.as_ref();
-    let policy = match manager.unwrap_or(&variant.path_manager).as_str() {
-        "fullmesh" => None,
-        "ms-ucb" => Some(Policy::SuperArm),
-        "single" => {
-            paths.truncate(1);
-            None
-        }
-        other => {
-            return refused(format!(
-                "path manager {other}: the relay world has {}",
-                names_in(mp_policy::path_manager::all(), World::Relay)
-            ))
-        }
-    };
+    let manager = manager(variant, connection, World::Relay)?;
+    if matches!(manager, PathManager::Single(_)) {
+        paths.truncate(1);
+    }
+    let policy = PathPolicy::of(&manager);
     if paths.len() > MAX_SUBFLOWS {
         return refused(format!(
             "connection {}: has {} paths; the relay uses at most {MAX_SUBFLOWS}",
@@ -298,27 +278,14 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             "scheduler {scheduler}: the stock kernel has only its own one; choose `default`, --world relay, or --world sim"
         )));
     }
-    let manager = connection
-        .path_manager
-        .as_ref()
-        .unwrap_or(&variant.path_manager);
-    let management = match manager.as_str() {
-        "fullmesh" => PathManagement::Fullmesh,
-        "backup" => PathManagement::Backup,
-        "loss-aware" => PathManagement::Aware(Policy::Loss),
-        "mptcp-la" => {
-            PathManagement::Aware(Policy::MptcpLa(mptcp_la_settings(variant, connection)?))
-        }
-        "signal-aware" => PathManagement::Aware(Policy::Signal),
-        "ms-ucb" => PathManagement::Aware(Policy::SuperArm),
-        "ndiffports" => PathManagement::Userspace,
-        "single" => PathManagement::None,
-        other => {
-            return Err(Error::Unsupported(format!(
-                "path manager {other}: the kernel world has {}",
-                names_in(mp_policy::path_manager::all(), World::Kernel)
-            )))
-        }
+    let manager = manager(variant, connection, World::Kernel)?;
+    let management = match (PathPolicy::of(&manager), &manager) {
+        (Some((policy, awareness)), _) => PathManagement::Aware(policy, awareness),
+        (None, PathManager::Fullmesh(_)) => PathManagement::Fullmesh,
+        (None, PathManager::Backup(_)) => PathManagement::Backup,
+        (None, PathManager::Ndiffports(_)) => PathManagement::Userspace,
+        (None, PathManager::Single(_)) => PathManagement::None,
+        (None, other) => unreachable!("{other:?} judges paths"),
     };
     let initial_path = chosen_initial(variant, connection)?;
     if let (Some(policy), PathManagement::Backup) = (initial_path, management) {
@@ -343,20 +310,22 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
     })
 }
 
-/// Settings of `mptcp-la`: those of the variant, if the connection has no path manager of its own.
-fn mptcp_la_settings(
-    variant: &Variant,
-    connection: &Connection,
-) -> Result<mptcp_la::Config, Error> {
-    let entry = mp_policy::path_manager::find("mptcp-la").expect("in the registry");
+/// The connection's path manager, or the variant's with its settings, if the world has it.
+fn manager(variant: &Variant, connection: &Connection, world: World) -> Result<PathManager, Error> {
+    let own = connection.path_manager.as_ref();
+    let name = own.unwrap_or(&variant.path_manager);
+    let entry = path_manager::find(name).filter(|entry| entry.runs_in(world));
+    let entry = entry.ok_or_else(|| {
+        Error::Unsupported(format!(
+            "path manager {name}: the {} world has {}",
+            world.name(),
+            names_in(path_manager::all(), world)
+        ))
+    })?;
     let settings = variant.path_manager_parameters.iter();
-    let own = |_: &(_, _)| connection.path_manager.is_none();
-    let settings = settings.filter(own).map(|(k, v)| (k.as_str(), *v));
-    match entry.build_with(settings) {
-        Ok(PathManager::MptcpLa(manager)) => Ok(manager.config()),
-        Ok(_) => unreachable!("its own kind"),
-        Err(problem) => Err(Error::Unsupported(problem)),
-    }
+    let settings = settings.filter(|_| own.is_none());
+    let built = entry.build_with(settings.map(|(k, v)| (k.as_str(), *v)));
+    built.map_err(Error::Unsupported)
 }
 
 /// The bandit's name; `None` where nothing is learnt.
@@ -412,8 +381,6 @@ fn starts(scenario: &Scenario, connection: &Connection, rng: &mut SmallRng) -> S
 
 #[cfg(test)]
 mod tests {
-    use mp_policy::path_manager;
-
     use super::*;
 
     fn plan(variant: &str) -> Result<Plan, Error> {

@@ -18,13 +18,13 @@ use mp_scenario::{Change, Scenario, Variant};
 use tokio::sync::watch;
 
 use crate::aware::{self, Aware};
-use crate::emulator::{Emulator, Hardships, PathCounts, Report};
+use crate::emulator::{Emulator, Impairments, PathCounts, Report};
 use crate::error::Context;
+use crate::initial_path::InitialPath;
 use crate::network::{address, inside, interface, Network, SERVER};
 use crate::overruns::Overruns;
 use crate::plan::{Flow, Multipath, PathManagement, Plan};
 use crate::relay::{self, Pair};
-use crate::starts::Starts;
 use crate::traffic::{Body, Client, Recorder, Server, Service};
 use crate::worker::Worker;
 use crate::Error;
@@ -50,7 +50,7 @@ pub fn run(
         scenario,
         variant,
         seed,
-        &Hardships::default(),
+        &Impairments::default(),
         progress,
         stop,
     )
@@ -65,7 +65,7 @@ pub fn run_over_relay(
     progress: &mut dyn FnMut(f64),
     stop: &AtomicBool,
 ) -> Result<Run, Error> {
-    let none = Hardships::default();
+    let none = Impairments::default();
     run_in(
         Multipath::Relay,
         scenario,
@@ -88,7 +88,7 @@ pub fn run_with(
     scenario: &Scenario,
     variant: &Variant,
     seed: u64,
-    hardships: &Hardships,
+    impairments: &Impairments,
     progress: &mut dyn FnMut(f64),
     stop: &AtomicBool,
 ) -> Result<(Run, Vec<PathCounts>), Error> {
@@ -97,7 +97,7 @@ pub fn run_with(
         scenario,
         variant,
         seed,
-        hardships,
+        impairments,
         progress,
         stop,
     )
@@ -108,7 +108,7 @@ fn run_in(
     scenario: &Scenario,
     variant: &Variant,
     seed: u64,
-    hardships: &Hardships,
+    impairments: &Impairments,
     progress: &mut dyn FnMut(f64),
     stop: &AtomicBool,
 ) -> Result<(Run, Vec<PathCounts>), Error> {
@@ -166,7 +166,7 @@ fn run_in(
     mark_backups(&plan, &recorder);
     let emulated = (begun < settle).then(|| relay::delayed(scenario, settle - begun));
     let emulated = emulated.as_ref().unwrap_or(scenario);
-    let emulator = Emulator::start(emulated, seed, hardships, ports, now + begun)
+    let emulator = Emulator::start(emulated, seed, impairments, ports, now + begun)
         .context("cannot start the emulator")?;
     let mut threads = Threads::default();
     let at_relays = Arc::new(Observer::with_closed());
@@ -176,7 +176,7 @@ fn run_in(
         recorder: recorder.clone(),
         seed,
         hashes: hashes.clone(),
-        speaks_mptcp: !hardships.server_without_mptcp,
+        speaks_mptcp: !impairments.server_without_mptcp,
     };
     threads
         .others
@@ -229,12 +229,12 @@ fn run_in(
             )?;
             threads.others.push(device);
         }
-        let starts = group
-            .initial_path
-            .map(|policy| Starts::new(scenario, group, policy, seed.wrapping_add(number as u64)));
+        let initial_path = group.initial_path.map(|policy| {
+            InitialPath::new(scenario, group, policy, seed.wrapping_add(number as u64))
+        });
         let client = Client {
             number,
-            starts,
+            initial_path,
             group: group.clone(),
             services: services.clone(),
             recorder: recorder.clone(),
@@ -427,7 +427,7 @@ fn mark_backups(plan: &Plan, recorder: &Recorder) {
 fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
     for (g, group) in plan.groups.iter().enumerate() {
         let fullmesh = match group.management {
-            PathManagement::Fullmesh | PathManagement::Aware(_) => true,
+            PathManagement::Fullmesh | PathManagement::Aware(..) => true,
             PathManagement::Backup => false,
             // One path: there is nothing that it could be a backup of.
             PathManagement::None | PathManagement::Userspace => continue,

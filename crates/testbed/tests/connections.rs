@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use common::{bytes_on, goodput, only, run, run_over, turn};
 use mp_record::{Sample, Transfer};
-use mp_testbed::{Error, Hardships};
+use mp_testbed::{Error, Impairments};
 
 const TWO_PATHS: &str = r#"
     duration = "10s"
@@ -18,11 +18,11 @@ const TWO_PATHS: &str = r#"
 #[test]
 fn a_peer_without_mptcp_means_fallback_and_is_said() {
     let Some(_turn) = turn() else { return };
-    let hardships = Hardships {
+    let impairments = Impairments {
         server_without_mptcp: true,
-        ..Hardships::default()
+        ..Impairments::default()
     };
-    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    let (run, _) = run_over(TWO_PATHS, &impairments).unwrap();
     let transfer = only(&run);
     assert!(transfer.fallback && transfer.multipath);
     assert_eq!(transfer.intact, Some(true));
@@ -38,11 +38,11 @@ fn a_peer_without_mptcp_means_fallback_and_is_said() {
 #[test]
 fn a_middlebox_that_strips_the_option_means_fallback_and_is_said() {
     let Some(_turn) = turn() else { return };
-    let hardships = Hardships {
+    let impairments = Impairments {
         stripping: vec!["a".into()],
-        ..Hardships::default()
+        ..Impairments::default()
     };
-    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    let (run, _) = run_over(TWO_PATHS, &impairments).unwrap();
     assert!(only(&run).fallback);
     assert_eq!(only(&run).intact, Some(true));
     assert!(
@@ -55,11 +55,11 @@ fn a_middlebox_that_strips_the_option_means_fallback_and_is_said() {
 #[test]
 fn a_middlebox_on_the_second_path_only_costs_that_path() {
     let Some(_turn) = turn() else { return };
-    let hardships = Hardships {
+    let impairments = Impairments {
         stripping: vec!["b".into()],
-        ..Hardships::default()
+        ..Impairments::default()
     };
-    let (run, _) = run_over(TWO_PATHS, &hardships).unwrap();
+    let (run, _) = run_over(TWO_PATHS, &impairments).unwrap();
     assert!(!only(&run).fallback);
     assert_eq!(only(&run).intact, Some(true));
     assert_eq!(bytes_on(only(&run), "b"), 0);
@@ -80,7 +80,7 @@ fn a_backup_path_stays_idle_until_the_first_one_fails() {
 
 /// The buffer is too small to wait for what the path loses.
 #[test]
-fn a_lossy_path_is_spared_by_the_client_alone() {
+fn a_lossy_path_is_set_to_backup_by_the_client_alone() {
     let Some(_turn) = turn() else { return };
     let text = r#"
         duration = "8s"
@@ -93,14 +93,14 @@ fn a_lossy_path_is_spared_by_the_client_alone() {
         variants = [{ controller = "lia", path_manager = "loss-aware" }]
     "#;
     let run = run(text);
-    let spared = |path: &str| run.samples.iter().any(|s| s.path == path && s.backup);
-    assert!(spared("a") && !spared("b"));
+    let in_backup = |path: &str| run.samples.iter().any(|s| s.path == path && s.backup);
+    assert!(in_backup("a") && !in_backup("b"));
 }
 
 /// Probes restore it: time alone would not before 14 s. That it then stays in use is exact in the simulator alone
 /// (`a_path_restored_after_its_loss_stays_in_use`).
 #[test]
-fn a_path_spared_for_its_loss_is_used_soon_after_that_has_ended() {
+fn a_path_in_backup_for_its_loss_is_used_soon_after_that_has_ended() {
     let Some(_turn) = turn() else { return };
     let text = r#"
         duration = "13s"
@@ -164,7 +164,7 @@ fn the_path_that_a_connection_began_on_is_used_again_after_it_was_dead() {
 }
 
 #[test]
-fn a_weak_signal_spares_its_path_until_it_is_back() {
+fn a_weak_signal_sets_its_path_to_backup_until_it_is_back() {
     let Some(_turn) = turn() else { return };
     let text = r#"
         duration = "5s"
@@ -179,16 +179,16 @@ fn a_weak_signal_spares_its_path_until_it_is_back() {
         variants = [{ path_manager = "signal-aware" }]
     "#;
     let run = run(text);
-    let spared = |from: f64, to: f64| {
+    let in_backup = |from: f64, to: f64| {
         let mut of = run
             .samples
             .iter()
             .filter(|s| s.path == "a" && (from..to).contains(&s.time_s));
         (of.any(|s| s.backup), of.any(|s| !s.backup))
     };
-    assert!(!spared(0.3, 0.9).0);
-    assert_eq!(spared(1.5, 2.9), (true, false));
-    assert!(!spared(3.5, 4.9).0);
+    assert!(!in_backup(0.3, 0.9).0);
+    assert_eq!(in_backup(1.5, 2.9), (true, false));
+    assert!(!in_backup(3.5, 4.9).0);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_metered_path_carries_data_only_while_no_other_does() {
 
 /// The kernel tells it once, in a packet that nobody acknowledges.
 #[test]
-fn a_peer_that_does_not_know_that_a_path_is_spared_is_told_again() {
+fn a_peer_that_does_not_know_that_a_path_is_in_backup_is_told_again() {
     let Some(_turn) = turn() else { return };
     let text = r#"
         duration = "10s"
@@ -228,11 +228,11 @@ fn a_peer_that_does_not_know_that_a_path_is_spared_is_told_again() {
         connections = [{}]
         variants = [{ path_manager = "loss-aware" }]
     "#;
-    let hardships = Hardships {
+    let impairments = Impairments {
         deaf: vec![("a".into(), 1)],
-        ..Hardships::default()
+        ..Impairments::default()
     };
-    let (run, _) = run_over(text, &hardships).unwrap();
+    let (run, _) = run_over(text, &impairments).unwrap();
     let on_a = |t: f64| {
         let of = |s: &&Sample| s.path == "a" && s.time_s <= t;
         let counts = run.samples.iter().filter(of).map(|s| s.delivered_bytes);
@@ -256,12 +256,12 @@ fn ms_ucb_plays_on_real_subflows_with_ld_mpsp() {
         variants = [{ controller = "ld-mpsp", path_manager = "ms-ucb", parameters.target_us = 30000 }]
     "#;
     let run = run(text);
-    let spared = |path: &str| {
+    let in_backup = |path: &str| {
         let of = || (run.samples.iter()).filter(|s| s.path == path && s.time_s > 4.0);
         of().filter(|s| s.backup).count() as f64 / of().count().max(1) as f64
     };
-    let (a, b, c) = (spared("a"), spared("b"), spared("c"));
-    let said = format!("spared {a:.2} {b:.2} {c:.2} of the time");
+    let (a, b, c) = (in_backup("a"), in_backup("b"), in_backup("c"));
+    let said = format!("in backup {a:.2} {b:.2} {c:.2} of the time");
     // Two of three carry data at a time, and the bad one, on which the connection began, is tried now and then; which of the
     // others goes with it then is chance.
     assert!((a + b + c - 1.0).abs() < 0.1, "{said}");
@@ -399,7 +399,7 @@ fn what_the_kernel_world_lacks_is_said_in_one_line() {
     let Some(_turn) = turn() else { return };
     let error = run_over(
         &format!("{TWO_PATHS}\nvariants = [{{ scheduler = \"round-robin\" }}]"),
-        &Hardships::default(),
+        &Impairments::default(),
     )
     .unwrap_err();
     assert!(error.to_string().contains("--world sim"), "{error}");

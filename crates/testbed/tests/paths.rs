@@ -3,7 +3,7 @@
 mod common;
 
 use common::{bytes_on, goodput, only, run, run_over, turn};
-use mp_testbed::Hardships;
+use mp_testbed::Impairments;
 
 /// 20 Mbit/s at 20 ms of round trip, and 40 at 40.
 const TWO_PATHS: &str = r#"
@@ -95,7 +95,7 @@ fn a_shared_link_is_one_bottleneck_for_all_who_meet_there() {
         controller = "linux-reno"
         client = "neighbour"
     "#;
-    let (run, counts) = run_over(text, &Hardships::default()).unwrap();
+    let (run, counts) = run_over(text, &Impairments::default()).unwrap();
     let [multipath, tcp] = &run.transfers[..] else {
         panic!()
     };
@@ -118,7 +118,7 @@ fn a_policed_download_stays_below_the_rate_and_never_queues() {
         paths.a = { rate = "100Mbit", delay = "10ms", downlink = { policer = { rate = "10Mbit", burst = "30kB" } } }
         variants = [{ controller = "cubic" }]
     "#;
-    let (run, counts) = run_over(text, &Hardships::default()).unwrap();
+    let (run, counts) = run_over(text, &Impairments::default()).unwrap();
     let (down, up) = (counts[0].down, counts[0].up);
     assert!(down.policed > 10 && up.policed == 0, "{down:?} {up:?}");
     assert_eq!(down.dropped, 0);
@@ -136,7 +136,7 @@ fn loss_is_what_the_scenario_says_and_the_seed_repeats_it() {
             "duration = \"20s\"\npaths.a = {{ rate = \"30Mbit\", delay = \"2ms\", loss = {loss} }}\n\
              connections = [{{ bytes = \"12MB\" }}]\nvariants = [{{ controller = \"bbr\" }}]"
         );
-        let (run, counts) = run_over(&text, &Hardships::default()).unwrap();
+        let (run, counts) = run_over(&text, &Impairments::default()).unwrap();
         assert_eq!(only(&run).intact, Some(true));
         let down = counts[0].down;
         let rate = down.lost as f64 / down.entered as f64;
@@ -201,9 +201,9 @@ fn a_queue_with_ecn_marks_what_it_would_have_dropped() {
              delay = \"10ms\"\nqueue = {{ limit = \"1000p\", discipline = \"codel\", ecn = {ecn} }}"
         )
     };
-    let (_, without) = run_over(&text(false), &Hardships::default()).unwrap();
+    let (_, without) = run_over(&text(false), &Impairments::default()).unwrap();
     assert!(without[0].down.dropped > 0 && without[0].down.marked == 0);
-    let (run, with) = run_over(&text(true), &Hardships::default()).unwrap();
+    let (run, with) = run_over(&text(true), &Impairments::default()).unwrap();
     assert!(with[0].down.marked > 0 && with[0].down.dropped == 0);
     assert_eq!(run.samples.last().unwrap().lost, 0);
     // The sender heeds the marks: the queue stays short.

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multipilot.simulation import default_mss
+from multipilot.simulation import default_mss, list_schedulers
 
 # In this order wvegas and cubic do not meet rare loss on the long path, where one run says least of their mean.
 CONTROLLERS = ("reno", "lia", "olia", "cubic", "bbr", "balia", "rsf-db", "wvegas")
-SCHEDULERS = ("default", "min-rtt", "round-robin", "redundant", "blest", "ecf", "edpf", "delay-balance", "cloning")
+SCHEDULERS = tuple(entry["name"] for entry in list_schedulers() if "relay" in entry["worlds"])
 LOSSES = (0.0, 0.001, 0.01, 0.03)
 ROUND_TRIPS_MS = (20, 150)
 RATES_MBIT = (10, 50)

@@ -12,16 +12,20 @@ from typing import Any
 
 from multipilot.bandit import policies
 from multipilot.papers.results import KERNEL, RELAY, SIM
-from multipilot.simulation import list_schedulers
+from multipilot.simulation import list_path_managers, list_schedulers
 
 #: The crates whose build scripts list the sources of their world.
 _CRATES = {SIM: "simulator", KERNEL: "testbed", RELAY: "testbed"}
 _KINDS = frozenset({".rs", ".c", ".h", ".json"})
 
-_AWARE = {"loss-aware", "signal-aware"}
-_ARMS = {"ms-ucb", "ms-ucb-federated"}
+_MANAGERS = {entry["name"] for entry in list_path_managers()}
+_AWARE = {name for name in _MANAGERS if name.endswith("-aware")}
+_ARMS = {name for name in _MANAGERS if name.startswith("ms-ucb")}
+#: In files of their names. The others' part is what they all use.
+_SMALL = _MANAGERS - _AWARE - _ARMS - {"fullmesh", "single"}
 _INITIAL = {*policies()}
-_MANAGED = _AWARE | _ARMS | {"mptcp-la"}
+#: Beyond those that Linux has.
+_MANAGED = _MANAGERS - {"fullmesh", "backup", "ndiffports", "single"}
 #: The learning environment, which no scenario names.
 ENVIRONMENT = "multipilot.env"
 
@@ -32,6 +36,7 @@ _SCHEDULERS = {entry["name"] for entry in list_schedulers()} - {"default", "min-
 #: name. Every other file of a world is for all of its runs. An empty set: no result depends on it.
 CHOSEN: Mapping[str, Set[str]] = {
     **{f"crates/policy/src/scheduler/{name.replace('-', '_')}": {name} for name in _SCHEDULERS},
+    **{f"crates/policy/src/path_manager/{name.replace('-', '_')}": {name} for name in _SMALL},
     "controllers/bpf/contention": set(),
     "controllers/bpf/proof": set(),
     "crates/kernel/src/agent": {"ddpg-mpcc"},
@@ -41,10 +46,7 @@ CHOSEN: Mapping[str, Set[str]] = {
     "crates/policy/src/bandit/": _INITIAL,
     "crates/policy/src/cloning": {"cloning", "ld-mpsp"},
     "crates/policy/src/path_manager/awareness": _AWARE,
-    "crates/policy/src/path_manager/backup.rs": {"backup"},
-    "crates/policy/src/path_manager/mptcp_la": {"mptcp-la"},
     "crates/policy/src/path_manager/ms_ucb": _ARMS,
-    "crates/policy/src/path_manager/ndiffports": {"ndiffports"},
     "crates/policy/src/scheduler/cloning": {"cloning", "ld-mpsp"},
     "crates/policy/src/scheduler/delay_balance": {"delay-balance", "ld-mpsp"},
     "crates/policy/src/super_arm/": _ARMS,
@@ -66,7 +68,7 @@ IN_ONE_WORLD: Mapping[str, Mapping[str, Set[str]]] = {
         **dict.fromkeys(("crates/relay/src/", "crates/testbed/src/relay"), _NEVER),
     },
     RELAY: {
-        **dict.fromkeys(("crates/host/", "crates/policy/src/path_manager", "crates/testbed/src/aware"), _NEVER),
+        **dict.fromkeys(("crates/host/", "crates/policy/src/path_manager", "crates/testbed/src/aware"), _ARMS),
         **dict.fromkeys((f"crates/relay/src/{part}" for part in ("capture", "datagram", "probe", "resolver")), _NEVER),
     },
 }

@@ -84,6 +84,11 @@ impl Drop for Learning {
         if self.thread.is_some() {
             std::thread::sleep(LAST_WORDS);
         }
+        let lost = self.chooser.as_ref().map_or(0, |c| c.primary.events_lost());
+        if lost > 0 {
+            let what = format!("{lost} events of connections lost, they came too fast: nothing is learnt of those connections");
+            super::say(0, &what);
+        }
         drop(self.chooser.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -23,6 +23,7 @@ use mp_kernel::host::{self, Paths};
 use mp_kernel::mptcpify::Mptcpify;
 use mp_kernel::{check, child, controller, preload};
 use mp_policy::initial_path;
+use mp_policy::path_manager::{self as registered, PathManager};
 use mp_policy::registry::{names_in, World};
 use mp_relay::capture::{Cgroup, User};
 use mp_relay::egress::Prefix;
@@ -317,27 +318,43 @@ fn initial(name: &str) -> Outcome<Initial<'_>> {
 
 /// Those of `run`, for completions.
 fn path_managers() -> Vec<&'static str> {
-    let all = mp_policy::path_manager::all().iter();
+    let all = registered::all().iter();
     all.filter(|e| e.runs_in(World::Run))
         .map(|e| e.name)
         .collect()
 }
 
 fn path_manager(name: &str) -> Outcome<Paths> {
-    match name {
-        "fullmesh" => Ok(Paths::Fullmesh),
-        "bandit" => Err(Failure::Usage(
-            "bandit is no path manager: it chooses the initial path; use --initial-path lin-ucb".into(),
-        )),
-        "backup" => Ok(Paths::Backup),
-        "single" => Ok(Paths::Single),
-        "ndiffports" => Err(Failure::Usage(
-            "ndiffports opens subflows connection by connection, which run cannot do for another program: compare has it".into(),
-        )),
-        _ => Err(Failure::Usage(format!(
+    if let Some(entry) = initial_path::former(name) {
+        let hint = match entry.runs_in(World::Run) {
+            true => format!("use --initial-path {}", entry.name),
+            false => format!(
+                "run has {} (--initial-path), compare has {} (--initial-paths)",
+                names_in(initial_path::all(), World::Run),
+                entry.name
+            ),
+        };
+        return Err(Failure::Usage(format!(
+            "{name} is no path manager: it chooses the initial path; {hint}"
+        )));
+    }
+    let has = || names_in(registered::all(), World::Run);
+    let Some(entry) = registered::find(name) else {
+        return Err(Failure::Usage(format!(
             "unknown path manager {name}{} (run has {})",
             did_you_mean(name, path_managers()),
-            path_managers().join(", ")
+            has()
+        )));
+    };
+    match entry.build() {
+        PathManager::Fullmesh(_) => Ok(Paths::Fullmesh),
+        PathManager::Backup(_) => Ok(Paths::Backup),
+        PathManager::Single(_) => Ok(Paths::Single),
+        // They act connection by connection, or all the time: nothing that run could set and leave.
+        _ => Err(Failure::Usage(format!(
+            "path manager {name} runs in {}; run has {}",
+            entry.world_names().join(", "),
+            has()
         ))),
     }
 }

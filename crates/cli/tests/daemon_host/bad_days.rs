@@ -109,7 +109,7 @@ fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
     };
     assert!(sockets.lines().skip(1).any(lost), "{sockets}");
     hosts.signal("CONT");
-    until("what came unheard is found", || {
+    until("a change without an event is found", || {
         priority(&hosts, "usb") == "normal"
     });
     until("it has a subflow", || {
@@ -333,7 +333,7 @@ fn ten_thousand_connections_are_watched_within_the_memory_that_the_unit_file_all
     )
     .unwrap();
     hosts.signal("HUP");
-    until("one link is spared by all", || {
+    until("all set one link to backup", || {
         let status = hosts.status();
         let of_lte = |s: &&serde_json::Value| s["interface"] == "lte";
         let mut subflows = status["subflows"].as_array().unwrap().iter().filter(of_lte);

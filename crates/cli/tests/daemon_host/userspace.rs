@@ -22,7 +22,7 @@ fn backup(hosts: &Hosts, port: u16, link: &str) -> Option<bool> {
 }
 
 #[test]
-fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
+fn a_connection_sets_a_path_that_is_dead_for_it_alone_to_backup() {
     let Some(mut hosts) = Hosts::new("20mbit") else {
         return;
     };
@@ -46,7 +46,7 @@ fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
     let carries = |link: &&str| subflows(&hosts, 5002, link)[0]["rate_mbps"].as_f64() > Some(1.0);
     until("it receives on both", || LINKS.iter().all(&carries));
     hosts.server("ip rule add to 10.77.2.1 ipproto tcp sport 5002 blackhole");
-    until("one connection spares the link", || {
+    until("one connection has the link in backup", || {
         backup(&hosts, 5002, "lte") == Some(true)
     });
     let why = subflows(&hosts, 5002, "lte")[0]["why"].clone();
@@ -98,7 +98,7 @@ fn a_connection_spares_a_path_that_is_dead_for_it_alone() {
 
 /// A single packet tells it, and that one is lost.
 #[test]
-fn a_peer_that_does_not_know_that_a_link_is_spared_is_told_again() {
+fn a_peer_that_does_not_know_that_a_link_is_in_backup_is_told_again() {
     let Some(mut hosts) = Hosts::new("10mbit") else {
         return;
     };
@@ -119,7 +119,7 @@ fn a_peer_that_does_not_know_that_a_link_is_spared_is_told_again() {
     let metered = format!("{config}interfaces.lte.rule = \"metered\"\n");
     std::fs::write(hosts.path("daemon.toml"), metered).unwrap();
     hosts.signal("HUP");
-    until("the link is spared here", || {
+    until("the link is in backup here", || {
         backup(&hosts, 5001, "lte") == Some(true)
     });
     hosts.find(2);
@@ -178,10 +178,10 @@ fn ms_ucb_comes_to_the_links_that_are_worth_it_and_tells_what_it_saw() {
         },
     );
     let mut looks = VecDeque::new();
-    until("it is the slow one that is spared", || {
-        let spared = |link: &&str| backup(&hosts, 5001, link) == Some(true);
-        let spared: Vec<&str> = ALL.into_iter().filter(|l| spared(l)).collect();
-        looks.push_back(spared == ["usb"]);
+    until("it is the slow one that is in backup", || {
+        let in_backup = |link: &&str| backup(&hosts, 5001, link) == Some(true);
+        let in_backup: Vec<&str> = ALL.into_iter().filter(|l| in_backup(l)).collect();
+        looks.push_back(in_backup == ["usb"]);
         let often = looks.iter().filter(|slow| **slow).count() >= 40;
         looks.len() > 60 && looks.pop_front().is_some() && often
     });

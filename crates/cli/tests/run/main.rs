@@ -49,6 +49,19 @@ fn wrong_calls_are_refused_in_one_line() {
         complaint(&output)
     );
     assert_eq!(complaint(&output).lines().count(), 1);
+    for (name, line) in [
+        ("bandit", "use --initial-path lin-ucb"),
+        ("bandit-lin-ucb", "use --initial-path lin-ucb"),
+        ("bandit-thompson", "compare has thompson (--initial-paths)"),
+        (
+            "ndiffports",
+            "path manager ndiffports runs in sim, kernel; run has fullmesh, backup, single",
+        ),
+    ] {
+        let output = run(&["--path-manager", name, "--", "true"]);
+        assert_eq!(code(&output), Some(2));
+        assert!(complaint(&output).contains(line), "{}", complaint(&output));
+    }
     assert_eq!(code(&run(&[])), Some(2));
     if mptcp() {
         let output = run(&["--controller", "lai", "--", "true"]);

@@ -1,50 +1,25 @@
 //! `[awareness]`
 
 use mp_policy::awareness::{self, Backoff, Threshold};
-use mp_policy::path_manager::PathPolicy;
+use mp_policy::path_manager::{self, PathPolicy};
+use mp_policy::registry::World;
 use mp_scenario::document::{Field, Section};
 use mp_scenario::Error;
 
 use super::{Config, AWARENESS_KEYS, LOSS_KEYS, THRESHOLD_KEYS};
 
-const MS_UCB: &str = "ms-ucb";
-const FEDERATED: &str = "ms-ucb-federated";
-
 pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Error> {
-    let (loss_aware, signal_aware) = (
-        awareness::Config::loss_aware(),
-        awareness::Config::signal_aware(),
-    );
     if let Some(policy) = section.get("policy") {
-        let rules = awareness::Config::rules();
-        config.paths.awareness = policy.choice(&[
-            ("loss-aware", loss_aware),
-            ("signal-aware", signal_aware),
-            (
-                "both",
-                awareness::Config {
-                    signal: signal_aware.signal,
-                    ..loss_aware
-                },
-            ),
-            ("rules", rules),
-            // Of all this it has but the interval.
-            (MS_UCB, rules),
-            (FEDERATED, rules),
-        ])?;
+        (config.paths.policy, config.paths.awareness) = policy.choice(&policies())?;
         config.policy = policy.string()?.to_owned();
-        if config.policy == FEDERATED && !config.userspace {
+        if config.paths.policy == PathPolicy::MsUcbFederated && !config.userspace {
             return Err(policy.error(
                 "joins connections that are managed each by itself",
                 "path-manager = \"userspace\" beside it, or \"ms-ucb\"",
             ));
         }
     }
-    if [MS_UCB, FEDERATED].contains(&config.policy.as_str()) {
-        config.paths.policy = match config.policy == FEDERATED {
-            true => PathPolicy::MsUcbFederated,
-            false => PathPolicy::MsUcb,
-        };
+    if config.paths.policy != PathPolicy::Awareness {
         let foreign = AWARENESS_KEYS.iter().filter(|k| {
             k.starts_with("backup-time") || k.starts_with("reopening") || **k == "dwell"
         });
@@ -107,6 +82,22 @@ pub(super) fn read(section: &Section<'_>, config: &mut Config) -> Result<(), Err
         })?);
     }
     Ok(())
+}
+
+/// The path managers of hosts by the registry, and two more choices of what path awareness judges.
+fn policies() -> Vec<(&'static str, (PathPolicy, awareness::Config))> {
+    let registered = path_manager::all().iter();
+    let registered = registered.filter(|entry| entry.runs_in(World::Daemon));
+    let both = awareness::Config {
+        signal: awareness::Config::signal_aware().signal,
+        ..awareness::Config::loss_aware()
+    };
+    let own = [("both", both), ("rules", awareness::Config::rules())];
+    let own = own.map(|(name, config)| (name, (PathPolicy::Awareness, config)));
+    registered
+        .filter_map(|entry| Some((entry.name, PathPolicy::of(&entry.build())?)))
+        .chain(own)
+        .collect()
 }
 
 fn micros(field: &Field<'_>) -> Result<u64, Error> {

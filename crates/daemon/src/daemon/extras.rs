@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use mp_host::adapter::PathState;
+use mp_host::endpoints::What;
+use mp_policy::path_manager::PathPolicy;
 
 use super::Daemon;
 use crate::initial_path::InitialPath;
@@ -12,6 +14,15 @@ use crate::status;
 /// Before another try of what failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A bandit changes which paths carry data several times a second; `switches` of the status counts that.
+pub(super) fn priority(policy: PathPolicy, what: What) -> Priority {
+    let bandit = matches!(policy, PathPolicy::MsUcb | PathPolicy::MsUcbFederated);
+    match what {
+        What::SetToBackup | What::SetToNormal if bandit => Priority::Debug,
+        _ => Priority::Info,
+    }
+}
+
 impl Daemon {
     /// With a bandit: it works over the interfaces that there are.
     pub(super) fn keep_starting(&mut self) {
@@ -19,12 +30,11 @@ impl Daemon {
             self.initial_path = None;
             return;
         };
-        if self
-            .initial_path
-            .as_ref()
-            .is_some_and(|s| s.fits(&self.config))
-        {
-            return;
+        if let Some(initial_path) = &mut self.initial_path {
+            initial_path.warn_of_lost_events();
+            if initial_path.fits(&self.config) {
+                return;
+            }
         }
         if Instant::now() < self.starts_at {
             return;
@@ -53,7 +63,7 @@ impl Daemon {
             let path = self.adapter.paths.iter().find(of).map(|p| &p.interface);
             let why = path.and_then(|i| connections.reason(now, change.token, i.index));
             log::line(
-                Priority::Info,
+                priority(self.config.paths.policy, change.what),
                 &change.what.to_string(),
                 &[
                     ("connection", &format!("{:x}", change.token)),
@@ -63,5 +73,20 @@ impl Daemon {
                 ],
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bandits_changes_of_priority_are_left_out_of_the_log() {
+        let of = |policy, what| matches!(priority(policy, what), Priority::Debug);
+        for policy in [PathPolicy::MsUcb, PathPolicy::MsUcbFederated] {
+            assert!(of(policy, What::SetToBackup) && of(policy, What::SetToNormal));
+            assert!(!of(policy, What::Removed));
+        }
+        assert!(!of(PathPolicy::Awareness, What::SetToBackup));
     }
 }

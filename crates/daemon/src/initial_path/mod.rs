@@ -56,6 +56,8 @@ pub struct InitialPath {
     arms: Vec<Interface>,
     // Dropping it ends the events, and with them the thread.
     primary: Option<Primary>,
+    /// Lost events of which the log has told.
+    told: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -114,6 +116,7 @@ impl InitialPath {
             board,
             arms,
             primary: Some(primary),
+            told: 0,
             thread: Some(thread),
         }))
     }
@@ -135,7 +138,25 @@ impl InitialPath {
     }
 
     pub fn offer(&self) -> Option<Offer> {
-        self.board.lock().offer.clone()
+        let offer = self.board.lock().offer.clone()?;
+        Some(Offer {
+            events_lost: self.events_lost(),
+            ..offer
+        })
+    }
+
+    fn events_lost(&self) -> u64 {
+        self.primary.as_ref().map_or(0, Primary::events_lost)
+    }
+
+    /// Tells the log of events that were lost since the last call.
+    pub fn warn_of_lost_events(&mut self) {
+        let lost = self.events_lost();
+        let new = lost - std::mem::replace(&mut self.told, lost);
+        if new > 0 {
+            let what = "events of connections lost, they came too fast: the bandit learns nothing of those connections";
+            log::line(Priority::Warning, what, &[("events", &new)]);
+        }
     }
 }
 

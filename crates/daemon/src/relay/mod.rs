@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
-use mp_policy::link::Decision;
+use mp_policy::link::{Decision, Reason};
 use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
@@ -346,12 +346,17 @@ impl Relay {
             if decision == *known {
                 continue;
             }
+            // A bandit's choice, several times a second.
+            let priority = match (known.reason, decision.reason) {
+                (None, Some(Reason::Unchosen)) | (Some(Reason::Unchosen), None) => Priority::Debug,
+                _ => Priority::Info,
+            };
             *known = decision;
             if matches!(self.stage, Stage::On(_)) {
                 let is = report::state(decision.priority);
                 let why = decision.reason.map_or("", why);
                 let fields: &[(&str, &dyn Display)] = &[("link", link), ("is", &is), ("why", &why)];
-                log::line(Priority::Info, "link of the relay", fields);
+                log::line(priority, "link of the relay", fields);
             }
         }
     }

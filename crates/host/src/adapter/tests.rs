@@ -300,7 +300,7 @@ fn a_relays_links_are_backup_unless_the_bandit_has_chosen_them() {
 
 #[test]
 fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
-    let spared = |in_order: u64| {
+    let in_backup = |in_order: u64| {
         let mut adapter = started(&Settings::default());
         for step in 1..=160 {
             let stream = Some(u64::from(step) * in_order * 1448);
@@ -310,22 +310,22 @@ fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
         }
         backups(&adapter)
     };
-    assert_eq!(spared(150), [(1, false), (2, false)]);
-    assert_eq!(spared(60), [(1, true), (2, false)]);
+    assert_eq!(in_backup(150), [(1, false), (2, false)]);
+    assert_eq!(in_backup(60), [(1, true), (2, false)]);
 }
 
 /// What it carries at first says nothing of its path; what it carries after that does.
 #[test]
-fn a_connection_that_begins_slowly_does_not_bring_a_spared_path_back_at_once() {
+fn a_connection_that_begins_slowly_does_not_bring_a_path_in_backup_back_at_once() {
     let settings = Settings::default();
     let mut adapter = started(&settings);
     let (mut now, mut sent, mut streams) = (0, [0; 2], [0; 2]);
     let mut poll = |adapter: &mut Adapter, token: u32, packets: u32| {
-        let spared = adapter.paths[0].backup;
-        let steps = if spared { [0, packets] } else { [50, 100] };
+        let in_backup = adapter.paths[0].backup;
+        let steps = if in_backup { [0, packets] } else { [50, 100] };
         sent = [sent[0] + steps[0], sent[1] + steps[1]];
         let stream = &mut streams[token as usize - 7];
-        *stream += 1448 * u64::from(if spared { packets } else { 60 });
+        *stream += 1448 * u64::from(if in_backup { packets } else { 60 });
         let stream = Some(*stream);
         let of = |host: u8, n: u32, losses: u32| Subflow {
             token,
@@ -350,7 +350,7 @@ fn a_connection_that_begins_slowly_does_not_bring_a_spared_path_back_at_once() {
 }
 
 #[test]
-fn a_peer_that_goes_on_sending_over_a_spared_path_is_told_again() {
+fn a_peer_that_goes_on_sending_over_a_path_in_backup_is_told_again() {
     let settings = with_rules(&[("wlan0", Rule::Metered)]);
     let mut adapter = started(&settings);
     let mut told = Vec::new();

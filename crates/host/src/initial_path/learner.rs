@@ -222,6 +222,7 @@ impl Learner {
             why,
             decisions: self.tag,
             outcomes: self.outcomes,
+            events_lost: 0,
         });
         arm.map(|arm| &self.arms[arm])
     }

@@ -25,6 +25,9 @@ pub struct Offer {
     pub decisions: u64,
     /// Connections from whose end something was learnt.
     pub outcomes: u64,
+    /// Events of connections that were lost: nothing was learnt from those.
+    #[serde(default)]
+    pub events_lost: u64,
 }
 
 /// Destinations that the routing table alone decides about.

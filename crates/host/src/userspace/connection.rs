@@ -108,8 +108,8 @@ impl Connection {
             }
         }
         // First the promotions: never a moment without a normal subflow.
-        let (normal, spared): (Vec<&Wanted>, Vec<&Wanted>) = wanted.iter().partition(|w| !w.backup);
-        for w in normal.into_iter().chain(spared) {
+        let (normal, backup): (Vec<&Wanted>, Vec<&Wanted>) = wanted.iter().partition(|w| !w.backup);
+        for w in normal.into_iter().chain(backup) {
             let before = applied.iter().find(|a| a.address == w.address);
             let there = at(w.address).next().is_some() && !gone.contains(&w.address);
             let asked = again.missing.contains(&w.address) || again.stuck.contains(&w.address);

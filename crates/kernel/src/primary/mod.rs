@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::{Context, Error};
 use crate::{check, object};
@@ -59,6 +59,8 @@ pub struct Choices(Arc<MapHandle>);
 /// Lasts as long as this value; a killed process leaves nothing attached.
 pub struct Primary {
     choices: Choices,
+    /// A counter.
+    lost: MapHandle,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,8 +85,8 @@ impl Primary {
                 })
                 .context("cannot start a thread")?
         };
-        let choices = match started.recv().expect("the thread reports") {
-            Ok(choices) => choices,
+        let (choices, lost) = match started.recv().expect("the thread reports") {
+            Ok(maps) => maps,
             Err(error) => {
                 let _ = thread.join();
                 return Err(error);
@@ -92,6 +94,7 @@ impl Primary {
         };
         Ok(Primary {
             choices,
+            lost,
             stop,
             thread: Some(thread),
         })
@@ -99,6 +102,14 @@ impl Primary {
 
     pub fn choices(&self) -> &Choices {
         &self.choices
+    }
+
+    /// Events so far that found no room because those before them were not taken in yet. What became of their connections is
+    /// not known.
+    pub fn events_lost(&self) -> u64 {
+        let value = self.lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let value = value.ok().flatten();
+        value.map_or(0, |v| u64::read_from_bytes(&v).unwrap_or_default())
     }
 }
 
@@ -186,7 +197,7 @@ fn serve(
     cgroup: &Path,
     mut report: impl FnMut(Event),
     stop: &AtomicBool,
-    ready: &mpsc::SyncSender<Result<Choices, Error>>,
+    ready: &mpsc::SyncSender<Result<(Choices, MapHandle), Error>>,
 ) -> Result<(), Error> {
     let object = load()?;
     let descriptor = File::open(cgroup).context(cgroup.display())?;
@@ -219,7 +230,8 @@ fn serve(
         .context("mp_events")?;
     let ring = builder.build().context("mp_events")?;
     let choices = MapHandle::try_from(&map("mp_choices")).context("mp_choices")?;
-    let _ = ready.send(Ok(Choices(Arc::new(choices))));
+    let lost = MapHandle::try_from(&map(".data.dropped")).context("mp_events_dropped")?;
+    let _ = ready.send(Ok((Choices(Arc::new(choices)), lost)));
     loop {
         let last = stop.load(Ordering::Relaxed);
         match ring.poll(if last { Duration::ZERO } else { LOOK }) {

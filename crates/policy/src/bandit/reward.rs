@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+/// A threshold that every latency keeps, ms: latency does not count. JSON has no infinity.
+pub const NO_LATENCY: f64 = 1e12;
+
 /// A connection's outcome is 1 where its throughput is no lower and its latency no higher than the thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -58,8 +61,11 @@ impl Judge {
         }
     }
 
-    /// The reward of a connection. A throughput or a latency that is no number is a failure, and teaches nothing.
+    /// The reward of a connection. A throughput that is no number is a failure, and teaches nothing; so is such a latency, if
+    /// latency counts.
     pub fn judge(&mut self, throughput_mbps: f64, latency_ms: f64) -> bool {
+        let any = matches!(self.thresholds, Thresholds::Fixed { latency_ms, .. } if latency_ms >= NO_LATENCY);
+        let latency_ms = if any { 0.0 } else { latency_ms };
         if !throughput_mbps.is_finite() || !latency_ms.is_finite() {
             return false;
         }
@@ -122,6 +128,22 @@ mod tests {
         assert!(!judge.judge(10.0, 50.1));
         assert!(!judge.judge(f64::NAN, 1.0));
         assert!(!judge.judge(f64::INFINITY, 1.0));
+    }
+
+    #[test]
+    fn an_answer_that_never_came_is_no_failure_if_throughput_alone_counts() {
+        let judge = |latency_ms| {
+            Judge::new(Thresholds::Fixed {
+                throughput_mbps: 10.0,
+                latency_ms,
+            })
+        };
+        for any in [NO_LATENCY, f64::INFINITY] {
+            assert!(judge(any).judge(10.0, f64::INFINITY));
+            assert!(judge(any).judge(10.0, f64::NAN));
+            assert!(!judge(any).judge(9.0, f64::INFINITY));
+        }
+        assert!(!judge(50.0).judge(10.0, f64::INFINITY));
     }
 
     #[test]

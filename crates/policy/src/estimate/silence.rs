@@ -80,7 +80,7 @@ impl Silence {
                     continue;
                 }
                 flows.insert(subflow.id, *flow);
-                let patience = LEAST_US.max(4 * u64::from(subflow.rtt_us));
+                let patience = LEAST_US.max(4 * u64::from(subflow.rtt_us.unwrap_or(0)));
                 let go_on = flow.normal > 0.0 && normal >= GO_ON * flow.normal;
                 let taken_over = given_up && beside > TAKEN_OVER * flow.beside;
                 dead[at] = !subflow.backup
@@ -107,7 +107,7 @@ mod tests {
             arrived: bytes,
             moved: bytes,
             packets: 0,
-            rtt_us: 0,
+            rtt_us: None,
         }
     }
 

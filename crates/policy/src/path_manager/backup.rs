@@ -13,7 +13,7 @@ impl Manage for Backup {
             Event::Established => cover(view, true, actions),
             Event::PathUp(path) => {
                 let p = view.paths[path];
-                open(view, path, p.up, !p.initial, actions);
+                open(view, path, p.up, p.initial != Some(true), actions);
             }
             _ => {}
         }

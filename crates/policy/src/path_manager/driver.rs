@@ -126,7 +126,7 @@ mod tests {
                 arrived: moved,
                 moved,
                 packets: 0,
-                rtt_us: 0,
+                rtt_us: None,
             };
             driver.poll(now_us, &[activity], |_| false);
             assert_eq!(

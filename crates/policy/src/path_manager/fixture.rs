@@ -5,10 +5,8 @@ use super::{Action, Path, Role, State, Subflow, View};
 /// All up, each between addresses of its own; the first is the initial one.
 pub fn paths(count: usize) -> Vec<Path> {
     let path = |i: usize| Path {
-        local: i as u8,
-        remote: i as u8,
         up: true,
-        initial: i == 0,
+        initial: Some(i == 0),
         ..Path::default()
     };
     (0..count).map(path).collect()
@@ -45,6 +43,6 @@ pub fn carry_out(action: Action, subflows: &mut Vec<Subflow>) {
         }),
         Action::Close { slot } => subflows[slot].state = State::Closed,
         Action::SetBackup { slot, backup } => subflows[slot].backup = backup,
-        Action::Probe { .. } | Action::Announce { .. } | Action::Wake { .. } => {}
+        Action::Probe { .. } | Action::Wake { .. } => {}
     }
 }

@@ -78,10 +78,6 @@ pub enum Action {
         path: usize,
         count: u32,
     },
-    /// ADD_ADDR of this local address.
-    Announce {
-        local: u8,
-    },
     /// Asks for [`Event::Timer`]; a later one replaces it.
     Wake {
         at_us: u64,

@@ -1,7 +1,7 @@
 //! Several subflows over the initial path, from different source ports, so that per-flow balancing in the network
 //! (ECMP) spreads one connection over several of its links (Raiciu et al. 2011).
 
-use super::{Action, Event, Manage, View};
+use super::{Action, Event, Manage, Path, View};
 
 #[derive(Debug, Clone)]
 pub struct Ndiffports {
@@ -18,10 +18,10 @@ impl Default for Ndiffports {
 
 impl Manage for Ndiffports {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
-        let initial = |path: usize| view.paths[path].initial && view.paths[path].up;
+        let initial = |p: &Path| p.initial == Some(true) && p.up;
         let path = match event {
-            Event::Established => view.paths.iter().position(|p| p.initial && p.up),
-            Event::PathUp(path) => Some(path).filter(|&p| initial(p)),
+            Event::Established => view.paths.iter().position(initial),
+            Event::PathUp(path) => Some(path).filter(|&p| initial(&view.paths[p])),
             _ => None,
         };
         if let (Some(path), true) = (path, view.client) {

@@ -18,6 +18,24 @@ pub enum PathPolicy {
 }
 
 impl PathPolicy {
+    /// What a registered path manager goes by, with the settings of path awareness; `None`: it does not judge paths.
+    pub fn of(manager: &PathManager) -> Option<(PathPolicy, awareness::Config)> {
+        // Of all this the others have but the interval.
+        let rules = awareness::Config::rules();
+        match manager {
+            PathManager::LossAware(aware) | PathManager::SignalAware(aware) => {
+                Some((PathPolicy::Awareness, aware.config()))
+            }
+            PathManager::MptcpLa(manager) => Some((PathPolicy::MptcpLa(manager.config()), rules)),
+            PathManager::MsUcb(_) => Some((PathPolicy::MsUcb, rules)),
+            PathManager::MsUcbFederated(_) => Some((PathPolicy::MsUcbFederated, rules)),
+            PathManager::Fullmesh(_)
+            | PathManager::Backup(_)
+            | PathManager::Ndiffports(_)
+            | PathManager::Single(_) => None,
+        }
+    }
+
     /// A fresh instance; `awareness`: the settings of [`PathPolicy::Awareness`].
     pub fn build(self, awareness: awareness::Config) -> PathManager {
         match self {

@@ -114,7 +114,7 @@ impl Told {
     }
 
     fn waits(&self, now_us: u64, s: &Activity) -> bool {
-        let first_us = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us));
+        let first_us = LEAST_US.max(ROUND_TRIPS * u64::from(s.rtt_us.unwrap_or(0)));
         let wait = Backoff {
             first_us,
             most_us: first_us << DOUBLINGS,
@@ -177,7 +177,7 @@ mod tests {
             arrived: 0,
             moved: 0,
             packets: packets[path],
-            rtt_us: 20_000,
+            rtt_us: Some(20_000),
         })
     }
 

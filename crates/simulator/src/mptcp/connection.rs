@@ -131,10 +131,8 @@ impl Connection {
             managed: false,
             paths: (0..plan.paths.len())
                 .map(|i| path_manager::Path {
-                    local: i as u8,
-                    remote: i as u8,
                     up: i == initial,
-                    initial: i == initial,
+                    initial: Some(i == initial),
                     ..Default::default()
                 })
                 .collect(),

@@ -51,6 +51,9 @@ pub struct Subflow {
     /// Its sender of data knows it as backup; the client has set it so. Between the two lies MP_PRIO.
     pub backup: bool,
     pub client_backup: bool,
+    /// Sending time of the SYN that the server answers, ns, and the round trip of the handshake at the client, µs; 0: unknown.
+    pub syn_sent: u64,
+    pub handshake_us: u32,
     /// Payload that had moved at the last poll of the path manager, bytes.
     pub polled_bytes: u64,
     pub sender: Sender,

@@ -73,7 +73,7 @@ impl Network {
     #[inline]
     pub fn send(&mut self, index: u32, packet: &Packet) {
         if let Some(tap) = &mut self.tap {
-            tap.push((index, *packet, self.sacks.get(packet.sack)));
+            tap.push((index, *packet, self.sacks.get(packet.sack())));
         }
         let link = &mut self.links[index as usize];
         if link.send(self.now, packet) {
@@ -82,7 +82,7 @@ impl Network {
                 self.agenda.links.set(index, next);
             }
         } else {
-            self.sacks.take(packet.sack);
+            self.sacks.take(packet.sack());
         }
     }
 
@@ -97,7 +97,7 @@ impl Network {
         match outcome {
             Outcome::Nothing => false,
             Outcome::Gone => {
-                self.sacks.take(packet.sack);
+                self.sacks.take(packet.sack());
                 false
             }
             Outcome::Arrived => match onward {

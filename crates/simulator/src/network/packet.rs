@@ -5,6 +5,7 @@ pub enum Kind {
     Data,
     Ack,
     Syn,
+    /// `seq` is the time at which the SYN that it answers was sent, ns.
     SynAck,
     /// Third packet of the handshake; on the first subflow of a download it carries the request.
     Third,
@@ -59,8 +60,8 @@ pub struct Packet {
     /// Data: bit `i` set where segment `i` of the train survives. ACK: [`Packet::ack_extra`].
     pub extra: u64,
     pub subflow: u32,
-    /// Index into [`super::Sacks`].
-    pub sack: u32,
+    /// ACK: [`Packet::sack`]. Data: [`Packet::echo_ms`].
+    pub more: u32,
     /// Bytes at IP level, of the whole train.
     pub size: u32,
     pub kind: Kind,
@@ -82,7 +83,7 @@ impl Packet {
         stamp: 0,
         extra: 0,
         subflow: 0,
-        sack: NO_SACK,
+        more: NO_SACK,
         size: 0,
         kind: Kind::Ack,
         flags: 0,
@@ -131,6 +132,22 @@ impl Packet {
             at += run;
             mask = self.extra.checked_shr(at).unwrap_or(0);
         }
+    }
+
+    /// Index into [`super::Sacks`] of what an ACK reports.
+    #[inline]
+    pub fn sack(&self) -> u32 {
+        match self.kind {
+            Kind::Ack => self.more,
+            _ => NO_SACK,
+        }
+    }
+
+    /// Data: when the latest ACK that their sender has was sent, ms (RFC 7323 TSecr); 0: none since the handshake. Linux takes no
+    /// sample of what the first data echo either, because an ACK of the server has echoed it before.
+    #[inline]
+    pub fn echo_ms(&self) -> u32 {
+        self.more
     }
 
     #[inline]

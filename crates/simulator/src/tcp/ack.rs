@@ -7,6 +7,7 @@ use super::sender::{Cx, Sender};
 use crate::agenda::NEVER;
 use crate::congestion::{RateSample, State};
 use crate::network::{flag, Packet, Sack};
+use crate::time::MILLISECOND;
 
 impl Sender {
     pub fn on_ack(&mut self, ack: &Packet, sack: Option<&Sack>, cx: &mut Cx<'_>) {
@@ -51,6 +52,9 @@ impl Sender {
             );
         }
         self.note_delay(ack.delay_ms());
+        // The echoed time plus the delay that the receiver measured is the receiver's clock.
+        let sent_ms = (ack.stamp / MILLISECOND + ack.delay_ms()) as u32;
+        self.latest_ack_ms = self.latest_ack_ms.max(sent_ms);
         if told.una_advanced {
             self.retransmits = 0;
             self.clean(ack_seq, &mut told, &mut sent, &mut sample, &mut newest);

@@ -15,6 +15,8 @@ const DUPLICATES: u32 = 3;
 const COMPRESSED: u32 = 44;
 /// net.ipv4.tcp_comp_sack_delay_ns
 const COMPRESSION: u64 = MILLISECOND;
+/// No sample of the round-trip time is longer (`TCP_RTO_MAX`), ms.
+const LONGEST_MS: u32 = 120_000;
 /// `TCP_NUM_SACKS`
 const BLOCKS: usize = 4;
 /// `TCP_SACK_BLOCKS_EXPECTED`
@@ -63,6 +65,10 @@ pub struct Receiver {
     pub arrived_short: u64,
     /// Payload segments that arrived ahead of a hole (`tcpi_rcv_ooopack`).
     pub out_of_order: u64,
+    /// From an ACK to the data that it let go (`rcv_rtt_est`), µs times 8; 0 before the first sample.
+    rtt_us8: u32,
+    /// The ACK of the latest sample (`rcv_rtt_last_tsecr`), ms.
+    measured_ms: u32,
     /// Selective blocks that fit beside the other options.
     room: usize,
     dead: bool,
@@ -95,6 +101,8 @@ impl Receiver {
             arrived: 0,
             arrived_short: 0,
             out_of_order: 0,
+            rtt_us8: 0,
+            measured_ms: 0,
             room,
             dead: false,
         }
@@ -133,6 +141,7 @@ impl Receiver {
             self.quick = self.quick.max(2);
         }
         self.last_arrival = now;
+        self.measure_rtt(packet, now);
         // RFC 7323: echo the oldest segment that is not acknowledged.
         if start <= self.echoed && packet.stamp >= self.echo {
             self.echo = packet.stamp;
@@ -144,6 +153,31 @@ impl Receiver {
             return self.reply_in_order(now);
         }
         self.on_unusual(start, end, now, rtt)
+    }
+
+    /// One sample of each ACK that data echo, short segments aside (`tcp_rcv_rtt_measure_ts` of Linux 6.16 and later). The clock
+    /// ticks in milliseconds. The estimate falls at once and rises by an eighth (`tcp_rcv_rtt_update`).
+    #[inline]
+    fn measure_rtt(&mut self, packet: &Packet, now: u64) {
+        let echo_ms = packet.echo_ms();
+        if echo_ms == self.measured_ms {
+            return;
+        }
+        self.measured_ms = echo_ms;
+        let sample_ms = ((now / MILLISECOND) as u32).saturating_sub(echo_ms);
+        let sample_us = sample_ms.min(LONGEST_MS) * 1000;
+        if sample_us == 0 || packet.has(flag::SHORT) {
+            return;
+        }
+        self.rtt_us8 = match self.rtt_us8 {
+            0 => sample_us * 8,
+            old => (sample_us * 8).min(old - old / 8 + sample_us),
+        };
+    }
+
+    /// Round-trip time of the data that arrive (`tcpi_rcv_rtt`), µs; 0 before the first sample.
+    pub fn rtt_us(&self) -> u32 {
+        self.rtt_us8 / 8
     }
 
     /// Every second segment is acknowledged at once, and each of the first ones.

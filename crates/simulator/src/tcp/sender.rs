@@ -109,6 +109,8 @@ pub struct Sender {
     pub window: u64,
     /// Time of the last ACK (`rcv_tstamp`).
     pub last_ack: u64,
+    /// When the latest ACK was sent, ms (`ts_recent`).
+    pub latest_ack_ms: u32,
     pub established: bool,
     /// Closed, or given up after too many timeouts.
     pub dead: bool,
@@ -179,6 +181,7 @@ impl Sender {
             buffer_limit,
             window: 0,
             last_ack: 0,
+            latest_ack_ms: 0,
             established: false,
             dead: false,
         }

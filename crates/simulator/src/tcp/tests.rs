@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::congestion::State;
-use crate::network::{Kind, Link, Network, Packet, Sack, NO_SACK};
+use crate::network::{flag, Kind, Link, Network, Packet, Sack, NO_SACK};
 use crate::time::MILLISECOND;
 
 struct Bench {
@@ -84,7 +84,7 @@ impl Bench {
             seq,
             dseq: seq,
             stamp: self.echo,
-            sack: NO_SACK,
+            more: NO_SACK,
             extra: Packet::ack_extra(100, 0),
             ..Packet::NONE
         };
@@ -196,4 +196,27 @@ fn an_odd_segment_waits_for_an_ack_that_is_close() {
     };
     assert!(!defers(99 * MILLISECOND));
     assert!(defers(100 * MILLISECOND));
+}
+
+#[test]
+fn a_receiver_takes_one_round_trip_of_each_ack_that_data_echo() {
+    let mut receiver = Receiver::new(3, 100);
+    let mut arrives = |at_ms: u64, echo_ms, flags| {
+        let seq = receiver.rcv_nxt;
+        let packet = Packet {
+            kind: Kind::Data,
+            more: echo_ms,
+            flags,
+            seq,
+            ..Packet::NONE
+        };
+        receiver.on_data(&packet, seq, seq + 1, at_ms * MILLISECOND, 0);
+        receiver.rtt_us()
+    };
+    assert_eq!(arrives(5, 0, 0), 0, "the sender had no ACK");
+    assert_eq!(arrives(50, 10, 0), 40_000);
+    assert_eq!(arrives(70, 10, 0), 40_000, "the same ACK");
+    assert_eq!(arrives(130, 50, 0), 45_000, "it rises by an eighth");
+    assert_eq!(arrives(150, 120, 0), 30_000, "and falls at once");
+    assert_eq!(arrives(400, 140, flag::SHORT), 30_000);
 }

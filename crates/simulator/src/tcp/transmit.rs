@@ -5,7 +5,7 @@ use super::board::{EVER_RETRANS, RETRANS, SHORT};
 use super::sender::{Cx, Sender};
 use crate::agenda::NEVER;
 use crate::congestion::{Event, State};
-use crate::network::{flag, Kind, Packet, NO_SACK, SPREAD};
+use crate::network::{flag, Kind, Packet, SPREAD};
 use crate::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// Payload of the largest packet buffer: 64 KiB less room for headers (`sk_gso_max_size`), bytes.
@@ -165,7 +165,7 @@ impl Sender {
                 count,
                 spread,
                 size,
-                sack: NO_SACK,
+                more: self.latest_ack_ms,
                 seq,
                 dseq,
                 stamp: cx.net.now,

@@ -248,7 +248,7 @@ impl World<'_> {
             count: 1,
             spread: 0,
             size: super::transfer::ACK_HEADER + 4,
-            sack: NO_SACK,
+            more: NO_SACK,
             seq: u64::from(backup),
             dseq: 0,
             stamp: self.net.now,

@@ -8,7 +8,7 @@ use crate::agenda::NEVER;
 use crate::mptcp::{Buffer, Phase, Subflow, Window, FRAGMENT, FRAGMENTS_A_BURST};
 use crate::network::{flag, Kind, Packet, NO_SACK};
 use crate::tcp::{Profile, Receiver, Sender};
-use crate::time::{MILLISECOND, SECOND};
+use crate::time::{MICROSECOND, MILLISECOND, SECOND};
 
 /// IP and TCP headers with the options of a SYN, bytes.
 const SYN_HEADER: u32 = 20 + 20 + 20;
@@ -56,7 +56,7 @@ impl World<'_> {
             } else {
                 0
             },
-            train: self.scenario.segment_train.clamp(1, 64),
+            train: self.scenario.segment_train,
             ecn,
             plain: !multipath,
         };
@@ -73,6 +73,8 @@ impl World<'_> {
             join,
             backup,
             client_backup: backup,
+            syn_sent: 0,
+            handshake_us: 0,
             polled_bytes: 0,
             sender,
             receiver: Receiver::new(
@@ -117,7 +119,7 @@ impl World<'_> {
             count: 1,
             spread: 0,
             size,
-            sack: NO_SACK,
+            more: NO_SACK,
             seq,
             dseq: 0,
             stamp: self.net.now,
@@ -162,7 +164,7 @@ impl World<'_> {
         }
         match packet.kind {
             Kind::Syn => self.on_syn(index, packet),
-            Kind::SynAck => self.on_syn_ack(index),
+            Kind::SynAck => self.on_syn_ack(index, packet),
             Kind::Third => self.on_third(index),
             Kind::Fourth => self.confirm(index),
             Kind::Priority => self.apply_backup(index, packet.seq == 1),
@@ -187,6 +189,7 @@ impl World<'_> {
             self.fall_back(owner);
         }
         let s = &mut self.subflows[index as usize];
+        s.syn_sent = packet.stamp;
         match s.server {
             Phase::Idle => {
                 s.server = Phase::Opening;
@@ -208,11 +211,12 @@ impl World<'_> {
         s.server_attempt.at = now + (SECOND << s.server_attempt.tries);
         s.server_attempt.tries += 1;
         let size = SYN_HEADER + if s.join { JOIN + 4 } else { 12 };
-        self.send_control(index, false, Kind::SynAck, 0, size, 0);
+        let echo = s.syn_sent;
+        self.send_control(index, false, Kind::SynAck, 0, size, echo);
         self.arm(index);
     }
 
-    fn on_syn_ack(&mut self, index: u32) {
+    fn on_syn_ack(&mut self, index: u32, packet: &Packet) {
         let now = self.net.now;
         let s = &mut self.subflows[index as usize];
         if s.client != Phase::Opening {
@@ -220,6 +224,7 @@ impl World<'_> {
             return self.send_third(index);
         }
         let rtt = (s.client_attempt.tries == 1).then_some(now - s.client_attempt.first);
+        s.handshake_us = ((now - packet.seq) / MICROSECOND).max(1) as u32;
         s.client = Phase::Unconfirmed;
         s.client_attempt = Default::default();
         s.client_attempt.first = rtt.unwrap_or(SECOND);

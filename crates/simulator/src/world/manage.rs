@@ -1,6 +1,6 @@
 //! The path manager's wishes, addresses and priorities, and the end of subflows and connections.
 
-use mp_policy::path_manager::{Action, Counters, Event, Role, Sent, State, Subflow as Slot, View};
+use mp_policy::path_manager::{Action, Event, Role, State, Subflow as Slot, View};
 use mp_policy::scheduler::Schedule;
 use mp_policy::view::Activity;
 use mp_policy::MAX_SUBFLOWS;
@@ -10,37 +10,36 @@ use super::World;
 use crate::agenda::NEVER;
 use crate::mptcp::{Phase, Subflow};
 use crate::network::{Kind, Packet, NO_SACK};
-use crate::view::{activity, mark_silent, Data, End};
+use crate::view::{activity, mark_silent, Halves, Receiving, Sending};
 
 /// Retransmissions of an ADD_ADDR that is not echoed (`ADD_ADDR_RETRANS_MAX`).
 const ANNOUNCE_RETRIES: u32 = 3;
 /// An ADD_ADDR of an IPv4 address with its HMAC, bytes.
 const ADDRESS: u32 = 16;
 
-/// What the client's end of a subflow can know: of a download, its receiving half.
-fn counters(s: &Subflow, mss: u32) -> Counters {
+/// Both halves of a subflow, of which [`Halves::counters`] takes what the client's end can know.
+pub(super) fn halves(s: &Subflow, mss: u32) -> Halves {
     let flow = &s.sender.flow;
-    let data = match s.download {
-        true => Data::Arrived {
-            new: s.receiver.rcv_nxt + s.receiver.held,
-            all: s.receiver.arrived,
-            out_of_order: s.receiver.out_of_order,
-        },
-        false => Data::Sent(Sent {
+    Halves {
+        download: s.download,
+        mss,
+        handshake_us: s.handshake_us,
+        sending: Sending {
             packets: s.sender.sent,
             lost: flow.lost,
             bytes: s.sender.delivered_bytes(),
             in_flight: u64::from(flow.packets_out()),
-        }),
-    };
-    let end = End {
-        data,
-        mss,
-        // A receiver measures the same round trips by timestamps (`tcp_rcv_rtt_measure_ts`).
-        srtt_us: flow.srtt_us,
-        min_rtt_us: flow.min_rtt_us,
-    };
-    end.counters()
+            srtt_us: flow.srtt_us,
+            min_rtt_us: flow.min_rtt_us,
+        },
+        receiving: Receiving {
+            in_order: s.receiver.rcv_nxt,
+            held: s.receiver.held,
+            arrived: s.receiver.arrived,
+            out_of_order: s.receiver.out_of_order,
+            rtt_us: s.receiver.rtt_us(),
+        },
+    }
 }
 
 impl World<'_> {
@@ -61,7 +60,7 @@ impl World<'_> {
                 },
                 path: s.path,
                 backup: s.client_backup,
-                counters: counters(s, mss),
+                counters: halves(s, mss).counters(),
             }
         };
         let mut slots: Vec<Slot> = connection.slots.iter().map(slot).collect();
@@ -97,8 +96,6 @@ impl World<'_> {
                         self.prioritise(i, backup);
                     }
                 }
-                // The client's own further addresses: the server never joins to them.
-                Action::Announce { .. } => {}
                 Action::Probe { path, count } => self.probe(owner, path, count),
                 Action::Wake { at_us } => {
                     self.connections[owner as usize].wake_at = at_us * 1000;
@@ -186,7 +183,10 @@ impl World<'_> {
         if !connection.multipath || connection.paths.len() < 2 {
             return;
         }
-        let initial = connection.paths.iter().position(|p| p.initial);
+        let initial = connection
+            .paths
+            .iter()
+            .position(|p| p.initial == Some(true));
         // More addresses than bits are not told, and no connection has so many subflows.
         let told = connection.paths.len().min(32);
         let first = 1u32.checked_shl(initial.unwrap_or(0) as u32).unwrap_or(0);
@@ -229,7 +229,7 @@ impl World<'_> {
             count: 1,
             spread: 0,
             size: super::transfer::ACK_HEADER + ADDRESS,
-            sack: NO_SACK,
+            more: NO_SACK,
             seq: path as u64,
             dseq: 0,
             stamp: self.net.now,

@@ -260,15 +260,44 @@ fn end_of(scenario: &Scenario) -> u64 {
 mod tests {
     use super::*;
 
+    fn scenario(text: &str) -> Scenario {
+        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let folder = std::path::Path::new("");
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("test.toml", text, folder, &none, &overrides);
+        read.expect("a scenario").cells.remove(0).scenario
+    }
+
+    /// Of the data it receives, as Linux has it, and not those that the server measures.
+    #[test]
+    fn a_client_measures_the_round_trips_of_a_download_by_itself() {
+        let text = r#"
+            paths.a = { rate = "10Mbit", delay = "10ms", queue = "20p" }
+            paths.b = { rate = "10Mbit", delay = "40ms", queue = "20p" }
+            connections = [{ direction = "download" }]
+        "#;
+        let scenario = scenario(text);
+        let mut world = World::build(&scenario, &scenario.variants[0], 1).expect("a world");
+        world.until_asked(&mut ask::Serials::default(), 5 * crate::time::SECOND);
+        assert_eq!(world.subflows.len(), 2);
+        for (s, path_us) in world.subflows.iter().zip([20_000, 80_000]) {
+            let counters = manage::halves(s, 1420).counters();
+            let least = counters.min_rtt_us.expect("the handshake's");
+            assert!((path_us..path_us + 1_000).contains(&least), "{least}");
+            // Its clock ticks in milliseconds, and it takes the lowest sample at once: never above the server's by more than a
+            // tick, and by a quarter below it at most.
+            let (own, servers) = (counters.srtt_us.expect("data came"), s.sender.flow.srtt_us);
+            assert_ne!(own, servers);
+            assert!(own <= servers + 1_000, "{own}, {servers}");
+            assert!(own + 1_000 >= servers - servers / 4, "{own}, {servers}");
+        }
+    }
+
     #[test]
     fn a_transfer_that_nobody_would_wake_is_an_error_that_names_it() {
         let text =
             "[paths.a]\nrate = \"10Mbit\"\ndelay = \"10ms\"\n[[connections]]\nname = \"film\"\n";
-        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
-        let folder = std::path::Path::new("");
-        let overrides = mp_scenario::Overrides::default();
-        let read = mp_scenario::parse("idle.toml", text, folder, &none, &overrides);
-        let scenario = read.expect("a scenario").cells.remove(0).scenario;
+        let scenario = scenario(text);
         let mut world = World::build(&scenario, &scenario.variants[0], 1).expect("a world");
         world.until_asked(&mut ask::Serials::default(), crate::time::SECOND);
         assert_eq!(world.check_idle(), Ok(()));

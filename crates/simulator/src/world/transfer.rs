@@ -155,7 +155,7 @@ impl World<'_> {
             count: 1,
             spread: 0,
             size,
-            sack,
+            more: sack,
             seq: s.receiver.rcv_nxt,
             dseq: next,
             stamp: echo,
@@ -168,7 +168,7 @@ impl World<'_> {
 
     pub(super) fn on_ack(&mut self, packet: &Packet) {
         let index = packet.subflow;
-        let sack = self.net.sacks.take(packet.sack);
+        let sack = self.net.sacks.take(packet.sack());
         let s = &mut self.subflows[index as usize];
         if s.sender.dead {
             return;

@@ -22,7 +22,7 @@ impl World<'_> {
             self.show(
                 false,
                 packet,
-                self.net.sacks.get(packet.sack).as_ref(),
+                self.net.sacks.get(packet.sack()).as_ref(),
                 observer,
             );
         }

@@ -28,9 +28,9 @@ use super::command::{delivered, went_plain, Program};
 use super::recorder::{End, Probe, Recorder, Source};
 use super::{socket, Service, FIRST_PORT};
 use crate::emulator::Traffic;
+use crate::initial_path::InitialPath;
 use crate::network::{address, PROXY, SERVER};
 use crate::plan::{self, Group, PathManagement, Transport, NDIFFPORTS};
-use crate::starts::Starts;
 use crate::worker::{self, Worker};
 use crate::Error;
 
@@ -39,7 +39,7 @@ pub struct Client {
     pub number: usize,
     pub group: Group,
     /// Where a bandit chooses the initial path.
-    pub starts: Option<Starts>,
+    pub initial_path: Option<InitialPath>,
     /// Of all groups, in the plan's order: a service's port follows from its place.
     pub services: Vec<Service>,
     pub recorder: Arc<Recorder>,
@@ -64,7 +64,7 @@ impl Client {
                 _ => None,
             };
             let client = Rc::new(Local {
-                starts: RefCell::new(self.starts.clone()),
+                initial_path: RefCell::new(self.initial_path.clone()),
                 client: self,
                 manager,
             });
@@ -76,7 +76,7 @@ impl Client {
 
 struct Local {
     client: Client,
-    starts: RefCell<Option<Starts>>,
+    initial_path: RefCell<Option<InitialPath>>,
     manager: Option<PathManager>,
 }
 
@@ -198,13 +198,13 @@ impl Local {
         let client = &self.client;
         let (flow, recorder) = (&client.services[index].flow, &client.recorder);
         let now = recorder.epoch.elapsed();
-        let mut starts = self.starts.borrow_mut();
-        let Some(starts) = starts.as_mut() else {
+        let mut learner = self.initial_path.borrow_mut();
+        let Some(learner) = learner.as_mut() else {
             return (recorder.begin(index, flow, client.group.paths[0]), 0);
         };
-        let (arm, decision) = starts.decide(now);
+        let (arm, decision) = learner.decide(now);
         let id = recorder.begin(index, flow, client.group.paths[arm]);
-        starts.begin(id, arm, &decision);
+        learner.begin(id, arm, &decision);
         recorder.decided(Decision {
             transfer: id,
             ..decision
@@ -214,13 +214,13 @@ impl Local {
 
     /// Tells the bandit, where there is one, how a connection went.
     fn learn(&self, id: u32, throughput_mbps: f64, fd: Option<&OwnedFd>) {
-        let mut starts = self.starts.borrow_mut();
-        let Some(starts) = starts.as_mut() else {
+        let mut learner = self.initial_path.borrow_mut();
+        let Some(learner) = learner.as_mut() else {
             return;
         };
         let info = fd.and_then(|fd| full_info(fd).ok().flatten());
         let subflows = info.map(|info| info.subflows).unwrap_or_default();
-        if let Some((latency_ms, reward)) = starts.learn(id, throughput_mbps, &subflows) {
+        if let Some((latency_ms, reward)) = learner.learn(id, throughput_mbps, &subflows) {
             let recorder = &self.client.recorder;
             recorder.rewarded(id, throughput_mbps, latency_ms, reward);
         }

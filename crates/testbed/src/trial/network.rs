@@ -12,7 +12,7 @@ use rattan_env::set_loopback_up_with_netns;
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
 use super::{Carrier, SERVER};
-use crate::emulator::{Emulator, Hardships};
+use crate::emulator::{Emulator, Impairments};
 use crate::error::Context;
 use crate::network::{block_on, inside, interface, netlink, refused, Network};
 use crate::plan::{Device, Group, PathManagement};
@@ -60,8 +60,9 @@ impl Hosts {
         }
         inside(&network.server, || block_on(add_address(SERVER)))?;
         let later = relay::delayed(scenario, LEAD);
-        let emulator = Emulator::start(&later, seed, &Hardships::default(), ports, Instant::now())
-            .context("cannot start the emulator")?;
+        let emulator =
+            Emulator::start(&later, seed, &Impairments::default(), ports, Instant::now())
+                .context("cannot start the emulator")?;
         Ok(Hosts {
             emulator,
             pair: Pair::new(scenario, 0, &groups[0], None, SERVER)?,

@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 
 use mp_record::{Run, Transfer};
 use mp_scenario::{Overrides, Scenario};
-use mp_testbed::{run_with, Error, Hardships, PathCounts};
+use mp_testbed::{run_with, Error, Impairments, PathCounts};
 use mp_testing::Turns;
 
 /// One emulation at a time: two would take each other's CPU. `None` where this machine cannot run any.
@@ -33,19 +33,19 @@ pub fn scenario(text: &str) -> Scenario {
 
 /// The first variant, with the scenario's seed.
 pub fn run(text: &str) -> Run {
-    run_over(text, &Hardships::default())
+    run_over(text, &Impairments::default())
         .expect("the run succeeds")
         .0
 }
 
-pub fn run_over(text: &str, hardships: &Hardships) -> Result<(Run, Vec<PathCounts>), Error> {
+pub fn run_over(text: &str, impairments: &Impairments) -> Result<(Run, Vec<PathCounts>), Error> {
     let scenario = scenario(text);
     let (variant, seed) = (&scenario.variants[0], scenario.seed);
     let result = run_with(
         &scenario,
         variant,
         seed,
-        hardships,
+        impairments,
         &mut |_| (),
         &AtomicBool::new(false),
     );

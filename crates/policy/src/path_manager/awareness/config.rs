@@ -32,7 +32,7 @@ pub struct Config {
     pub signal: Option<Threshold<i32>>,
     /// A path keeps its state for at least this long, µs; a stall or a weak signal sets it to backup at once.
     pub dwell_us: u64,
-    /// Backup times of a lossy path, and lengths of probation.
+    /// Backup times, but for a small share, whose times are a constant; and for how long a path that was missed is not judged.
     pub backup_time: Backoff,
     /// When a subflow that was refused or reset is opened again.
     pub reopening: Backoff,

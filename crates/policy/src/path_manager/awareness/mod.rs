@@ -29,6 +29,11 @@ use estimate::Progress;
 use rules::Facts;
 use state::Path;
 
+/// The rules by which a path is set to backup, in the order in which they are asked.
+pub fn rules() -> impl Iterator<Item = Reason> {
+    rules::RULES.iter().map(|(reason, _)| *reason)
+}
+
 /// Some ten round trips of a long path for the window to grow, and some for what it overshoots, µs.
 const START_US: u64 = 3_000_000;
 /// A connection that did better than its best path may stall for so long, s.
@@ -54,6 +59,10 @@ impl Awareness {
             deficit: Deficit::default(),
             normal: Vec::new(),
         }
+    }
+
+    pub fn config(&self) -> Config {
+        self.config
     }
 
     /// Why each path is in backup; `None` where it is not.

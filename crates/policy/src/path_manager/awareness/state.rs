@@ -43,6 +43,29 @@ pub enum Reason {
     Unchosen,
 }
 
+impl Reason {
+    pub const ALL: [Reason; 6] = [
+        Reason::SmallShare,
+        Reason::Loss,
+        Reason::Signal,
+        Reason::Stalled,
+        Reason::Metered,
+        Reason::Unchosen,
+    ];
+
+    /// As the documentation calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::SmallShare => "small share",
+            Reason::Loss => "loss",
+            Reason::Signal => "signal",
+            Reason::Stalled => "stalled",
+            Reason::Metered => "metered",
+            Reason::Unchosen => "unchosen",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum State {
     #[default]

@@ -159,7 +159,6 @@ impl World {
                     }
                     Action::Wake { at_us } => self.wake = at_us,
                     Action::Probe { path, count } => self.probe(path, count),
-                    Action::Announce { .. } => {}
                 }
             }
         }

@@ -28,7 +28,7 @@ struct Told {
 
 /// The learner of one client host.
 #[derive(Debug, Clone)]
-pub struct Starts {
+pub struct InitialPath {
     policy: &'static str,
     /// Indices in the scenario: the arms.
     paths: Vec<usize>,
@@ -39,16 +39,16 @@ pub struct Starts {
     open: HashMap<u32, (Vec<f64>, usize)>,
 }
 
-impl Starts {
+impl InitialPath {
     /// `policy`: its name in the registry of initial paths.
-    pub fn new(scenario: &Scenario, group: &Group, policy: &'static str, seed: u64) -> Starts {
+    pub fn new(scenario: &Scenario, group: &Group, policy: &'static str, seed: u64) -> InitialPath {
         let names: Vec<&str> = (group.paths.iter())
             .filter_map(|&path| Some(scenario.paths.get_index(path)?.0.as_str()))
             .collect();
         let learnt = initial_path::find(policy).and_then(|entry| entry.build());
         let settings = Settings::new(learnt.expect("the plan has asked"));
         let starter = Starter::new(settings, &names, seed).expect("a group has a path");
-        Starts {
+        InitialPath {
             policy,
             paths: group.paths.clone(),
             names: names.into_iter().map(str::to_owned).collect(),
