@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multipilot.papers.claims.quantity import MISSING, constant
+from multipilot.papers.claims.quantity import MISSING
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import WORLDS, Results
 from multipilot.stats import Mean, difference, widening
@@ -54,7 +55,8 @@ def count(results: Results, world: str) -> Mean:
     every = cells(results, world)
     if not all(cell.measured for cell in every):
         return MISSING
-    return constant(sum(one.high < 0 for one in _differences(every)))
+    less, runs = sum(one.high < 0 for one in _differences(every)), min(min(c.learned.n, c.plain.n) for c in every)
+    return Mean(float(less), 0.0, runs, math.nan)
 
 
 def show(results: Results) -> Section:

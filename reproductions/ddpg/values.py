@@ -4,8 +4,8 @@ fig4.CONTROLLER.WHAT.BUFFER   Mbit/s; WHAT: goodput, one (on path 1), rival (the
 fig5.CONTROLLER.WHAT.LOSS     Mbit/s; WHAT: goodput, rival
 fig6., fig7., fig8.WHO        intervals 51 to 100; WHO: learned and its rival, and plain and its rival (two MPCC)
 fig6.rise                     the learned actor's mean rate, last ten intervals less the second ten, after slow start
-fig7.rise, fig7.rise-rival    mean utility of it and of the MPCC beside it, last ten intervals less first ten
-fig8.rise                     its mean reward, the same
+fig7.rise, fig7.rise-rival    mean utility of it and of the MPCC beside it, the same intervals
+fig8.rise                     its mean reward, the same intervals
 alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
 peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
 short.CONTROLLER.SIZE         s, median completion of downloads
@@ -31,12 +31,12 @@ _PEAKS = (
     ("mpcc-code", "0.02", resting_rate(0.02, beta=tolerance.CODE_BETA) * 8e-6),
 )
 COURSES = ("learned", "learned-rival", "plain", "plain-rival")
-#: Name, course, what, and first interval of the start. Every controller's rate rises in slow start.
+#: Name, course, what.
 _RISES = (
-    ("fig6.rise", "learned", "rate", 10),
-    ("fig7.rise", "learned", "utility", 0),
-    ("fig7.rise-rival", "learned-rival", "utility", 0),
-    ("fig8.rise", "learned", "reward", 0),
+    ("fig6.rise", "learned", "rate"),
+    ("fig7.rise", "learned", "utility"),
+    ("fig7.rise-rival", "learned-rival", "utility"),
+    ("fig8.rise", "learned", "reward"),
 )
 
 
@@ -67,8 +67,8 @@ def values(results: Results, world: str) -> Values:
     for figure, what in FIGURES.items():
         for who in COURSES:
             found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
-    for name, who, what, start in _RISES:
-        found[name] = rise(courses[who], what, start) if who in courses else MISSING
+    for name, who, what in _RISES:
+        found[name] = rise(courses[who], what) if who in courses else MISSING
     return found
 
 
@@ -84,6 +84,8 @@ def _courses(results: Results) -> dict[str, Course]:
     return found
 
 
-def rise(course: Course, what: str, start: int) -> Mean:
-    """The last ten intervals less ten from ``start`` on."""
-    return mean_of(float(row[-10:].mean() - row[start : start + 10].mean()) for row in getattr(course, what))
+def rise(course: Course, what: str) -> Mean:
+    """The last ten intervals less the second ten: in the first ten, slow start, any controller's rate rises, and its
+    utility and reward change with the rate.
+    """
+    return mean_of(float(row[-10:].mean() - row[10:20].mean()) for row in getattr(course, what))

@@ -14,7 +14,14 @@ SCENARIO = "factors"
 LOSS = "paths.*.loss"
 LOSSES = ("0.001", "0.02")
 CONTROLLERS = ("lia", "ld-mpsp")
-SCHEDULERS = {"default": "", "cloning": "cloning", "delay-balance": "balancing", "ld-mpsp": "balancing, cloning"}
+#: `min-rtt` is the control of the two that send a stream without end by lowest RTT too.
+SCHEDULERS = {
+    "default": "",
+    "min-rtt": "lowest RTT",
+    "cloning": "cloning",
+    "delay-balance": "balancing",
+    "ld-mpsp": "balancing, cloning",
+}
 MANAGERS = {"fullmesh": "", "ms-ucb": "super-arms"}
 #: What is measured of each combination, by the name in the values.
 WHAT: dict[str, Measure] = {"goodput": "goodput_mbps", "rtt": round_trip}
@@ -48,7 +55,9 @@ def show(results: Results) -> Section:
         [table(["parts", *head, *(f"relay:<br>{name}" for name in head)], lines, style="wide")],
         [
             "Balancing splits blocks of packets by delay, and sets the target of LD-MPSP; without it the target is "
-            "20 ms. Cloning sends by lowest RTT first, Linux' scheduler by the queue that empties first. "
+            "20 ms. Cloning sends by lowest RTT first, and so does balancing in a stream without end; Linux' scheduler "
+            "sends by the queue that empties first. What a part gains by more than this order is its difference from "
+            "lowest RTT. "
             "Super-arms (MS-UCB) use three of the five links at a time. Over the relay the device's bandit chooses "
             "them for both directions.",
         ],

@@ -46,14 +46,16 @@ EXPERIMENTS = (
 
 
 def _points() -> tuple[Point, ...]:
-    """About thirty runs on the kernel: what the paper claims first, then each row's RSF and LIA."""
+    """What the paper claims first, then each row's RSF and LIA, then who else goes on after a path's death."""
     long = [Point("2-long-flows", BDP, c) for c in ("rsf-db", "lia", "reno")]
     two = next(row for row in TABLE if row.id == "2")
     second = [Point(two.scenario, two.cell, c) for c in ("rsf-db", "lia", "reno", "bbr", "olia", "balia")]
     harm = [Point("9-shared-bottleneck", SHARED_BDP, c) for c in ("rsf-db", "reno", "lia")]
     goal = [Point("goal-1-throughput", {}, "lia"), Point("goal-1-throughput", {}, "reno", "single")]
     rest = [Point(row.scenario, row.cell, c) for row in TABLE if row.id != "2" for c in (row.rsf, "lia")]
-    return (*long, *second, *harm, *goal, *rest)
+    eight = next(row for row in TABLE if row.id == "8")
+    failure = [Point(eight.scenario, eight.cell, c) for c in ("reno", "olia", "balia")]
+    return (*long, *second, *harm, *goal, *rest, *failure)
 
 
 _SCENARIOS = tuple(dict.fromkeys(row.scenario for row in TABLE))

@@ -12,9 +12,10 @@ import typer
 
 from multipilot import console
 from multipilot.console import CANNOT_HERE, fail, run, say
+from multipilot.papers.provenance import package_origin
 
 if TYPE_CHECKING:
-    from multipilot.learn.training import Trainer
+    from multipilot.learn.training import Plan, Trainer
 
 ALGORITHMS = ("ddpg", "td3", "twin-average")
 INTERRUPTED = 130
@@ -158,6 +159,19 @@ def _run(trainer: Trainer, folder: Path, events: Any) -> bool:
     return bool(stop)
 
 
+def origin(plan: Plan, rounds: int, conditions: str = "") -> str:
+    """The command that makes an actor again, and the sources that it needs for that."""
+    return (
+        f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {rounds} --lanes {plan.lanes} "
+        f"--steps {plan.steps} --history {plan.history}"
+        + (f" --logs {plan.logs}" if plan.logs else "")
+        + "".join(f" --records {folder}" for folder in plan.records)
+        + conditions
+        + (f" --competing {plan.competing}" if plan.competing else "")
+        + f", {package_origin()}"
+    )
+
+
 def finish(trainer: Trainer, folder: Path, conditions: str = "") -> dict[str, Any]:
     """Writes actor and curve; the document that ``--json`` prints. ``conditions``: options of other conditions."""
     from multipilot.learn.curve import curve
@@ -165,14 +179,7 @@ def finish(trainer: Trainer, folder: Path, conditions: str = "") -> dict[str, An
     from multipilot.learn.training import ACTOR, merit
 
     plan = trainer.plan
-    made_by = (
-        f"multipilot train {plan.algorithm} --seed {plan.seed} --rounds {trainer.round} --lanes {plan.lanes} "
-        f"--steps {plan.steps} --history {plan.history}"
-        + (f" --logs {plan.logs}" if plan.logs else "")
-        + "".join(f" --records {folder}" for folder in plan.records)
-        + conditions
-        + (f" --competing {plan.competing}" if plan.competing else "")
-    )
+    made_by = origin(plan, trainer.round, conditions)
     file = folder / ACTOR
     export(trainer.best or trainer.state.actor, file, made_by)
     levels = trainer.levels()

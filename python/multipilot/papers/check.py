@@ -14,12 +14,13 @@ from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.cost import spell
 from multipilot.papers.paper import Experiment, Item, Paper, Point
 from multipilot.papers.provenance import of_files
-from multipilot.papers.results import OWN, SIM, WORLDS, Results
+from multipilot.papers.results import OWN, REAL, SIM, WORLDS, Results
 from multipilot.papers.runs import Asked, Runner
 
 #: Seconds that samples may take; no further one begins after that.
 SAMPLING_S = 60.0
 _PARTS = 3
+_UNSAMPLED = "the paper's Python has changed, and --check has not confirmed it"
 
 
 def bases(paper: Paper, runner: Runner, world: str) -> dict[str, str]:
@@ -88,6 +89,27 @@ def check(paper: Paper, runner: Runner, worlds: Sequence[str]) -> Checked:
     return found
 
 
+def earlier(paper: Paper, runner: Runner) -> lock.Earlier:
+    """Verdicts of the lock on what is measured in real time, and why each is stale. Takes no sample."""
+    if paper.claims.folder is None:
+        return {}
+    kept = lock.read(paper.claims.folder)
+    return {
+        world: {e.claim.id: (kept[world][e.claim.id], _why(e, world, {e.claim.item: _UNSAMPLED})) for e in entries}
+        for world in REAL
+        if (entries := _entries(paper, runner, world, kept.get(world, {})))
+    }
+
+
+def _why(entry: _Entry, world: str, differing: Mapping[str, str]) -> str:
+    """Why a verdict is stale; empty where nothing has changed, or a sample gives the same."""
+    if entry.test:
+        return "the test has changed, or the lock's format"
+    if _may_be_confirmed(entry, world):
+        return differing.get(entry.claim.item, "")
+    return "sources or scenarios of the points have changed" if entry.runs else ""
+
+
 def _compute(paper: Paper, kept: Mapping[str, lock.Entry], found: Checked) -> None:
     """What is computed costs next to nothing: its verdicts are made again."""
     claims = [claim for claim in paper.claims.all if THEORY in claim.worlds]
@@ -119,14 +141,7 @@ def _may_be_confirmed(entry: _Entry, world: str) -> bool:
 def _judge(paper: Paper, world: str, entries: list[_Entry], differing: Mapping[str, str], found: Checked) -> None:
     wanted = [claim for claim in paper.claims.all if world in claim.worlds and not claim.excuse]
     unmeasured = [c for c in wanted if c.id not in {e.claim.id for e in entries}]
-    why: dict[str, str] = {}
-    for entry in entries:
-        if entry.test:
-            why[entry.claim.id] = "their test has changed, or the lock's format"
-        elif _may_be_confirmed(entry, world):
-            why[entry.claim.id] = differing.get(entry.claim.item, "")
-        elif entry.runs:
-            why[entry.claim.id] = "sources or scenarios of their points have changed"
+    why = {e.claim.id: _why(e, world, differing) for e in entries if e.runs or e.code or e.test}
     found.confirmed[world] = {name for name, told in why.items() if not told}
     found.stale[world] = {c.id for c in unmeasured} | {name for name, told in why.items() if told}
     if unmeasured:

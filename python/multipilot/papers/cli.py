@@ -18,7 +18,7 @@ from multipilot.papers import check, sample
 from multipilot.papers.cost import Cost, Meter, spell
 from multipilot.papers.folder import NAMES, load
 from multipilot.papers.paper import Experiment, Paper, Point
-from multipilot.papers.provenance import simulator_source
+from multipilot.papers.provenance import commit, is_changed, simulator_source
 from multipilot.papers.publish import as_text, locked, publish
 from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, Results
 from multipilot.papers.runs import Budget, Runner, find_scenarios
@@ -114,10 +114,10 @@ def paper(
             _check(chosen, runner, worlds, wanted, lock)
             return
         if lock:
-            _refuse_to_lock(chosen, runner)
+            refuse_to_lock(chosen, runner)
         folder.mkdir(parents=True, exist_ok=True)
         results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
-        page = publish(chosen, results, wanted)
+        page = publish(chosen, results, wanted, check.earlier(chosen, runner))
         (folder / "index.html").write_text(page.html, encoding="utf-8")
         (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
         if lock:
@@ -146,7 +146,7 @@ def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[
     if other := _other_sources(chosen, runner):
         say(f"samples are not of this checkout: {other}")
     if lock:
-        _refuse_to_lock(chosen, runner)
+        refuse_to_lock(chosen, runner)
         if taken := check.take_over(chosen, runner):
             say(f"records of other sources taken over, their samples give the same: {', '.join(taken)}")
     claims = replace(chosen.claims, all=tuple(c for c in chosen.claims.all if c.item in wanted))
@@ -162,7 +162,7 @@ def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[
         raise typer.Exit(RUN_FAILED)
 
 
-def _refuse_to_lock(chosen: Paper, runner: Runner) -> None:
+def refuse_to_lock(chosen: Paper, runner: Runner) -> None:
     """A basis is of the checkout's sources, so that what ran has to be built from them, and be the whole."""
     if chosen.claims.folder is None:
         fail(f"--lock: paper {chosen.name} has no claims")
@@ -170,6 +170,8 @@ def _refuse_to_lock(chosen: Paper, runner: Runner) -> None:
         fail("--lock: not with --quick, which measures a part of what the claims are about")
     if other := _other_sources(chosen, runner):
         fail(f"--lock: {other}")
+    if is_changed(commit(runner.scenarios)):
+        fail(f"--lock: {runner.scenarios} is in a tree with changes that are in no commit: commit them first")
 
 
 def _other_sources(chosen: Paper, runner: Runner) -> str:

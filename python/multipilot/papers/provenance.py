@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import multipilot
 from multipilot import _core
 from multipilot.papers.folder import reproductions
 from multipilot.papers.results import KERNEL, RELAY, SIM
@@ -22,6 +23,10 @@ DONE = "done"
 _WORLDS = {SIM: "simulator", KERNEL: "kernel", RELAY: "kernel"}
 #: Sources or commits of several records.
 _MOST_NAMED = 3
+#: Behind the commit of a tree that differs from it.
+_CHANGED = "+"
+#: Verdicts decide no result: a lock is written while others are still to be.
+_TRACKED = ("--untracked-files=no", "--", ":(top)", ":(top,exclude,glob)**/claims.lock")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def today() -> str:
 
 @cache
 def commit(folder: Path) -> str:
-    """Of the checkout that ``folder`` is in, with ``+`` if tracked files differ from it; empty outside of one."""
+    """Of the checkout that ``folder`` is in, with ``+`` if tracked files but locks differ from it; else empty."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
@@ -62,9 +67,22 @@ def commit(folder: Path) -> str:
 
     try:
         head = git("rev-parse", "--short=10", "HEAD")
-        return head + "+" if head and git("status", "--porcelain", "--untracked-files=no") else head
+        return head + _CHANGED if head and git("status", "--porcelain", *_TRACKED) else head
     except OSError:
         return ""
+
+
+def is_changed(commit: str) -> bool:
+    """Whether the tree had changes that no commit has: nobody can look up what gave its numbers."""
+    return commit.endswith(_CHANGED)
+
+
+def package_origin() -> str:
+    """``commit 0b68024f12`` of the checkout that this package is in, else the version that is installed."""
+    checkout = Path(multipilot.__file__).parents[2]
+    # An environment may lie within a checkout of something else.
+    found = commit(checkout) if (checkout / "crates" / "simulator").is_dir() else ""
+    return f"commit {found}" if found else f"multipilot {_core.__version__}"
 
 
 def sources(command: str) -> dict[str, str]:

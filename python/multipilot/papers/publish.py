@@ -9,13 +9,14 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+from multipilot.console import RunFailed
 from multipilot.papers import page
 from multipilot.papers.claims import Claims, Judgement, judge, lock, table
 from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.claim import WORLDS as JUDGED
 from multipilot.papers.claims.quantity import CERTAIN, Values
 from multipilot.papers.paper import Item, Paper
-from multipilot.papers.provenance import commit, said, today
+from multipilot.papers.provenance import commit, is_changed, said, today
 from multipilot.papers.results import OWN, REAL, WORLDS, Results
 
 
@@ -25,12 +26,14 @@ class Published:
     document: dict[str, Any]
 
 
-def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
-    """The page of these items. Claims that belong to others are left out."""
+def publish(paper: Paper, results: Results, names: Sequence[str], earlier: lock.Earlier | None = None) -> Published:
+    """The page of these items. Claims that belong to others are left out, and what was not measured has its earlier
+    verdict.
+    """
     items = [item for item in paper.items if item.name in names]
     claims = replace(paper.claims, all=tuple(c for c in paper.claims.all if c.item in names))
     values = _values(paper, results)
-    judged = _judged(claims, values)
+    judged = [_or_earlier(j, earlier or {}) for j in _judged(claims, values)]
     opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
     cards = [table.html(claims, judged), *filter(None, [table.picture(claims, judged)])] if claims.all else []
     sections = [_section(item, results, judged) for item in items]
@@ -39,7 +42,10 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
         "schema": 1,
         "scenario": paper.name,
         "world": "+".join(w for w in WORLDS if results.has(w)),
-        "claims": [{"claim": j.claim.id, "world": j.world, **lock.entry(j, {})} for j in judged],
+        "claims": [
+            {"claim": j.claim.id, "world": j.world, **lock.entry(j, asdict(j.earlier) if j.earlier else {})}
+            for j in judged
+        ],
         "origins": [
             {"world": world, "scenario": scenario, **asdict(one)}
             for (world, scenario), found in results.provenance.items()
@@ -53,6 +59,11 @@ def publish(paper: Paper, results: Results, names: Sequence[str]) -> Published:
         ],
     }
     return Published(html, document)
+
+
+def _or_earlier(judgement: Judgement, earlier: lock.Earlier) -> Judgement:
+    found = None if judgement.measured else earlier.get(judgement.world, {}).get(judgement.claim.id)
+    return lock.recalled(judgement, *found) if found else judgement
 
 
 def _values(paper: Paper, results: Results) -> dict[str, Values]:
@@ -112,7 +123,7 @@ def locked(
 ) -> Path:
     """Writes ``claims.lock`` beside the paper's ``claims.toml``: the verdicts on all claims that the results decide.
 
-    ``bases`` are by world and claim.
+    ``bases`` are by world and claim. Raises RunFailed for records of a tree with uncommitted changes.
     """
     folder = paper.claims.folder
     if folder is None:
@@ -123,6 +134,11 @@ def locked(
         origins[THEORY][claim.id] = {"commit": commit(scenarios), "date": today()}
         for world in WORLDS:
             if found := results.origins(world, scenarios_of[claim.item]):
+                if changed := sorted({p.commit for p in found if is_changed(p.commit)}):
+                    raise RunFailed(
+                        f"--lock: records of section {claim.item} were measured in a tree with changes that are in no "
+                        f"commit ({', '.join(changed)}): remove them and measure again"
+                    )
                 last = max(found, key=lambda p: p.date)
                 basis = bases.get(world, {}).get(claim.id, "")
                 origins[world][claim.id] = {"commit": last.commit, "date": last.date, "basis": basis}

@@ -9,11 +9,13 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from multipilot import _core
+from multipilot.learn.cli import origin
 
 SHIPPED = Path(__file__).parents[3] / "crates/policy/actors/ddpg.json"
 
@@ -36,6 +38,16 @@ def test_an_actor_that_diverged_is_refused() -> None:
     with pytest.raises(ValueError, match=r"multipilot train") as caught:
         _core.act(json.dumps(document), b"")
     assert "\n" not in str(caught.value)
+
+
+def test_an_actor_names_the_command_and_the_commit_that_made_it() -> None:
+    plan = SimpleNamespace(algorithm="td3", seed=3, lanes=16, steps=400, history=4, logs=0, records=[], competing=8)
+    command, _, commit = origin(plan, 28, " --loss 0.08").rpartition(", commit ")  # type: ignore[arg-type]
+    assert command == (
+        "multipilot train td3 --seed 3 --rounds 28 --lanes 16 --steps 400 --history 4 --loss 0.08 --competing 8"
+    )
+    head = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=10", "HEAD"]
+    assert commit.rstrip("+") == subprocess.run(head, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.mark.extras

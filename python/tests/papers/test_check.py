@@ -1,19 +1,23 @@
 """When a verdict is stale: what a result depends on has changed, and a sample of the runs gives other rows."""
 
 import json
+import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from running import PAPERS
 
 from multipilot import console, simulation
 from multipilot.console import RunFailed
 from multipilot.papers import check, sample
 from multipilot.papers.claims import lock
+from multipilot.papers.cli import refuse_to_lock
 from multipilot.papers.paper import Paper
-from multipilot.papers.provenance import Provenance, sources
+from multipilot.papers.provenance import Provenance, commit, sources
 from multipilot.papers.publish import locked
 from multipilot.papers.results import KERNEL, RELAY, SIM, WORLDS, Results
 from multipilot.papers.runs import Runner, find_scenarios
@@ -97,6 +101,31 @@ def test_a_basis_is_of_the_sources_that_a_scenario_uses(copy: Path, file: str, t
 def test_the_words_of_a_scenario_are_its_keys_and_texts() -> None:
     scenario = {"radio": {"seed": 1}, "variants": [{"controller": ["lia", "olia"], "path_manager": "single"}]}
     assert {"radio", "lia", "olia", "single"} <= set(words(scenario))
+
+
+def test_a_lock_is_of_a_tree_that_a_commit_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, locked = tmp_path / "values.py", tmp_path / "paper" / "claims.lock"
+    locked.parent.mkdir()
+
+    def git(*words: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", "-C", str(tmp_path), *name, *words], check=True, capture_output=True)
+
+    for one in (file, locked):
+        one.write_text("", encoding="utf-8")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "a")
+    now = commit.__wrapped__
+    clean = now(tmp_path)
+    assert re.fullmatch("[0-9a-f]{10}", clean)
+    locked.write_text("[sim]\n", encoding="utf-8")
+    assert now(tmp_path) == now(locked.parent) == clean, "of two papers the second may be locked too"
+    file.write_text("changed = True\n", encoding="utf-8")
+    assert now(locked.parent) == clean + "+"
+    with pytest.raises(typer.Exit):
+        refuse_to_lock(PAPERS["rsf"], Runner("rsf", tmp_path, locked.parent, console.command(), 2))
+    assert "commit them first" in " ".join(capsys.readouterr().err.split())
 
 
 ITEM, SCENARIO = "bottleneck", "9-shared-bottleneck"
@@ -187,7 +216,7 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     tests = tuple(replace(c, test={**c.test, "margin": 0.1}) for c in paper.claims.all)
     lines, stale, _ = told(reads=replace(paper, claims=replace(paper.claims, all=tests)))
     assert stale == ids
-    assert "their test has changed" in lines[0]
+    assert "the test has changed" in lines[0]
 
 
 def test_kernel_points_expire_with_their_controllers_and_the_emulator(paper: Paper, copy: Path, tmp_path: Path) -> None:
@@ -205,6 +234,21 @@ def test_kernel_points_expire_with_their_controllers_and_the_emulator(paper: Pap
     assert measured
     for file, stale in (("controllers/wvegas.h", set()), ("crates/testbed/src/emulator.rs", measured)):
         add(copy, file, "fn unused() {}\n")
-        found, _ = checked(paper, copy, tmp_path, KERNEL)
+        found, runner = checked(paper, copy, tmp_path, KERNEL)
         assert found.stale[KERNEL] & measured == stale
         assert found.confirmed[KERNEL] == set()
+        # What a page without a measurement says of them.
+        told = check.earlier(paper, runner)[KERNEL]
+        assert {name for name, (_, why) in told.items() if why} == stale
+        assert {name: one for name, (one, _) in told.items()} == {n: e for n, e in entries.items() if "value" in e}
+
+
+def test_a_page_calls_a_verdict_stale_whose_python_has_changed(paper: Paper, copy: Path, tmp_path: Path) -> None:
+    _, runner = checked(paper, copy, tmp_path)
+    (name, *_) = now = check.bases(paper, runner, KERNEL)
+    assert paper.claims.folder is not None
+    one = {"verdict": "holds", "value": 1.0, "n": 5, "commit": "abc", "date": "2026-11-23", "basis": now[name]}
+    lock.write(paper.claims.folder, "rsf", {KERNEL: {name: one}})
+    assert check.earlier(paper, runner) == {KERNEL: {name: (one, "")}}
+    add(tmp_path, "rsf/values.py", "# A remark.\n")
+    assert "Python has changed" in check.earlier(paper, runner)[KERNEL][name][1]

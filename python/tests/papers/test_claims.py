@@ -10,13 +10,14 @@ import pytest
 from running import PAPERS, Wellformed
 from test_docs import nonstandard
 
+from multipilot.console import RunFailed
 from multipilot.papers.claims import Claim, Claims, Wrong, judge, load, lock, table
 from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
 from multipilot.papers.claims.quantity import constant
 from multipilot.papers.paper import Paper
-from multipilot.papers.provenance import Provenance
+from multipilot.papers.provenance import Provenance, is_changed
 from multipilot.papers.publish import locked, publish
 from multipilot.papers.results import KERNEL, RELAY, SIM, Results
 from multipilot.stats import Mean, difference, mean_of
@@ -343,6 +344,16 @@ def test_a_lock_is_read_as_it_was_written_and_keeps_what_was_not_measured(tmp_pa
     assert (second[KERNEL]["a"]["verdict"], second[KERNEL]["a"]["commit"]) == ("contradicted", "def")
 
 
+def test_a_record_of_a_tree_with_changes_is_not_locked(tmp_path: Path) -> None:
+    rsf = PAPERS["rsf"]
+    one = replace(rsf, claims=replace(rsf.claims, folder=tmp_path))
+    results = goals_measured()
+    results.provenance[SIM, "goal-2-no-harm"] = [Provenance("abc+", "2026-11-22", "s", 3)]
+    with pytest.raises(RunFailed, match=r"section goals were measured .* \(abc\+\)"):
+        locked(one, results, {}, {}, tmp_path)
+    assert lock.read(tmp_path) == {}
+
+
 def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path) -> None:
     rsf = PAPERS["rsf"]
     one = replace(rsf, claims=replace(rsf.claims, folder=tmp_path))
@@ -363,6 +374,30 @@ def test_a_lock_of_some_sections_keeps_the_verdicts_of_the_others(tmp_path: Path
     second = lock.read(tmp_path)
     assert second[SIM]["goal1-lia"] == first[SIM]["goal1-lia"]
     assert second[SIM]["target-long"]["n"] == 3
+
+
+KEPT = {"verdict": "undecided", "value": 1.7, "low": 1.4, "high": 2.0, "n": 5, "commit": "abc", "date": "2026-11-23"}
+
+
+@pytest.mark.parametrize("stale", ["", "sources have changed"])
+def test_a_page_has_the_locks_verdict_where_nothing_was_measured(stale: str) -> None:
+    rsf = PAPERS["rsf"]
+    found = publish(rsf, Results(), ["fig3"], {KERNEL: {"obs2-gain": (KEPT, stale)}})
+    for told in ("1.70 ± 0.30 ×, n = 5", "of claims.lock, commit abc, 2026-11-23", "1 have their verdict from"):
+        assert told in found.html
+    assert ("<strong>stale</strong>: sources have changed" in found.html) == bool(stale)
+    (entry,) = (c for c in found.document["claims"] if (c["claim"], c["world"]) == ("obs2-gain", KERNEL))
+    assert entry == {"claim": "obs2-gain", "world": KERNEL, **KEPT, "stale": stale}
+    measured = publish(rsf, as_measured(rsf, KERNEL), ["fig3"], {KERNEL: {"obs2-gain": (KEPT, stale)}})
+    assert "claims.lock" not in measured.html, "what was measured now counts"
+
+
+def test_a_stale_verdict_is_compared_with_nothing() -> None:
+    found = Claims((TWICE,))
+    sim = judge(found, {"one": around(1, 0.01), "two": around(9, 0.01)}, SIM)
+    (none,) = judge(found, {"one": mean_of([]), "two": mean_of([])}, KERNEL)
+    assert differ([*sim, lock.recalled(none, KEPT, "")]) == {"a"}
+    assert differ([*sim, lock.recalled(none, KEPT, "sources have changed")]) == set()
 
 
 def test_a_flipped_verdict_without_a_template_is_found() -> None:
@@ -406,6 +441,22 @@ def test_the_lock_has_claims_of_the_paper_and_no_others(paper: Paper) -> None:
     for world, lines in kept.items():
         assert set(lines) <= {c.id for c in paper.claims.all if world in c.worlds}
     assert len(kept[SIM]) > 0.9 * sum(SIM in c.worlds for c in paper.claims.all)
+
+
+#: Sections that were locked before --lock refused changed trees: 45 and 15 minutes of two cores.
+CHANGED = {"drones": {"tables"}, "loss-aware": {"verdict"}}
+
+
+def test_the_lock_has_the_runs_and_the_commit_of_what_was_measured(paper: Paper) -> None:
+    """A count of cells had n = 0, and entries were of trees that no commit has."""
+    assert paper.claims.folder is not None
+    kept = lock.read(paper.claims.folder)
+    kept.pop(lock.SAMPLES, None)
+    entries = [(world, name, one) for world, lines in kept.items() for name, one in lines.items() if "value" in one]
+    section = {c.id: c.item for c in paper.claims.all}
+    changed = {section[name] for _, name, one in entries if is_changed(one["commit"])}
+    assert changed == CHANGED.get(paper.name, set())
+    assert [name for world, name, one in entries if not one["n"] and world != THEORY] == []
 
 
 class Classes(HTMLParser):
@@ -487,7 +538,7 @@ def as_measured(paper: Paper, world: str) -> Results:
 
 
 #: Read from a run's tables, of points that there are.
-FROM_TABLES = re.compile(r"failure-|fig6-(stays|return|no-return|leaves|rate)")
+FROM_TABLES = re.compile(r"failure-|fig6-(stays|return|no-return|leaves|rate)|obs8-(late|sooner)")
 
 
 def test_a_claim_is_of_the_kernel_where_its_points_can_decide_it_and_nowhere_else(paper: Paper) -> None:

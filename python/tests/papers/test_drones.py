@@ -17,7 +17,7 @@ from multipilot import console
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
-from reproductions.drones import PAPER, beams, factors, links, tables, transport
+from reproductions.drones import PAPER, beams, factors, flows, links, tables, transport
 from reproductions.drones.series import delays, extra_bytes
 from reproductions.drones.values import values
 
@@ -137,6 +137,18 @@ def test_delay_balancing_sends_less_over_the_far_link(tmp_path: Path) -> None:
         if row["scheduler"] in ("min-rtt", "delay-balance")
     }
     assert 0.1 < far["delay-balance"] < 0.9 * far["min-rtt"]
+
+
+def test_the_page_says_where_lia_and_dalia_are_the_same_runs(tmp_path: Path) -> None:
+    """Two claims of figure 12 had the same value and interval, and no word of why."""
+    settings = {
+        "duration": "2s",
+        "variants": '[{controller = ["lia", "dalia"]}]',
+        f"grid.{flows.SIZE}": '["2MB", "100MB"]',
+    }
+    results = simulated("drones", tmp_path, Experiment(flows.DOWNLOADS, settings=settings), seeds=2)
+    (note,) = [text for text in flows.downloads(results).notes if "same runs" in text]
+    assert note.startswith("At 2MB LIA and DALIA")
 
 
 def test_each_part_of_ld_mpsp_is_run_by_itself_and_with_the_others(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_points_are_what_the_claims_need(tmp_path: Path) -> None:
     for point in PAPER.points:
         runner(tmp_path).measure(replace(point, world=SIM, settings={"duration": "6s"}, seeds=2), results)
     judged = {j.claim.id: j for j in judge(PAPER.claims, values(results, SIM), SIM) if RELAY in j.claim.worlds}
-    assert len(judged) == 13
+    assert len(judged) == 19
     assert [name for name, one in judged.items() if one.n < 2] == []
 
 

@@ -14,6 +14,16 @@ from multipilot.stats import Mean
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a verdict of ``claims.lock`` comes from."""
+
+    commit: str
+    date: str
+    #: Why it may be of other results than the present sources give; empty where it is of these.
+    stale: str = ""
+
+
+@dataclass(frozen=True)
 class Judgement:
     claim: Claim
     world: str
@@ -24,6 +34,8 @@ class Judgement:
     prose: str = ""
     #: How many checks the test has: of several, worlds may be decided by different ones.
     parts: int = 1
+    #: Of a verdict that was not measured now.
+    earlier: Origin | None = None
 
     @property
     def effect(self) -> Mean | None:
@@ -40,11 +52,16 @@ class Judgement:
         return bool(self.effect and self.effect.n) or self.verdict is Verdict.UNTESTABLE
 
     @property
+    def stale(self) -> str:
+        return self.earlier.stale if self.earlier else ""
+
+    @property
     def why(self) -> str:
         """Why there is no decision."""
         if self.verdict is Verdict.UNTESTABLE:
             return self.claim.excuse
-        if self.verdict is not Verdict.UNDECIDED:
+        # Of an earlier verdict the part that decided is not known.
+        if self.verdict is not Verdict.UNDECIDED or (self.earlier and self.parts > 1):
             return ""
         if not self.measured:
             return "not measured"
@@ -76,10 +93,10 @@ def _one(claim: Claim, values: Values, world: str) -> Judgement:
 
 
 def _effects(judged: Sequence[Judgement], real: str) -> dict[str, tuple[Mean, Mean]]:
-    """In the simulator and in a real world, of claims with one effect that has an interval in both."""
+    """In the simulator and in a real world, of claims with one effect that has an interval in both and is not stale."""
+    sure = [j for j in judged if j.parts == 1 and not j.stale]
     sim, other = (
-        {j.claim.id: j.effect for j in judged if j.world == world and j.parts == 1 and j.effect and j.n >= 2}
-        for world in (SIM, real)
+        {j.claim.id: j.effect for j in sure if j.world == world and j.effect and j.n >= 2} for world in (SIM, real)
     )
     return {name: (sim[name], other[name]) for name in sim if name in other}
 

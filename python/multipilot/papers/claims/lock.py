@@ -8,20 +8,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from multipilot import toml
 from multipilot.files import replacing
 from multipilot.papers.claims.claim import THEORY, WORLDS, Claims
-from multipilot.papers.claims.judge import Judgement
+from multipilot.papers.claims.judge import Judgement, Origin
 from multipilot.papers.claims.predicate import Verdict
+from multipilot.stats import Mean
 
 NAME = "claims.lock"
 #: Beside the worlds.
 SAMPLES = "samples"
 Entry = dict[str, Any]
 Lock = dict[str, dict[str, Entry]]
+#: Entries by world and claim, each with why it is stale, if it is.
+Earlier = Mapping[str, Mapping[str, tuple[Entry, str]]]
 _HEAD = "# Written by `multipilot paper {paper} --lock`, not by hand. low and high: 95 % interval; n: runs.\n"
 
 
@@ -40,6 +44,15 @@ def entry(judgement: Judgement, origin: Mapping[str, str]) -> Entry:
             found |= {"low": _short(mean.low), "high": _short(mean.high)}
     found["n"] = judgement.n
     return {**found, **origin} if judgement.measured and judgement.check else found
+
+
+def recalled(judgement: Judgement, kept: Entry, stale: str) -> Judgement:
+    """The verdict that a lock has on a claim which was not measured now."""
+    half = (kept["high"] - kept["low"]) / 2 if "low" in kept else math.nan
+    effect = Mean(kept["value"], half, kept["n"], math.nan)
+    check = replace(judgement.check, effect=effect) if judgement.check else None
+    origin = Origin(str(kept.get("commit", "")), str(kept.get("date", "")), stale)
+    return replace(judgement, verdict=Verdict(kept["verdict"]), check=check, prose="", earlier=origin)
 
 
 def updated(

@@ -14,7 +14,6 @@ from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
 from multipilot.papers.claims.judge import Judgement, compared, counted, differ
 from multipilot.papers.claims.predicate import Verdict
-from multipilot.papers.claims.quantity import CERTAIN
 from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, WORLDS
 from multipilot.report import svg
 
@@ -67,7 +66,7 @@ def effect(judgement: Judgement) -> str:
     mean = judgement.effect
     if mean is None or not mean.n or math.isnan(mean.mean):
         return ""
-    count = mean.n >= CERTAIN and mean.mean.is_integer()
+    count = mean.half == 0 and mean.mean.is_integer()
     half = "" if math.isnan(mean.half) or not mean.half else f" ± {number(mean.half, mean.mean)}"
     unit = f" {judgement.claim.unit}" if judgement.claim.unit else ""
     runs = f", n = {judgement.n}" if judgement.n else ""
@@ -91,10 +90,13 @@ def _cell(judgement: Judgement | None) -> str:
     parts = [badge(judgement.verdict)]
     if found := effect(judgement):
         parts.append(f"<small>{escape(found)}</small>")
-    if judgement.check and judgement.check.effect.n:
+    if judgement.check and judgement.check.effect.n and not (judgement.earlier and judgement.parts > 1):
         parts.append(f"<small>holds if {escape(judgement.check.wanted)}</small>")
     if judgement.why:
         parts.append(f"<small>{escape(judgement.why)}</small>")
+    if one := judgement.earlier:
+        stale = f"; <strong>stale</strong>: {escape(one.stale)}" if one.stale else ""
+        parts.append(f"<small>not measured here: of claims.lock, commit {one.commit}, {one.date}{stale}</small>")
     return "".join(parts)
 
 
@@ -131,12 +133,14 @@ def summary(judged: Sequence[Judgement]) -> str:
             continue
         count = counted(mine)
         missing = sum(j.verdict is Verdict.UNDECIDED and not j.n for j in mine)
+        earlier, stale = sum(j.earlier is not None for j in mine), sum(bool(j.stale) for j in mine)
         parts = [
             f"{count[Verdict.HOLDS]} hold",
             f"{count[Verdict.CONTRADICTED]} are contradicted",
             f"{count[Verdict.UNDECIDED] - missing} are undecided",
             *([f"{missing} are not measured"] if missing else []),
             *([f"{count[Verdict.UNTESTABLE]} cannot be tested"] if count[Verdict.UNTESTABLE] else []),
+            *([f"{earlier} have their verdict from claims.lock ({stale} of them stale)"] if earlier else []),
         ]
         sentences.append(f"{name[0].upper()}{name[1:]}: of {len(mine)} claims {', '.join(parts)}.")
     for real in REAL:
@@ -185,10 +189,10 @@ class Forest:
 
 
 def picture(claims: Claims, judged: Sequence[Judgement]) -> str:
-    """Empty where no claim with a printed value was measured."""
+    """Empty where no claim with a printed value was measured. Stale verdicts are left out."""
     lines = []
     for claim in claims.all:
-        mine = [j for j in judged if j.claim is claim and j.check and j.n]
+        mine = [j for j in judged if j.claim is claim and j.check and j.n and not j.stale]
         if mine and "of" in claim.test:
             lines.append((claim.id, float(claim.test["of"]), mine))
     if not lines:
