@@ -225,6 +225,7 @@ fn table(store: &Store) -> Outcome<String> {
 }
 
 pub fn runtime() -> Outcome<Runtime> {
+    mp_kernel::memory::keep_small();
     Runtime::new().map_err(|e| Failure::Run(format!("cannot start threads: {e}")))
 }
 

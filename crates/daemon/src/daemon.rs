@@ -52,6 +52,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     check::privilege()?;
     let userspace = config.userspace;
     check_alone(userspace)?;
+    mp_kernel::memory::keep_small();
     // The relay's data plane has threads of its own: this loop waits for none of it.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -2,7 +2,7 @@
 //! networks that steer some ([`agent`]), who uses them ([`choose`]), which plain TCP sockets they couple ([`groups`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
 //! which path connections start on ([`primary`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
 //! connections have none ([`fallback`]); TUN devices ([`tun`]), and connections that a listener takes for their target ([`transparent`]),
-//! sockets that routing rules tell by a mark ([`mark`]).
+//! sockets that routing rules tell by a mark ([`mark`]); the allocator ([`memory`]).
 
 pub mod agent;
 pub mod cgroup;
@@ -16,6 +16,7 @@ pub mod groups;
 pub mod host;
 pub mod interfaces;
 pub mod mark;
+pub mod memory;
 pub mod mptcp_info;
 pub mod mptcpify;
 pub mod pm;
