@@ -106,21 +106,25 @@ fn an_end_that_is_stopped_for_a_while_does_not_break_flows() {
     });
 }
 
-/// Longer than any timeout of ours but those for which flows are held: the other end's kernel gives its connections up after
-/// 30 s (TCP_USER_TIMEOUT), the datagram lane's after 15 s.
+/// Process and kernel sleep: nothing is acknowledged. Longer than any timeout but those for which flows are held: the relay's
+/// kernel gives connections up after 30 s (TCP_USER_TIMEOUT), the datagram lane its own after 15 s.
 #[test]
 fn a_device_that_sleeps_until_its_connections_are_given_up_does_not_break_flows() {
     in_the_middle(|hosts| {
         hosts.signal(false, Signal::STOP);
+        [1, 2].iter().for_each(|link| hosts.silence(*link));
         let relays = || {
             let list = "ss --no-header -tn state established src 10.99.0.1";
             hosts.in_relay(|| crate::namespace::sh(list))
         };
         let waits = |line: &str| line.split_whitespace().nth(1) != Some("0");
         until("data wait for the device", || relays().lines().any(waits));
+        let asleep = Instant::now();
         until("the relay's kernel has given up", || {
             !relays().lines().any(waits)
         });
+        assert!(asleep.elapsed() > Duration::from_secs(15));
+        [1, 2].iter().for_each(|link| hosts.unsilence(*link));
         hosts.signal(false, Signal::CONT);
     });
 }

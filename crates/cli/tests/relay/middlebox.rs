@@ -210,8 +210,11 @@ fn a_knock_from_elsewhere_is_answered_once_and_with_little() {
         }
         bytes
     };
-    // Until the relay gives the handshake up, and sends no more again.
+    // Until the relay gives the handshake up. QUIC may send three times as much, and noq ends with the packet that exceeds that.
     let first = answered(Duration::from_secs(7));
-    assert!((1..=3 * count).contains(&first), "{first} of {count}");
+    assert!(
+        (1..=3 * count + 1231).contains(&first),
+        "{first} of {count}"
+    );
     assert_eq!(answered(Duration::from_millis(500)), 0);
 }

@@ -7,7 +7,8 @@
 //! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
 //! | 27100 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27106` | sockets of users that stay direct, without an address yet |
 //! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
-//! | 27101 | the same, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, for when the TUN's routes are gone |
+//! | 27101 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
+//! | 27101 | the first of these, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, for when the TUN's routes are gone |
 //! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
 //! | 27104 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
@@ -150,26 +151,29 @@ impl Caught {
         }
         let resolvers = self.resolvers.iter().filter(|r| r.is_ipv4() == v4);
         for (resolver, protocol) in resolvers.flat_map(|r| protocols.iter().map(move |p| (r, *p))) {
-            if ![IpProtocol::Tcp, IpProtocol::Udp].contains(&protocol) {
-                continue;
+            let asks = [IpProtocol::Tcp, IpProtocol::Udp].contains(&protocol);
+            let mut rules = Vec::new();
+            if asks {
+                rules.push(unbound(ends, FIRST + 1, ALL, protocol));
             }
-            let mut rules = vec![unbound(ends, FIRST + 1, ALL, protocol)];
-            if v4 {
+            // Errors about answers that nobody waits for any more quote them.
+            if v4 || !asks {
                 rules.push(from(ends, ends.host, FIRST + 1, ALL, protocol));
             }
-            if self.block {
+            if self.block && asks {
                 rules.push(unreachable(ends, FIRST + 1, protocol));
             }
             for mut rule in rules {
                 rule.header.dst_len = ends.whole();
-                let ports = RulePortRange {
-                    start: DNS,
-                    end: DNS,
-                };
-                rule.attributes.extend([
-                    RuleAttribute::Destination(*resolver),
-                    RuleAttribute::DestinationPortRange(ports),
-                ]);
+                rule.attributes.push(RuleAttribute::Destination(*resolver));
+                if asks {
+                    let ports = RulePortRange {
+                        start: DNS,
+                        end: DNS,
+                    };
+                    let ports = RuleAttribute::DestinationPortRange(ports);
+                    rule.attributes.push(ports);
+                }
                 all.push(rule);
             }
         }
