@@ -111,6 +111,23 @@ pub struct PathStats {
 }
 
 impl PathStats {
+    /// Of a connection that has just joined; `ends`: local and remote.
+    fn new(slot: usize, ends: (SocketAddr, SocketAddr), backup: bool, cookie: u64) -> PathStats {
+        PathStats {
+            slot,
+            local: ends.0,
+            remote: ends.1,
+            open: true,
+            backup,
+            cookie,
+            tcp: None,
+            received: 0,
+            acknowledged: 0,
+            retransmitted: 0,
+            before: (0, 0),
+        }
+    }
+
     /// `None` before its first reading.
     fn subflow(self, token: u32) -> Option<Subflow> {
         Some(Subflow {
@@ -163,27 +180,13 @@ impl Observed {
         let ((Ok(local), Ok(remote)), Ok(cookie)) = (ends, SockRef::from(stream).cookie()) else {
             return;
         };
-        self.add(
-            slot,
-            PathStats {
-                slot,
-                local,
-                remote,
-                open: true,
-                backup: priority == Priority::Backup,
-                cookie,
-                tcp: None,
-                received: 0,
-                acknowledged: 0,
-                retransmitted: 0,
-                before: (0, 0),
-            },
-        );
+        let backup = priority == Priority::Backup;
+        self.add(PathStats::new(slot, (local, remote), backup, cookie));
     }
 
-    fn add(&mut self, slot: usize, path: PathStats) {
+    fn add(&mut self, path: PathStats) {
         let mut paths = lock(&self.stats.paths);
-        self.places[slot] = Some(paths.len());
+        self.places[path.slot] = Some(paths.len());
         paths.push(path);
     }
 
@@ -253,32 +256,20 @@ impl Drop for Observed {
 mod tests {
     use super::*;
 
-    fn path(cookie: u64) -> PathStats {
+    fn path(slot: usize, cookie: u64) -> PathStats {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        PathStats {
-            slot: 0,
-            local: nowhere,
-            remote: nowhere,
-            open: true,
-            backup: false,
-            cookie,
-            tcp: None,
-            received: 0,
-            acknowledged: 0,
-            retransmitted: 0,
-            before: (0, 0),
-        }
+        PathStats::new(slot, (nowhere, nowhere), false, cookie)
     }
 
     /// Three paths, of which two are replaced over and over, each after it has brought a byte.
     fn replaced(observer: Observer) -> Vec<PathStats> {
         let mut observed = Observed::new(Arc::new(observer), None);
-        (0..3).for_each(|slot| observed.add(slot, path(slot as u64)));
+        (0..3).for_each(|slot| observed.add(path(slot, slot as u64)));
         for cookie in 3..1000 {
             let slot = [0, 2][cookie % 2];
             observed.receive(slot, 1);
             observed.close(slot);
-            observed.add(slot, path(cookie as u64));
+            observed.add(path(slot, cookie as u64));
         }
         observed.receive(1, 7);
         observed.close(0);
