@@ -204,6 +204,8 @@ fn a_second_agent_takes_over_from_the_first() {
     let lab = Lab::new(Some("30mbit"));
     let loaded = private("ddpg-mpcc", false);
     let mut first = Agent::start(&loaded, Pilots::default()).unwrap();
+    // Which of two gets the lock is decided in their threads.
+    eventually(|| first.as_ref().is_some_and(Agent::steers));
     let second = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     let mut before = None;
     lab.upload(loaded.kernel_name(), 3 * BYTES, || {
