@@ -274,9 +274,11 @@ fn names() -> Vec<String> {
 
 fn remove(kernel_name: &str, _lock: &state::Lock) -> Result<u64, Error> {
     let pins = pins(kernel_name)?;
-    if let Ok(map) = MapHandle::from_pinned_path(pins.join("ops")) {
+    match MapHandle::from_pinned_path(pins.join("ops")) {
         // Fails where it was never registered or somebody else has unregistered it: both are what we want.
-        let _ = map.delete(&FIRST);
+        Ok(map) => drop(map.delete(&FIRST)),
+        // The pins went with the mount namespace of the process that made them, as under ip netns exec.
+        Err(_) => drop(unregister_unpinned(kernel_name)),
     }
     let sockets = object::counters(&pins.join("counters")).map_or(0, |counters| counters.sockets);
     for folder in [pins, state::controllers().join(kernel_name)] {

@@ -85,7 +85,16 @@ fn holder_process() {
 }
 
 fn holder(parameters: &[(&str, u64)], times: usize) -> (std::process::Child, String) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let command = Command::new(std::env::current_exe().unwrap());
+    start_holder(command, parameters, times)
+}
+
+fn start_holder(
+    mut command: Command,
+    parameters: &[(&str, u64)],
+    times: usize,
+) -> (std::process::Child, String) {
+    let mut child = command
         .args(["--exact", "holder_process", "--nocapture"])
         .env("MULTIPILOT_TEST_HOLDER", parameters[0].1.to_string())
         .env("MULTIPILOT_TEST_TIMES", times.to_string())
@@ -120,6 +129,27 @@ fn what_a_killed_holder_left_the_next_call_collects() {
         .unwrap()
         .iter()
         .any(|listed| listed.kernel_name == name));
+    assert!(!is_available(&name));
+}
+
+#[test]
+fn what_one_killed_in_a_mount_namespace_of_its_own_left_is_collected_too() {
+    if !kernel_ready() {
+        return;
+    }
+    let lab = Lab::new(None);
+    let mut elsewhere = Command::new("ip");
+    elsewhere
+        .args(["netns", "exec"])
+        .arg(lab.namespace('a'))
+        .arg(std::env::current_exe().unwrap());
+    let (mut child, name) = start_holder(elsewhere, &unique(9), 0);
+    let pins = std::path::Path::new("/sys/fs/bpf/multipilot").join(&name);
+    assert!(is_available(&name) && !pins.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_available(&name), "nobody has looked yet");
+    controller::list().unwrap();
     assert!(!is_available(&name));
 }
 
