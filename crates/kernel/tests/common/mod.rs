@@ -4,6 +4,7 @@
 pub mod lab;
 
 use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
 
 use mp_kernel::controller::{self, Controller, Options};
 use mp_testing::Turns;
@@ -41,14 +42,16 @@ pub fn call_natively(
     call.result
 }
 
-pub fn eventually(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+/// For what this machine, however busy, is to get done.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+#[track_caller]
+pub fn eventually(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("not within five seconds");
 }
 
 /// Others may use the same controllers at the same time: ours alone have their counters for themselves.
