@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::lab::Lab;
-use common::{eventually, private, turn};
+use common::lab::{eventually, Lab};
+use common::{private, turn};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use mp_controllers::learned::{word, FOLLOW};
 use mp_controllers::{Connection, Subflow};

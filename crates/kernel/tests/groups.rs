@@ -5,8 +5,8 @@ mod common;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
-use common::lab::{self, Lab};
-use common::{assert_all_had_slots, eventually, is_idle, private, turn};
+use common::lab::{self, eventually, Lab};
+use common::{assert_all_had_slots, is_idle, private, turn};
 use mp_controllers::MAX_SUBFLOWS;
 use mp_kernel::choose;
 use mp_kernel::controller::{self, Controller};

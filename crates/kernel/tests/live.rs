@@ -5,8 +5,8 @@ mod common;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::lab::{sh, Lab};
-use common::{assert_all_had_slots, call_natively, eventually, is_idle, private, turn};
+use common::lab::{eventually, sh, Lab};
+use common::{assert_all_had_slots, call_natively, is_idle, private, turn};
 use mp_controllers::MAX_SUBFLOWS;
 use socket2::Protocol;
 

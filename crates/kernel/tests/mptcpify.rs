@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::lab::{self, sh, Lab, PORT};
-use common::{eventually, turn};
+use common::lab::{self, eventually, sh, Lab, PORT};
+use common::turn;
 use mp_kernel::cgroup::Group;
 use mp_kernel::choose::inside;
 use mp_kernel::diag::Diag;

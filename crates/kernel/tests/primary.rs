@@ -11,8 +11,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
 
-use common::lab::{self, sh, Lab, PORT};
-use common::{turn, PATIENCE};
+use common::lab::{self, sh, Lab, PATIENCE, PORT};
+use common::turn;
 use mp_kernel::cgroup::Group;
 use mp_kernel::primary::{Choice, Connections, Event, Finished, Prefix, Primary, Start, What};
 use mp_kernel::{choose, interfaces, preload};

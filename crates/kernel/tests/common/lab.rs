@@ -7,15 +7,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use mp_kernel::choose;
 use mp_kernel::diag::Diag;
 use mp_kernel::mptcp_info::mptcp_info;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{eventually, PATIENCE};
-
 pub const PORT: u16 = 5001;
+
+/// For what this machine, however busy, is to get done.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+#[track_caller]
+pub fn eventually(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 pub struct Lab {
     name: String,

@@ -4,7 +4,6 @@
 pub mod lab;
 
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
 
 use mp_kernel::controller::{self, Controller, Options};
 use mp_testing::Turns;
@@ -40,18 +39,6 @@ pub fn call_natively(
         hook => panic!("there is no hook {hook}"),
     }
     call.result
-}
-
-/// For what this machine, however busy, is to get done.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-
-#[track_caller]
-pub fn eventually(mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Others may use the same controllers at the same time: ours alone have their counters for themselves.
