@@ -14,6 +14,8 @@ BIN = target/$(PROFILE:dev=debug)/multipilot
 EXTRAS := test
 SKIPPED := $(CURDIR)/target/skipped
 export MULTIPILOT_SKIPPED := $(SKIPPED)
+# As in fuzz: the same cases each time. PROPTEST_RNG_SEED=N tries others, and cargo test by itself does too.
+export PROPTEST_RNG_SEED ?= 1
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)

@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from multipilot.papers.folder import open_package
 
 sys.path.insert(0, str(Path(__file__).parent))
 open_package(Path(__file__).parents[2] / "reproductions")
+# The same cases each time, as with proptest under make.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

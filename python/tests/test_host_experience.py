@@ -159,7 +159,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def test_connections_of_this_host_are_recorded_and_train_a_policy(host: Host, tmp_path: Path) -> None:
-    assert host.run(30).wait(120) == 0
+    assert host.run(30).wait(300) == 0
     place = tmp_path / "multipilot"
     table = read(place).read_all()
     assert len(table) == 30
@@ -170,11 +170,11 @@ def test_connections_of_this_host_are_recorded_and_train_a_policy(host: Host, tm
     assert all(0 < chance <= 1 for chance in table["probability"].to_pylist())
     ended = table["ended"].to_pylist()
     assert ended == sorted(ended)
-    assert abs(ended[-1].timestamp() - time.time()) < 60
+    assert abs(ended[-1].timestamp() - time.time()) < 300
 
     # Killed without a word: what had been written is there, and lasts.
     running = host.run(100_000)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while len(read(place).read_all()) < 40:
         assert running.poll() is None
         assert time.monotonic() < end, "nothing was written"

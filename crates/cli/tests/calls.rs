@@ -614,8 +614,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 fn external_commands_are_found_and_their_exit_code_is_ours() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("multipilot-hello");
-    fs::write(&program, "#!/bin/sh\necho \"hello $*\"\nexit 7\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, "#!/bin/sh\necho \"hello $*\"\nexit 7\n");
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let reply = Reply::from(
         multipilot()

@@ -3,19 +3,20 @@
 mod common;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::lab::Lab;
-use common::{eventually, private, turn};
+use common::lab::{eventually, Lab};
+use common::{private, turn};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use mp_controllers::learned::{word, FOLLOW};
 use mp_controllers::{Connection, Subflow};
 use mp_kernel::agent::{Agent, Mind, Pilots, Record};
 use mp_kernel::controller::{self, Controller};
 
-const BYTES: u64 = 8 << 20;
+/// [`word::PHASE`] in slow start.
+const START: u64 = 0;
 
 /// Always the same factor.
 struct Fixed(f64);
@@ -51,37 +52,27 @@ fn subflows(loaded: &Controller) -> Vec<Subflow> {
     entries.flat_map(of).collect()
 }
 
-/// How many subflows of a look the network steers.
-fn steered(look: &[Subflow]) -> usize {
-    let steers = |s: &&Subflow| s.state[word::PHASE] == FOLLOW;
-    look.iter().filter(steers).count()
+/// How many subflows the network steers.
+fn steered(loaded: &Controller) -> usize {
+    let all = subflows(loaded);
+    all.iter()
+        .filter(|s| s.state[word::PHASE] == FOLLOW)
+        .count()
 }
 
-/// An upload, at which is looked every 10 ms; `midway` runs at half of it. Returns the looks before that, and after.
-fn watch(
-    lab: &Lab,
-    loaded: &Controller,
-    bytes: u64,
-    midway: impl FnOnce() + Send,
-) -> [Vec<Vec<Subflow>>; 2] {
-    let (half, done) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(|| {
-            let mut looks = [Vec::new(), Vec::new()];
-            while !done.load(Ordering::Relaxed) {
-                looks[usize::from(half.load(Ordering::Relaxed))].push(subflows(loaded));
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            looks
-        });
-        let upload = lab.upload(loaded.kernel_name(), bytes, || {
-            midway();
-            half.store(true, Ordering::Relaxed);
-        });
-        done.store(true, Ordering::Relaxed);
-        assert_eq!((upload.received, upload.fallback), (bytes, false));
-        watch.join().unwrap()
-    })
+/// Plain MPCC soon steers both subflows, and goes on doing so.
+#[track_caller]
+fn is_left_alone(loaded: &Controller) {
+    let alone = |s: &Subflow| ![START, FOLLOW].contains(&s.state[word::PHASE]);
+    // Three intervals without an answer.
+    eventually(|| {
+        let all = subflows(loaded);
+        all.len() == 2 && all.iter().all(alone)
+    });
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(steered(loaded), 0);
+    }
 }
 
 #[test]
@@ -90,29 +81,12 @@ fn the_shipped_network_steers_and_a_killed_agent_costs_the_transfer_nothing() {
     let lab = Lab::new(Some("30mbit"));
     let loaded = private("ddpg-mpcc", false);
     let agent = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
-    let mut tally = None;
-    let [before, after] = watch(&lab, &loaded, 5 * BYTES, || {
-        tally = Some(agent.tally());
+    lab.upload_while(loaded.kernel_name(), || {
+        eventually(|| steered(&loaded) == 2 && agent.tally().answered > 20);
+        assert_eq!(agent.tally().refused, 0);
         drop(agent);
+        is_left_alone(&loaded);
     });
-    let tally = tally.unwrap();
-    assert!(tally.answered > 20 && tally.refused == 0, "{tally:?}");
-    let both = before.iter().filter(|look| steered(look) == 2).count();
-    assert!(
-        both > 5,
-        "both subflows in {both} of {} looks",
-        before.len()
-    );
-    // Three intervals without an answer, and it is plain MPCC: from there on for good.
-    let last = after
-        .iter()
-        .rposition(|look| steered(look) > 0)
-        .map_or(0, |i| i + 1);
-    assert!(
-        last * 4 < after.len() * 3 && after.len() > 40,
-        "steered until look {last} of {} after the agent's end",
-        after.len()
-    );
     assert_eq!(loaded.counters().unwrap().unwrap().without_slot, 0);
 }
 
@@ -123,18 +97,11 @@ fn an_agent_that_answers_nonsense_is_not_listened_to() {
     for nonsense in [f64::NAN, 2.0] {
         let loaded = private("ddpg-mpcc", false);
         let agent = Agent::start(&loaded, Fixed(nonsense)).unwrap().unwrap();
-        let [_, after] = watch(&lab, &loaded, BYTES, || ());
-        let tally = agent.tally();
-        assert!(
-            tally.answered == 0 && tally.refused > 5,
-            "{nonsense}: {tally:?}"
-        );
-        let free = after.iter().filter(|look| steered(look) == 0).count();
-        assert!(
-            free * 2 > after.len(),
-            "{nonsense}: {free} of {}",
-            after.len()
-        );
+        lab.upload_while(loaded.kernel_name(), || {
+            eventually(|| agent.tally().refused > 5);
+            is_left_alone(&loaded);
+        });
+        assert_eq!(agent.tally().answered, 0, "{nonsense}");
     }
 }
 
@@ -180,22 +147,11 @@ fn what_an_agent_answers_becomes_the_rate() {
         done: done.clone(),
     };
     let _agent = Agent::start(&loaded, mind).unwrap().unwrap();
-    watch(&lab, &loaded, BYTES, || ());
     let count = |i: usize| done[i].load(Ordering::Relaxed);
-    // The others: slow start, and answers that this machine was too busy to give in time.
-    assert!(
-        count(1) > 20 && count(1) > count(0),
-        "{} of {}",
-        count(1),
-        count(0) + count(1)
-    );
-    for _ in 0..500 {
-        if count(2) == 2 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the agent was not told that both subflows have left");
+    // Not all: there is slow start, and answers that this machine is too busy to give in time.
+    lab.upload_while(loaded.kernel_name(), || eventually(|| count(1) > 20));
+    // The agent is told that both subflows have left.
+    eventually(|| count(2) == 2);
 }
 
 #[test]
@@ -203,17 +159,16 @@ fn a_second_agent_takes_over_from_the_first() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let loaded = private("ddpg-mpcc", false);
-    let mut first = Agent::start(&loaded, Pilots::default()).unwrap();
+    let first = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
     // Which of two gets the lock is decided in their threads.
-    eventually(|| first.as_ref().is_some_and(Agent::steers));
+    eventually(|| first.steers());
     let second = Agent::start(&loaded, Pilots::default()).unwrap().unwrap();
-    let mut before = None;
-    lab.upload(loaded.kernel_name(), 3 * BYTES, || {
-        before = Some(second.tally());
-        drop(first.take());
+    lab.upload_while(loaded.kernel_name(), || {
+        eventually(|| first.tally().answered > 10);
+        assert_eq!(second.tally().answered, 0, "one at a time");
+        drop(first);
+        eventually(|| second.tally().answered > 10);
     });
-    assert_eq!(before.unwrap().answered, 0, "one at a time");
-    assert!(second.tally().answered > 10, "{:?}", second.tally());
 }
 
 #[test]
@@ -227,14 +182,12 @@ fn one_that_goes_first_is_made_way_for_and_hands_back() {
         .unwrap()
         .unwrap();
     eventually(|| first.steers() && !ordinary.steers());
-    let mut before = None;
-    let mut leading = Some(first);
-    lab.upload(loaded.kernel_name(), 3 * BYTES, || {
-        before = leading.as_ref().map(Agent::tally);
-        drop(leading.take());
+    lab.upload_while(loaded.kernel_name(), || {
+        eventually(|| first.tally().answered > 10);
+        assert_eq!(ordinary.tally().answered, 0);
+        drop(first);
+        eventually(|| ordinary.steers() && ordinary.tally().answered > 10);
     });
-    assert!(before.unwrap().answered > 10);
-    assert!(ordinary.steers() && ordinary.tally().answered > 10);
 }
 
 #[test]

@@ -38,7 +38,12 @@ fn the_stream_stands_while_data_behind_a_hole_go_on_arriving() {
     let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("20mbit"));
     let over = AtomicBool::new(false);
-    let (bytes, b) = (6 << 20, lab.namespace('b'));
+    let (bytes, a, b) = (6 << 20, lab.namespace('a'), lab.namespace('b'));
+    // So long that a watcher which is kept waiting sees the hole too.
+    sh(&format!(
+        "ip -n {a} rule add from 10.77.2.1 lookup 2
+         ip -n {a} route add 10.77.1.0/24 dev p2 table 2 rto_min 2s"
+    ));
     let looks = std::thread::scope(|scope| {
         let over = &over;
         let watchers = [lab.a(), lab.b()].map(|end| scope.spawn(move || watch(end, over)));

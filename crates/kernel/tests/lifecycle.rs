@@ -1,4 +1,5 @@
-//! Who holds a controller, and what is left when a holder goes, however it goes.
+//! Who holds a controller, and what is left when a holder goes, however it goes. One test at a time: whoever loads or lists
+//! a controller removes what dead processes of any test have left.
 
 mod common;
 
@@ -6,8 +7,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
-use common::kernel_ready;
 use common::lab::{self, Lab};
+use common::turn;
 use libbpf_rs::{MapCore, ObjectBuilder};
 use mp_kernel::{choose, controller};
 use socket2::Protocol;
@@ -30,9 +31,7 @@ fn is_available(name: &str) -> bool {
 
 #[test]
 fn holders_share_a_controller_and_the_last_unregisters_it() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let first = controller::acquire("rsf-db", &unique(1)).unwrap();
     let second = controller::acquire("rsf-db", &unique(1)).unwrap();
     let other = controller::acquire("rsf-db", &unique(2)).unwrap();
@@ -113,9 +112,7 @@ fn start_holder(
 
 #[test]
 fn what_a_killed_holder_left_the_next_call_collects() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let (mut child, name) = holder(&unique(3), 0);
     assert!(is_available(&name));
     assert!(controller::list()
@@ -155,9 +152,7 @@ fn what_one_killed_in_a_mount_namespace_of_its_own_left_is_collected_too() {
 
 #[test]
 fn processes_that_come_and_go_at_once_agree() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let starting: Vec<_> = (0..3)
         .map(|_| std::thread::spawn(|| holder(&unique(4), 15)))
         .collect();
@@ -183,9 +178,7 @@ fn processes_that_come_and_go_at_once_agree() {
 
 #[test]
 fn sockets_outlive_the_controller_they_use() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(Some("30mbit"));
     let loaded = controller::acquire("rsf-db", &unique(5)).unwrap();
     let name = loaded.kernel_name().to_owned();
@@ -212,9 +205,7 @@ fn sockets_outlive_the_controller_they_use() {
 
 #[test]
 fn a_controller_without_its_pins_is_found_and_replaced() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let lost = controller::acquire("rsf-db", &unique(6)).unwrap();
     let name = lost.kernel_name().to_owned();
     std::fs::remove_dir_all(std::path::Path::new("/sys/fs/bpf/multipilot").join(&name)).unwrap();
@@ -250,9 +241,7 @@ fn foreign(name: &str) -> libbpf_rs::Object {
 
 #[test]
 fn a_name_that_somebody_else_has_registered_is_refused_and_left_to_them() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let ours = controller::acquire("rsf-db", &unique(8)).unwrap();
     let name = ours.kernel_name().to_owned();
     drop(ours);
@@ -281,9 +270,7 @@ fn a_name_that_somebody_else_has_registered_is_refused_and_left_to_them() {
 
 #[test]
 fn a_namespace_takes_a_controller_as_its_default() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(None);
     let loaded = controller::acquire("rsf-db", &unique(7)).unwrap();
     choose::for_namespace(lab.b(), loaded.kernel_name()).unwrap();
@@ -302,9 +289,7 @@ fn a_namespace_takes_a_controller_as_its_default() {
 
 #[test]
 fn every_controller_loads() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     for ours in mp_controllers::all() {
         let controller = controller::acquire(ours.name, &[]).unwrap();
         assert!(is_available(controller.kernel_name()), "{}", ours.name);
@@ -313,9 +298,7 @@ fn every_controller_loads() {
 
 #[test]
 fn what_is_missing_is_said_with_its_cure() {
-    if !kernel_ready() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let lab = Lab::new(None);
     lab::sh(&format!(
         "ip netns exec {} sysctl -qw net.mptcp.enabled=0",

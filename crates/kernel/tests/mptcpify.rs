@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::lab::{self, sh, Lab, PORT};
+use common::lab::{self, eventually, sh, Lab, PORT};
 use common::turn;
 use mp_kernel::cgroup::Group;
 use mp_kernel::choose::inside;
@@ -199,11 +199,13 @@ fn connections(lab: &Lab, mut command: Command) -> usize {
     }
     let (mut stream, _) = listener.accept().unwrap();
     stream.read_exact(&mut [0]).unwrap();
-    let subflows = inside(lab.a(), || Diag::new().unwrap().subflows().unwrap()).unwrap();
-    let mut tokens: Vec<u32> = subflows.iter().map(|subflow| subflow.token).collect();
+    let subflows = || inside(lab.a(), || Diag::new().unwrap().subflows().unwrap()).unwrap();
+    let mut tokens: Vec<u32> = subflows().iter().map(|subflow| subflow.token).collect();
     tokens.dedup();
     drop((stream, listener));
     end(&mut program);
+    // The next one is not to count what is left of it.
+    eventually(|| subflows().is_empty());
     tokens.len()
 }
 

@@ -42,7 +42,7 @@ fn by_subflow(run: &Run) -> HashMap<(u32, u32), Vec<&Interval>> {
         assert!(intervals.len() > 10, "{} intervals", intervals.len());
         for (i, interval) in intervals.iter().enumerate() {
             assert_eq!(interval.serial, i as u64 + 1, "none is missing");
-            assert!((0.0..6.0).contains(&interval.time_s), "{interval:?}");
+            assert!((0.0..30.0).contains(&interval.time_s), "{interval:?}");
         }
         assert!(intervals.windows(2).all(|w| w[0].time_s < w[1].time_s));
     }

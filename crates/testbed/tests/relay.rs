@@ -149,7 +149,7 @@ fn super_arms_leave_out_the_bad_link_in_both_directions() {
         let backup = paths.map(|path| in_backup(&run, path));
         let said = format!("{direction}: in backup {backup:.2?} of the time");
         // It is tried now and then; which of the others goes with it is chance.
-        assert!(backup[0] > backup[1] + backup[2], "{said}");
+        assert!(backup[0] > backup[1].max(backup[2]), "{said}");
         let on = paths.map(|path| bytes_on(transfer, path));
         assert!(on[0] < on[1].min(on[2]), "{said}, bytes {on:?}");
     }

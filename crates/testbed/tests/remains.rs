@@ -29,7 +29,7 @@ fn a_stopped_run_ends_at_once_and_leaves_nothing() {
     };
     let result = mp_testbed::run(&scenario, &scenario.variants[0], 1, &mut progress, &stop);
     assert!(matches!(result, Err(Error::Stopped)), "{result:?}");
-    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(45));
     assert!(last > 0.5);
     assert_eq!(ours(), Vec::<String>::new());
 }
@@ -69,7 +69,7 @@ fn the_next_run_collects_what_a_killed_one_left() {
     let started = Instant::now();
     while namespaces_of(&[victim.id()]).len() < 3 {
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(90),
             "the victim did not begin"
         );
         std::thread::sleep(Duration::from_millis(20));
@@ -90,7 +90,7 @@ fn the_next_run_collects_what_a_killed_one_left() {
 #[test]
 fn two_runs_at_once_do_not_disturb_each_other() {
     let Some(_turn) = turn() else { return };
-    let text = "duration = \"20s\"\npaths.a = { rate = \"10Mbit\", delay = \"5ms\" }\n\
+    let text = "duration = \"60s\"\npaths.a = { rate = \"10Mbit\", delay = \"5ms\" }\n\
                 paths.b = { rate = \"10Mbit\", delay = \"5ms\" }\nconnections = [{ bytes = \"5MB\" }]\n\
                 variants = [{ controller = \"lia\" }]";
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn two_runs_at_once_do_not_disturb_each_other() {
             let run = run.join().unwrap();
             let transfer = common::only(&run);
             assert_eq!((transfer.intact, transfer.fallback), (Some(true), false));
-            assert!(common::goodput(transfer, &run) > 10.0);
+            common::both_carried(transfer, 500_000);
         }
     });
     assert_eq!(ours(), Vec::<String>::new());
@@ -108,15 +108,24 @@ fn two_runs_at_once_do_not_disturb_each_other() {
 #[test]
 fn many_runs_hold_no_more_than_one() {
     let Some(_turn) = turn() else { return };
-    let count = |of: &str| {
-        std::fs::read_dir(format!("/proc/self/{of}"))
-            .unwrap()
-            .count()
+    let count = || {
+        ["fd", "task"].map(|of| {
+            let all = std::fs::read_dir(format!("/proc/self/{of}")).unwrap();
+            all.count()
+        })
+    };
+    // A thread that has been joined is there for a moment more.
+    let settled = || {
+        let looks = (0..50).map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            count()
+        });
+        looks.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])])
     };
     run(SHORT);
-    let before = (count("fd"), count("task"));
+    let before = settled();
     run(SHORT);
-    assert_eq!((count("fd"), count("task")), before);
+    assert_eq!(settled(), before);
 }
 
 fn ours() -> Vec<String> {

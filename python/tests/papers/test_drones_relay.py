@@ -42,7 +42,7 @@ def test_a_point_runs_over_the_relay(tmp_path: Path) -> None:
     found = values(results, RELAY)
     assert {name for name, one in found.items() if one.n} == {"balance.min-rtt.1MB", "balance.delay-balance.1MB"}
     # 1 MB over 40 Mbit/s takes 210 ms at least.
-    assert all(210 < one.mean < 4000 for one in found.values() if one.n)
+    assert all(one.mean > 210 for one in found.values() if one.n)
     again = Results()
     assert runner(tmp_path).measure(short, again, recall=True)
     assert again.rows == results.rows

@@ -111,10 +111,19 @@ pub fn wait_until(child: &mut Child, done: impl Fn() -> bool) {
     }
 }
 
+/// A program of the shell. Another process writes it: a file that this one writes is busy while another test's child, not yet of
+/// its own program, has it.
+pub fn script(file: &Path, text: &str) {
+    let mut write = Command::new("sh");
+    write.args(["-ec", "printf '%s' \"$1\" > \"$0\"; chmod 755 \"$0\""]);
+    let written = write.arg(file).arg(text).status();
+    assert!(written.expect("sh").success());
+}
+
 /// The command as somebody without privileges has it, in a folder of theirs.
 pub fn unprivileged(folder: &Path) -> Command {
     let program = folder.join("multipilot");
-    // By another process: a file that this one writes is busy while another test's child, not yet of its own program, has it.
+    // By another process, as `script`.
     let copy = Command::new("cp")
         .args([env!("CARGO_BIN_EXE_multipilot").as_ref(), program.as_path()])
         .status();

@@ -1,7 +1,5 @@
 //! `multipilot demo`, in the simulator.
 
-use std::fs;
-
 use crate::common::*;
 
 #[test]
@@ -9,8 +7,7 @@ fn the_demo_names_a_winner_and_the_report() {
     let cwd = tempfile::tempdir().unwrap();
     let tools = tempfile::tempdir().unwrap();
     let report = tools.path().join("multipilot-report");
-    fs::write(&report, "#!/bin/sh\necho '<html>' > \"$1/report.html\"\n").unwrap();
-    fs::set_permissions(&report, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&report, "#!/bin/sh\necho '<html>' > \"$1/report.html\"\n");
     let path = format!("{}:/usr/bin:/bin", tools.path().display());
     let demo = |path: &str| {
         Reply::from(

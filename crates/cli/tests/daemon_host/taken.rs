@@ -1,5 +1,6 @@
 //! What a daemon wants and another program has: a port, the name of a controller.
 
+use std::net::TcpListener;
 use std::process::Output;
 
 use crate::foreign::Foreign;
@@ -64,7 +65,11 @@ fn a_daemon_that_cannot_start_says_why_in_a_line_and_leaves_nothing() {
     until("it says what is wrong", || {
         hosts.read("log").contains(&theirs.complaint())
     });
-    let taken = hosts.bind(METRICS); // free: the daemon has let go of it
+    let mut taken = None;
+    until("the daemon has let go of the port", || {
+        taken = hosts.on_device(|| TcpListener::bind(METRICS).ok());
+        taken.is_some()
+    });
     hosts.daemon_command(&metrics);
     hosts.signal("HUP");
     until("it says what is wrong", || {

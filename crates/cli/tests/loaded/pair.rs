@@ -1,7 +1,7 @@
 //! Two hosts and a path between them.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
@@ -42,7 +42,8 @@ impl Pair {
         format!("{}b", self.0)
     }
 
-    /// `multipilot run ARGUMENTS` sends a file over MPTCP; `midway` happens at half of it. What arrives is the file.
+    /// `multipilot run ARGUMENTS` sends a file over MPTCP; `midway` happens at half of it, and the connection stays until then.
+    /// What arrives is the file.
     pub fn upload(&self, arguments: &[&str], midway: impl FnOnce()) -> Reply {
         const BYTES: usize = 6_000_000;
         let folder = tempfile::tempdir().unwrap();
@@ -61,7 +62,10 @@ impl Pair {
             socket
         });
         let listener = listener.unwrap();
-        let script = format!("cat {} > /dev/tcp/10.76.1.2/5002", file.display());
+        let script = format!(
+            "exec 3<>/dev/tcp/10.76.1.2/5002; cat {} >&3; head -c 1 <&3",
+            file.display()
+        );
         let child = Command::new("nsenter")
             .arg(format!("--net=/run/netns/{}", self.client()))
             .arg(env!("CARGO_BIN_EXE_multipilot"))
@@ -76,6 +80,7 @@ impl Pair {
         let mut received = vec![0; BYTES / 2];
         socket.read_exact(&mut received).unwrap();
         midway();
+        socket.write_all(b"\n").unwrap();
         socket.read_to_end(&mut received).unwrap();
         assert!(
             received == body,

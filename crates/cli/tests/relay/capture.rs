@@ -49,7 +49,11 @@ fn every_connection_goes_over_both_links_and_arrives_whole() {
             assert_eq!(result, "whole", "{transfer} {address}");
             for (link, before) in [1, 2].into_iter().zip(before) {
                 let carried = hosts.carried(link) - before;
-                assert!(carried > MB, "{transfer} {address}: link {link}: {carried}");
+                // Half of it where both keep up.
+                assert!(
+                    carried > MB / 2,
+                    "{transfer} {address}: link {link}: {carried}"
+                );
             }
         }
     }
@@ -57,7 +61,7 @@ fn every_connection_goes_over_both_links_and_arrives_whole() {
     assert_eq!(status["relay"]["opened"], 4, "{status}");
     assert_eq!(status["relay"]["links"][1]["link"], "lte", "{status}");
     let received = status["relay"]["links"][0]["received_bytes"].as_u64();
-    assert!(received.unwrap() > MB, "{status}");
+    assert!(received.unwrap() > MB / 2, "{status}");
     until("the flows end", || {
         hosts.multipilot(&["status", "--json"]).json()["relay"]["flows"] == 0
     });
@@ -115,8 +119,7 @@ fn a_thousand_connections_are_open_at_once() {
         };
         (0..ALL).map(begin).collect()
     });
-    let flows = hosts.relay_status()["flows"].as_u64().unwrap();
-    assert_eq!(flows, ALL as u64);
+    until("all are open", || hosts.relay_status()["flows"] == ALL);
     for mut stream in streams {
         assert_eq!(check(&mut stream, 20_000, &mut |_| ()), "whole");
     }
@@ -169,7 +172,8 @@ fn an_established_connection_needs_no_tun() {
     };
     hosts.up(&[]);
     for address in PUBLIC {
-        for (mark, fewest, most) in [(0, 0, 20), (7, 50, u64::MAX)] {
+        // Of some thousand: its handshake and its end, and what they repeat on a busy machine.
+        for (mark, fewest, most) in [(0, 0, 200), (7, 500, u64::MAX)] {
             let there: SocketAddr = address.parse().unwrap();
             let stream = hosts.in_device(|| {
                 let socket = Socket::new(Domain::for_address(there), Type::STREAM, None).unwrap();

@@ -64,7 +64,8 @@ fn hosts_of_the_lan_reach_the_relay_too() {
         let links = [1, 2].map(|link| hosts.carried(link));
         assert_eq!(get(stream, 6 * MB, &mut |_| ()), "whole", "{address}");
         for (link, before) in [1, 2].into_iter().zip(links) {
-            assert!(hosts.carried(link) > before + MB, "{address}: link {link}");
+            let carried = hosts.carried(link) - before;
+            assert!(carried > MB / 2, "{address}: link {link}: {carried}");
         }
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send(b"ab").unwrap();

@@ -25,7 +25,8 @@ fn an_unmodified_program_transfers_over_both_links() {
         );
         for (link, before) in [1, 2].into_iter().zip(before) {
             let carried = hosts.carried(link) - before;
-            assert!(carried > MB, "{work}: link {link} carried {carried}");
+            // Half of it where both keep up.
+            assert!(carried > MB / 2, "{work}: link {link} carried {carried}");
         }
     }
 }
@@ -76,6 +77,14 @@ pub fn in_the_middle(happens: impl Fn(&Hosts)) {
     }
 }
 
+/// Enough for a link to be used again before all is carried, also on a busy machine.
+#[track_caller]
+pub fn in_the_middle_of_much(happens: impl Fn(&Hosts)) {
+    if let Some(mut hosts) = Hosts::new("20mbit") {
+        in_the_middle_of(&mut hosts, 48 * MB, happens);
+    }
+}
+
 /// Something happens in the middle of a download and an upload of this size that go on at the same time.
 pub fn in_the_middle_of(hosts: &mut Hosts, size: u64, happens: impl Fn(&Hosts)) {
     hosts.socks(&["--scheduler", "min-rtt"]);
@@ -89,7 +98,7 @@ pub fn in_the_middle_of(hosts: &mut Hosts, size: u64, happens: impl Fn(&Hosts)) 
             scope.spawn(|| get(down, size, &mut |at| received.store(at, Ordering::Relaxed)));
         let upload = scope.spawn(|| put(up, size));
         until("some of it is there", || {
-            received.load(Ordering::Relaxed) > size / 6
+            received.load(Ordering::Relaxed) > size.min(12 * MB) / 6
         });
         happens(hosts);
         let results = (download.join().unwrap(), upload.join().unwrap());
@@ -99,7 +108,7 @@ pub fn in_the_middle_of(hosts: &mut Hosts, size: u64, happens: impl Fn(&Hosts)) 
 
 #[test]
 fn a_link_that_goes_down_and_comes_back_does_not_break_flows() {
-    in_the_middle(|hosts| {
+    in_the_middle_of_much(|hosts| {
         let before = hosts.carried(2);
         hosts.set_link(1, "down");
         until("the other link carries", || hosts.carried(2) > before + MB);

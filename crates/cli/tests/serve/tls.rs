@@ -28,7 +28,8 @@ fn device(url: &str, token: &str, ca: Option<PathBuf>) -> (Client, Receiver<Stri
     // Each test's server has a port of its own.
     SAID.lock().unwrap().push((url.to_owned(), send));
     let settings = Settings {
-        deadline: Duration::from_millis(500),
+        // Far longer than this machine, however busy, takes for a handshake: a line about the deadline would be another one.
+        deadline: Duration::from_secs(30),
         ca,
         says,
         ..Settings::new(url.parse::<mp_server::client::Origin>().unwrap(), token)

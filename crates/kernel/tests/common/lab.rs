@@ -5,14 +5,28 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use mp_kernel::choose;
+use mp_kernel::diag::Diag;
 use mp_kernel::mptcp_info::mptcp_info;
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub const PORT: u16 = 5001;
+
+/// For what this machine, however busy, is to get done.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+#[track_caller]
+pub fn eventually(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 pub struct Lab {
     name: String,
@@ -85,7 +99,8 @@ impl Lab {
         format!("{}{side}", self.name)
     }
 
-    /// Sends `bytes` over one MPTCP connection with this controller; `midway` runs once half of it has arrived.
+    /// Sends `bytes` over one MPTCP connection with this controller; `midway` runs once half of it has arrived. Both subflows
+    /// are there from the first piece on, and all sockets until `midway` has returned.
     pub fn upload(&self, controller: &str, bytes: u64, midway: impl FnOnce()) -> Upload {
         self.upload_over(Protocol::MPTCP, controller, bytes, midway)
     }
@@ -101,29 +116,30 @@ impl Lab {
         let before = self.sent();
         let (mut fallback, mut received) = (false, 0);
         std::thread::scope(|scope| {
-            let sender = scope.spawn(|| {
+            let (seen, is_seen) = channel::<()>();
+            let sender = scope.spawn(move || {
                 let mut socket =
                     choose::inside(self.a(), || connect(protocol, controller)).unwrap();
                 let chunk = vec![7u8; 1 << 16];
                 let mut left = bytes;
                 while left > 0 {
+                    let first = left == bytes;
                     left -= socket
                         .write(&chunk[..chunk.len().min(left as usize)])
                         .unwrap() as u64;
+                    if first && protocol == Protocol::MPTCP {
+                        wait_for_join(self.a(), &socket);
+                    }
                 }
-                let fallback = mptcp_info(&socket)
-                    .ok()
-                    .flatten()
-                    .is_none_or(|info| info.fallback());
-                drop(socket);
+                let fallback = fell_back(&socket);
+                // One that is closed goes as soon as all is acknowledged, whoever is still to look at it.
+                let _ = is_seen.recv();
                 fallback
             });
             let (mut socket, _) = listener.accept().unwrap();
-            socket
-                .set_read_timeout(Some(Duration::from_secs(20)))
-                .unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
             let mut buffer = vec![0u8; 1 << 16];
-            let mut midway = Some(midway);
+            let mut midway = Some((midway, seen));
             loop {
                 let count = socket.read(&mut buffer).unwrap();
                 if count == 0 {
@@ -131,7 +147,7 @@ impl Lab {
                 }
                 received += count as u64;
                 if received > bytes / 2 {
-                    if let Some(midway) = midway.take() {
+                    if let Some((midway, _seen)) = midway.take() {
                         midway();
                     }
                 }
@@ -144,6 +160,37 @@ impl Lab {
             received,
             path_bytes: [after[0] - before[0], after[1] - before[1]],
         }
+    }
+
+    /// One MPTCP connection with this controller that carries data for as long as `during` runs; all of them arrive.
+    pub fn upload_while(&self, controller: &str, during: impl FnOnce()) {
+        let listener = choose::inside(self.b(), || listen(Protocol::MPTCP)).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let over = &over;
+            let sender = scope.spawn(move || {
+                let mut socket =
+                    choose::inside(self.a(), || connect(Protocol::MPTCP, controller)).unwrap();
+                let chunk = vec![7u8; 1 << 16];
+                let mut sent = 0;
+                while !over.load(Ordering::Relaxed) {
+                    sent += socket.write(&chunk).unwrap();
+                }
+                (sent, fell_back(&socket))
+            });
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let receiver = scope.spawn(move || {
+                let mut buffer = vec![0u8; 1 << 16];
+                let pieces = std::iter::repeat_with(|| socket.read(&mut buffer).unwrap());
+                pieces.take_while(|count| *count > 0).sum::<usize>()
+            });
+            let end = Ends(over);
+            during();
+            drop(end);
+            let received = receiver.join().unwrap();
+            assert_eq!(sender.join().unwrap(), (received, false));
+        });
     }
 
     fn sent(&self) -> [u64; 2] {
@@ -166,6 +213,30 @@ impl Drop for Lab {
     }
 }
 
+/// Told when dropped, after a panic too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn fell_back(socket: &Socket) -> bool {
+    let info = mptcp_info(socket).ok().flatten();
+    info.is_none_or(|info| info.fallback())
+}
+
+/// Until the socket's connection has two subflows, as its end in this namespace has it.
+pub fn wait_for_join(namespace: BorrowedFd<'_>, socket: &Socket) {
+    let token = mptcp_info(socket).unwrap().expect("MPTCP").token;
+    let mut diag = choose::inside(namespace, || Diag::new().unwrap()).unwrap();
+    eventually(|| {
+        let subflows = diag.subflows().unwrap();
+        subflows.iter().filter(|s| s.token == token).count() > 1
+    });
+}
+
 /// Call it inside a namespace.
 pub fn listen(protocol: Protocol) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
@@ -186,9 +257,7 @@ pub fn connect(protocol: Protocol, controller: &str) -> Socket {
 pub fn connect_over(path: u8, protocol: Protocol, controller: &str) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
     choose::for_socket(socket.as_fd(), controller).unwrap();
-    socket
-        .set_write_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
     socket
         .connect(&SocketAddrV4::new(Ipv4Addr::new(10, 77, path, 2), PORT).into())
         .unwrap();

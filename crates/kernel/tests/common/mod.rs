@@ -41,16 +41,6 @@ pub fn call_natively(
     call.result
 }
 
-pub fn eventually(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("not within five seconds");
-}
-
 /// Others may use the same controllers at the same time: ours alone have their counters for themselves.
 pub fn private(name: &str, log_calls: bool) -> Controller {
     let options = Options {

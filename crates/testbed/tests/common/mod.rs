@@ -81,6 +81,13 @@ pub fn bytes_on(t: &Transfer, path: &str) -> u64 {
         .map_or(0, |(_, bytes)| *bytes)
 }
 
+/// More than so many bytes came over each of the two paths.
+#[track_caller]
+pub fn both_carried(t: &Transfer, least: u64) {
+    let on = ["a", "b"].map(|path| bytes_on(t, path));
+    assert!(on.iter().all(|bytes| *bytes > least), "{on:?}");
+}
+
 pub fn only(run: &Run) -> &Transfer {
     let [transfer] = &run.transfers[..] else {
         panic!("one transfer, not {:?}", run.transfers)

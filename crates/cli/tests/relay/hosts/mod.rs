@@ -134,10 +134,14 @@ impl Hosts {
         relay.wait().unwrap();
     }
 
-    /// The same again.
+    /// The same again; until it listens.
     pub fn restart_relay(&mut self) {
         let relay = self.known_relay(RELAY, "relay");
         self.running.insert(0, relay);
+        // Not from the device, whose links may be down.
+        until("the relay listens", || {
+            self.in_relay(|| TcpStream::connect(RELAY).is_ok())
+        });
     }
 
     /// A relay whose folder has devices, so that it prints no line; until it listens.
