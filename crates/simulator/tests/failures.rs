@@ -105,6 +105,20 @@ fn a_path_that_returns_is_used_again() {
     assert!(rate(&run, "a", 20.0, 50.0) > 9.0);
 }
 
+/// tcp_syn_linear_timeouts: after 1, 2, 3, 4 and 5 s, then 7 s.
+#[test]
+fn a_syn_is_repeated_each_second_at_first() {
+    for (up, joined) in [(500, 1.0), (3_500, 4.0), (4_500, 5.0), (5_500, 7.0)] {
+        let mut s = two(0);
+        s.duration = ms(10_000);
+        s.events = vec![event(0, "b", Change::Down), event(up, "b", Change::Up)];
+        let run = simulate(&s, &variant("reno"), 1);
+        let on_b = run.samples.iter().filter(|s| s.path == "b");
+        let first = on_b.map(|s| s.time_s).fold(f64::MAX, f64::min);
+        assert!((joined..joined + 0.3).contains(&first), "{first}");
+    }
+}
+
 #[test]
 fn a_dead_path_no_longer_holds_back_its_coupled_sibling() {
     let lossy = || path(mbit(10), ms(75), 200, 0.02);
