@@ -139,6 +139,21 @@ fn loss_aware() -> Variant {
     }
 }
 
+/// Each subflow that is closed makes the sender send all data again that are not acknowledged, and meanwhile nothing new becomes
+/// in order: with an attempt every 1.5 s two fifths of the goodput went.
+#[test]
+fn attempts_over_a_dead_path_leave_the_other_one_its_goodput() {
+    let s = dies(mp_scenario::TransferDirection::Upload);
+    for seed in 1..=4 {
+        let run = simulate(&s, &loss_aware(), seed);
+        let (goodput, acknowledged) = (in_order(&run, 10.0, 30.0), rate(&run, "b", 10.0, 30.0));
+        assert!(acknowledged > 40.0, "{acknowledged}");
+        assert!(goodput > 0.88 * acknowledged, "{goodput} of {acknowledged}");
+        let after = rate(&run, "a", 34.5, 40.0);
+        assert!(after > 20.0, "{after}: in use 4 s after its return");
+    }
+}
+
 /// The server of a download has no subflow before its handshake is over, and nothing to close.
 #[test]
 fn a_join_that_fails_makes_the_sender_of_a_download_send_nothing_again() {
