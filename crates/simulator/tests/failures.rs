@@ -48,6 +48,15 @@ fn rate(run: &Run, path: &str, from: f64, to: f64) -> f64 {
     steps.sum::<u64>() as f64 * 8e-6 / (to - from)
 }
 
+/// Mbit/s of the stream in order between two times, s.
+fn in_order(run: &Run, from: f64, to: f64) -> f64 {
+    let at = |time: f64| {
+        let before = run.samples.iter().filter(|s| s.time_s <= time + 1e-9);
+        before.filter_map(|s| s.in_order_bytes).max().unwrap_or(0)
+    };
+    (at(to) - at(from)) as f64 * 8e-6 / (to - from)
+}
+
 /// What a dead path holds keeps the receiver waiting, though the other path's subflow is acknowledged all along.
 #[test]
 fn samples_show_the_stream_in_order_stand_still_while_a_subflow_goes_on() {
@@ -103,6 +112,72 @@ fn a_path_that_returns_is_used_again() {
         rate(&run, "b", 20.0, 50.0)
     );
     assert!(rate(&run, "a", 20.0, 50.0) > 9.0);
+}
+
+/// 50 Mbit/s each, of which the first path is dead from 5 to 30 s.
+fn dies(direction: mp_scenario::TransferDirection) -> Scenario {
+    let paths = vec![
+        path(mbit(50), ms(5), 100, 0.0),
+        path(mbit(50), ms(38), 320, 0.0),
+    ];
+    let mut s = scenario(paths, ms(40_000));
+    s.sample_interval = ms(100);
+    // As large as Linux lets them grow: so much is sent again at once.
+    (s.buffers.send, s.buffers.receive) = (4 << 20, 6 << 20);
+    s.connections[0].direction = direction;
+    s.events = vec![
+        event(5_000, "a", Change::Down),
+        event(30_000, "a", Change::Up),
+    ];
+    s
+}
+
+fn loss_aware() -> Variant {
+    Variant {
+        path_manager: "loss-aware".into(),
+        ..variant("reno")
+    }
+}
+
+/// Each subflow that is closed makes the sender send all data again that are not acknowledged, and meanwhile nothing new becomes
+/// in order: with an attempt every 1.5 s two fifths of the goodput went.
+#[test]
+fn attempts_over_a_dead_path_leave_the_other_one_its_goodput() {
+    let s = dies(mp_scenario::TransferDirection::Upload);
+    for seed in 1..=4 {
+        let run = simulate(&s, &loss_aware(), seed);
+        let (goodput, acknowledged) = (in_order(&run, 10.0, 30.0), rate(&run, "b", 10.0, 30.0));
+        assert!(acknowledged > 40.0, "{acknowledged}");
+        assert!(goodput > 0.88 * acknowledged, "{goodput} of {acknowledged}");
+        let after = rate(&run, "a", 34.5, 40.0);
+        assert!(after > 20.0, "{after}: in use 4 s after its return");
+    }
+}
+
+/// The server of a download has no subflow before its handshake is over, and nothing to close.
+#[test]
+fn a_join_that_fails_makes_the_sender_of_a_download_send_nothing_again() {
+    let s = dies(mp_scenario::TransferDirection::Download);
+    for seed in 1..=4 {
+        let run = simulate(&s, &loss_aware(), seed);
+        let (goodput, acknowledged) = (in_order(&run, 10.0, 30.0), rate(&run, "b", 10.0, 30.0));
+        assert!(acknowledged > 40.0, "{acknowledged}");
+        assert!(goodput > 0.98 * acknowledged, "{goodput} of {acknowledged}");
+    }
+}
+
+/// tcp_syn_linear_timeouts: after 1, 2, 3, 4 and 5 s, then 7 s.
+#[test]
+fn a_syn_is_repeated_each_second_at_first() {
+    for (up, joined) in [(500, 1.0), (3_500, 4.0), (4_500, 5.0), (5_500, 7.0)] {
+        let mut s = two(0);
+        s.duration = ms(10_000);
+        s.events = vec![event(0, "b", Change::Down), event(up, "b", Change::Up)];
+        let run = simulate(&s, &variant("reno"), 1);
+        let on_b = run.samples.iter().filter(|s| s.path == "b");
+        let first = on_b.map(|s| s.time_s).fold(f64::MAX, f64::min);
+        assert!((joined..joined + 0.3).contains(&first), "{first}");
+    }
 }
 
 #[test]

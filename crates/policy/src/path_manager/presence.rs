@@ -82,7 +82,8 @@ impl Presence {
             (self.missing, self.stuck) = (false, false);
             return Some(Change::Established);
         }
-        let due = self.open && up && now_us >= self.asked_us + GROWN_US;
+        // Handshakes over a dead path are missing until it is back, and the path manager says when to begin another.
+        let due = self.open && !self.stuck && up && now_us >= self.asked_us + GROWN_US;
         if !due || !lacking(now_us, connections) {
             return None;
         }
@@ -153,9 +154,12 @@ mod tests {
         path.close();
         path.open(5 * SECOND, true);
         assert_eq!(path.state(), State::Opening);
+        // Of the dead ones none is left.
+        let none = [since(0, false)];
+        assert_eq!(path.poll(60 * SECOND, true, false, none.into_iter()), None);
+        assert_eq!(path.state(), State::Opening);
         let dead = [since(0, true)];
-        assert_eq!(path.poll(9 * SECOND, true, false, dead.into_iter()), None);
-        let change = path.poll(10 * SECOND, true, true, dead.into_iter());
+        let change = path.poll(61 * SECOND, true, true, dead.into_iter());
         assert_eq!(change, Some(Change::Established));
         assert_eq!(path.state(), State::Established);
     }

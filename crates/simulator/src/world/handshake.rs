@@ -18,8 +18,10 @@ const JOIN: u32 = 12;
 const KEYS: u32 = 24;
 /// An HTTP request line in a download's third packet, bytes.
 const REQUEST: u32 = 100;
-/// net.ipv4.tcp_syn_retries and tcp_synack_retries
+/// net.ipv4.tcp_syn_retries, tcp_syn_linear_timeouts (`tcp_retransmit_timer`, Linux 6.5) and tcp_synack_retries: a SYN is repeated
+/// after 1, 2, 3, 4, 5, 7, 11, 19, 35 and 67 s.
 const SYN_RETRIES: u32 = 6;
+const SYN_LINEAR: u32 = 4;
 const SYN_ACK_RETRIES: u32 = 5;
 /// Unanswered SYNs after which MP_CAPABLE is left out (net.mptcp.syn_retrans_before_tcp_fallback).
 const PLAIN_AFTER: u32 = 2;
@@ -132,14 +134,14 @@ impl World<'_> {
         let now = self.net.now;
         let s = &mut self.subflows[index as usize];
         let tries = s.client_attempt.tries;
-        if tries > SYN_RETRIES {
+        if tries > SYN_RETRIES + SYN_LINEAR {
             return self.close_subflow(index, true);
         }
         if tries == 0 {
             s.client_attempt.first = now;
             s.client = Phase::Opening;
         }
-        s.client_attempt.at = now + (SECOND << tries.min(6));
+        s.client_attempt.at = now + (SECOND << tries.saturating_sub(SYN_LINEAR));
         s.client_attempt.tries += 1;
         let (join, backup) = (s.join, s.backup);
         let asks =

@@ -250,18 +250,23 @@ impl World<'_> {
         }
     }
 
-    /// A subflow ends; what it held is sent again elsewhere.
+    /// A subflow ends. Linux then sends all data again that are not acknowledged, whether the subflow carried any or not
+    /// (`__mptcp_close_ssk`, `__mptcp_retransmit_pending_data`). The sender of a download has no subflow before the third packet
+    /// of its handshake (`subflow_syn_recv_sock`), and then nothing to close.
     pub(super) fn close_subflow(&mut self, index: u32, error: bool) {
         let s = &mut self.subflows[index as usize];
         if s.closed() {
             return;
         }
         let (owner, slot, path) = (s.connection, s.slot, s.path);
+        let sender_has_it = !s.download || s.server == Phase::Established;
         self.shut(index);
         self.resize_buffer(owner);
         self.refresh(index);
         if self.connections[owner as usize].multipath {
-            self.send_all_again(owner);
+            if sender_has_it {
+                self.send_all_again(owner);
+            }
             self.manage(owner, Event::SubflowClosed { slot, path, error });
             self.feed(owner);
         }

@@ -28,7 +28,8 @@ impl Awareness {
         self.paths[path].timers.opening(view.now_us);
     }
 
-    /// A dead path is tried with new subflows, one at a time, and one that failed is opened again in time.
+    /// A dead path is tried with new subflows, one at a time and with exponential backoff, and one that failed is opened again in
+    /// time.
     pub(super) fn reopen(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
         for (slot, s) in view.subflows.iter().enumerate() {
             let state = &self.paths[s.path];
@@ -44,6 +45,7 @@ impl Awareness {
             if over && path.up && path.rule != Rule::Untrusted {
                 actions.push(Action::Close { slot });
                 self.push_open(s.path, view, actions);
+                self.paths[s.path].timers.replaces();
             }
         }
         for path in 0..view.paths.len() {

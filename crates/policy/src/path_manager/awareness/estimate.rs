@@ -194,6 +194,11 @@ impl Estimate {
         now_us <= self.delivered_us + patience_us
     }
 
+    /// The present subflow has delivered something since the last poll.
+    pub fn delivered_at(&self, now_us: u64) -> bool {
+        self.delivered_us == now_us && self.opened_us < now_us
+    }
+
     /// Something is in flight, and nothing is delivered.
     pub fn silent(&self, now_us: u64, config: &Config) -> bool {
         self.in_flight && !self.delivers(now_us, config)

@@ -102,6 +102,9 @@ impl Awareness {
             let (progress, in_flight) = (progress(view), in_flight[path]);
             let estimate = &mut state.estimate;
             estimate.update(now, elapsed_us, counters, progress, in_flight, &self.config);
+            if estimate.delivered_at(now) {
+                state.timers.delivered();
+            }
             state.evidence.update(now, view.paths[path].probes);
         }
     }

@@ -178,6 +178,7 @@ impl Path {
         let active = matches!(self.state, State::Active);
         if active && self.since_us.is_some_and(|at| now_us >= at + FORGET_US) {
             (self.backups, self.was_bad, self.since_us) = (0, false, None);
+            self.timers.delivered();
         }
     }
 

@@ -22,19 +22,75 @@ fn a_stalled_path_is_left_and_taken_up_when_its_retransmission_gets_through() {
     assert_eq!(w.normal(), [0, 1]);
 }
 
+/// Each subflow that is closed makes the sender send everything again.
 #[test]
-fn a_path_that_was_dead_for_long_is_in_use_two_seconds_after_its_return() {
+fn subflows_over_a_dead_path_are_opened_with_exponential_backoff() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
     w.run(5.0);
     w.models[0].loss = 1.0;
     w.run(60.0);
     assert_eq!(w.normal(), [1]);
-    assert!(w.opened.len() < 45, "a SYN each 1.5 s: {}", w.opened.len());
+    let times: Vec<u64> = w.opened[1..].iter().map(|o| o.0 / 1_000).collect();
+    let after: Vec<u64> = times.iter().map(|t| t - times[0]).collect();
+    assert_eq!(after, [0, 6_000, 18_000, 30_000, 42_000, 54_000]);
+    assert!((7_000..8_000).contains(&times[0]), "{times:?}");
     let backups = w.opened.iter().filter(|o| o.2).count();
     assert_eq!(backups, 0, "a handshake alone says that it is well again");
-    w.models[0].loss = 0.0;
-    w.run(2.0);
-    assert_eq!(w.normal(), [1, 0]);
+}
+
+#[test]
+fn a_path_that_was_dead_is_in_use_four_seconds_after_its_return() {
+    for half_seconds in 2..140 {
+        let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+        w.run(5.0);
+        w.models[0].loss = 1.0;
+        w.run(f64::from(half_seconds) / 2.0);
+        assert_eq!(w.normal(), [1]);
+        w.models[0].loss = 0.0;
+        // After short outages it waits for a SYN that is repeated each second, or for the first attempt.
+        w.run(if half_seconds < 26 { 1.6 } else { 4.1 });
+        assert!(w.normal().contains(&0), "{half_seconds} half seconds");
+    }
+}
+
+#[test]
+fn a_path_that_dies_soon_after_its_handshake_gets_a_new_subflow_as_any_other() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(0.5);
+    w.models[1].loss = 1.0;
+    w.run(2.7);
+    assert_eq!(w.opened.len(), 2, "{:?}", w.opened);
+}
+
+/// As where nothing but small packets gets through.
+#[test]
+fn handshakes_without_data_do_not_end_the_backoff() {
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
+    w.run(5.0);
+    let silent = |w: &mut World| {
+        let dead = |s: &&mut Subflow| s.path == 0 && s.state == State::Established;
+        for s in w.subflows.iter_mut().filter(dead) {
+            let counted = s.counters.sent.get_or_insert_default();
+            (counted.packets, counted.in_flight) = (counted.packets + 1, 1);
+            s.counters.srtt_us = Some(10_000);
+            s.counters.min_rtt_us = Some(10_000);
+        }
+    };
+    w.models[0].rate = 0;
+    for _ in 0..1_200 {
+        silent(&mut w);
+        w.run(0.05);
+    }
+    let opened = w.opened.len() - 1;
+    assert!((5..8).contains(&opened), "{:?}", w.opened);
+    // Data end it: the next outage begins with short times.
+    w.models[0].rate = 1_000;
+    w.run(20.0);
+    assert_eq!(w.reasons(), [None, None]);
+    let before = w.opened.len();
+    w.models[0].loss = 1.0;
+    w.run(10.0);
+    assert_eq!(w.opened.len() - before, 2, "{:?}", w.opened);
 }
 
 #[test]
@@ -76,7 +132,7 @@ fn a_metered_path_stands_in_for_one_that_has_died_until_it_is_back() {
     w.run(60.0);
     assert_eq!(w.normal(), [1]);
     w.models[0].loss = 0.0;
-    w.run(2.0);
+    w.run(4.1);
     assert_eq!(w.reasons(), [None, Some(Reason::Metered)]);
     assert_eq!(w.normal(), [0]);
 }

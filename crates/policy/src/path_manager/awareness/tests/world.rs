@@ -6,6 +6,8 @@ use crate::path_manager::{Path, Received, Role, Sent, Subflow};
 
 pub const SECOND: u64 = 1_000_000;
 pub const PACKET: u64 = 1_448;
+/// When a SYN is repeated (tcp_syn_linear_timeouts, tcp_syn_retries).
+const SYN_S: [u64; 10] = [1, 2, 3, 4, 5, 7, 11, 19, 35, 67];
 
 /// What a path does while its subflow is normal.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,8 @@ pub struct World {
     /// Times, slots and new values of MP_PRIO.
     pub changes: Vec<(u64, usize, bool)>,
     pub opened: Vec<(u64, usize, bool)>,
+    /// Slots whose SYN is repeated, and when they were opened.
+    pub opening: Vec<(u64, usize)>,
     pub refuse: bool,
     /// Probes are answered as often as the path's loss allows.
     pub answers: bool,
@@ -62,6 +66,7 @@ impl World {
             wake: u64::MAX,
             changes: Vec::new(),
             opened: Vec::new(),
+            opening: Vec::new(),
             refuse: false,
             answers: false,
             unanswered: vec![0.0; models.len()],
@@ -139,8 +144,9 @@ impl World {
                                 backup,
                                 ..Subflow::default()
                             });
-                            if !dead {
-                                events.push(Event::SubflowEstablished(slot));
+                            match dead {
+                                true => self.opening.push((self.now, slot)),
+                                false => events.push(Event::SubflowEstablished(slot)),
                             }
                         }
                     }
@@ -182,6 +188,19 @@ impl World {
         }
     }
 
+    /// Repeats SYNs when Linux does, and establishes the subflows of those that get through.
+    fn handshake(&mut self) {
+        for (at, slot) in self.opening.clone() {
+            let opening = self.subflows[slot].state == State::Opening;
+            let alive = self.models[self.subflows[slot].path].loss < 1.0;
+            let due = SYN_S.iter().any(|s| at + s * SECOND == self.now);
+            if opening && alive && due {
+                self.subflows[slot].state = State::Established;
+                self.on(Event::SubflowEstablished(slot));
+            }
+        }
+    }
+
     pub fn run(&mut self, seconds: f64) {
         let step = 10_000;
         let end = self.now + (seconds * 1e6) as u64;
@@ -211,6 +230,7 @@ impl World {
                 s.counters.min_rtt_us = Some(lowest.min(model.rtt_us));
                 self.bytes += (sent - lost.min(sent)) * PACKET;
             }
+            self.handshake();
             if self.now >= self.wake {
                 self.on(Event::Timer);
             }
