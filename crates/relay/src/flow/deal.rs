@@ -26,7 +26,7 @@ impl Flow {
             match path.refresh(now) {
                 Ok(Some(info)) => {
                     if let Some(observed) = &self.observed {
-                        observed.read(slot, &info);
+                        observed.read(slot, &info, now);
                     }
                 }
                 Ok(None) => {}

@@ -80,9 +80,9 @@ impl FlowStats {
         self.begun.elapsed().saturating_sub(moved)
     }
 
-    fn moved(&self) {
-        let now = self.begun.elapsed().as_millis() as u64;
-        self.moved_ms.store(now, Ordering::Relaxed);
+    fn moved(&self, now: Instant) {
+        let since = now.saturating_duration_since(self.begun).as_millis();
+        self.moved_ms.store(since as u64, Ordering::Relaxed);
     }
 
     pub fn paths(&self) -> Vec<PathStats> {
@@ -208,19 +208,19 @@ impl Observed {
         self.change(slot, |path| path.backup = backup);
     }
 
-    pub fn receive(&self, slot: usize, bytes: usize) {
-        self.stats.moved();
+    pub fn receive(&self, slot: usize, bytes: usize, now: Instant) {
+        self.stats.moved(now);
         self.change(slot, |path| path.received += bytes as u64);
     }
 
-    pub fn read(&self, slot: usize, tcp: &TcpInfo) {
+    pub fn read(&self, slot: usize, tcp: &TcpInfo, now: Instant) {
         self.change(slot, |path| {
             if path.tcp.is_none() {
                 path.before = (tcp.bytes_acked, tcp.total_retrans);
             }
             let acknowledged = tcp.bytes_acked.saturating_sub(path.before.0);
             if std::mem::replace(&mut path.acknowledged, acknowledged) != acknowledged {
-                self.stats.moved();
+                self.stats.moved(now);
             }
             path.retransmitted = tcp.total_retrans.saturating_sub(path.before.1);
             path.tcp = Some(*tcp);
@@ -263,17 +263,33 @@ mod tests {
 
     /// Three paths, of which two are replaced over and over, each after it has brought a byte.
     fn replaced(observer: Observer) -> Vec<PathStats> {
+        let now = Instant::now();
         let mut observed = Observed::new(Arc::new(observer), None);
         (0..3).for_each(|slot| observed.add(path(slot, slot as u64)));
         for cookie in 3..1000 {
             let slot = [0, 2][cookie % 2];
-            observed.receive(slot, 1);
+            observed.receive(slot, 1, now);
             observed.close(slot);
             observed.add(path(slot, cookie as u64));
         }
-        observed.receive(1, 7);
+        observed.receive(1, 7, now);
         observed.close(0);
         observed.stats.paths()
+    }
+
+    /// The turn's own time: no frame costs a look at the clock.
+    #[test]
+    fn a_flow_moved_at_the_time_that_it_is_told() {
+        let observed = Observed::new(Arc::default(), None);
+        let stats = &observed.stats;
+        let moved = || Duration::from_millis(stats.moved_ms.load(Ordering::Relaxed));
+        let later = Duration::from_secs(70);
+        observed.receive(0, 1, stats.begun + later);
+        assert_eq!(moved(), later);
+        assert_eq!(stats.quiet(), Duration::ZERO);
+        // A turn may have begun before the flow.
+        observed.receive(0, 1, stats.begun - Duration::from_millis(1));
+        assert_eq!(moved(), Duration::ZERO);
     }
 
     #[test]
