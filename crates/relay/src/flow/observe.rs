@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::lock;
+use crate::socket::Transport;
 use crate::wire::Target;
 
 /// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
@@ -67,6 +69,8 @@ pub struct FlowStats {
     /// When it carried something last, ms after it has begun.
     moved_ms: AtomicU64,
     paths: Mutex<Vec<PathStats>>,
+    /// Of a path connection over MPTCP, while it is open: the kernel shows its subflows.
+    mptcp: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 impl FlowStats {
@@ -83,6 +87,12 @@ impl FlowStats {
     fn moved(&self, now: Instant) {
         let since = now.saturating_duration_since(self.begun).as_millis();
         self.moved_ms.store(since as u64, Ordering::Relaxed);
+    }
+
+    /// The socket of its path connection over MPTCP, where the observer is one [`Observer::with_closed`]. Whoever keeps it
+    /// keeps the connection open.
+    pub fn mptcp(&self) -> Option<Arc<OwnedFd>> {
+        lock(&self.mptcp).clone()
     }
 
     pub fn paths(&self) -> Vec<PathStats> {
@@ -159,6 +169,7 @@ impl Observed {
             begun: Instant::now(),
             moved_ms: AtomicU64::new(0),
             paths: Mutex::default(),
+            mptcp: Mutex::default(),
         };
         Observed {
             observer,
@@ -180,6 +191,10 @@ impl Observed {
         let ((Ok(local), Ok(remote)), Ok(cookie)) = (ends, SockRef::from(stream).cookie()) else {
             return;
         };
+        if self.observer.keeps_closed && Transport::of(stream) == Transport::Mptcp {
+            let shared = stream.as_fd().try_clone_to_owned();
+            *lock(&self.stats.mptcp) = shared.ok().map(Arc::new);
+        }
         let backup = priority == Priority::Backup;
         self.add(PathStats::new(slot, (local, remote), backup, cookie));
     }
@@ -194,6 +209,8 @@ impl Observed {
         let Some(place) = self.places[slot].take() else {
             return;
         };
+        // There is one path over MPTCP.
+        lock(&self.stats.mptcp).take();
         let mut paths = lock(&self.stats.paths);
         if self.observer.keeps_closed {
             paths[place].open = false;
@@ -237,6 +254,7 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
+        lock(&self.stats.mptcp).take();
         lock(&self.stats.paths)
             .iter_mut()
             .for_each(|path| path.open = false);
