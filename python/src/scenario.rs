@@ -56,6 +56,7 @@ pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
         path_managers: wishes.path_managers,
         initial_paths: wishes.initial_paths,
         schedulers: wishes.schedulers,
+        carriers: Vec::new(),
     };
     let parse = |text: &str| mp_builtin::parse("scenario", text, &overrides);
     let loaded = match source.kind.as_str() {

@@ -56,6 +56,15 @@ pub struct Choice {
         hide_possible_values = true
     )]
     pub schedulers: Vec<String>,
+    /// With --world relay: what carries the streams, in place of the scenario's: tcp (a connection over each path), mptcp (the kernel's, as a baseline)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "A,B",
+        value_parser = Names(names::carriers),
+        hide_possible_values = true
+    )]
+    pub carriers: Vec<String>,
     /// Number of runs of each variant; the seeds count up from the scenario's
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = seeds)]
     pub seeds: u64,
@@ -98,6 +107,7 @@ impl Choice {
             path_managers: self.path_managers.clone(),
             initial_paths: self.initial_paths.clone(),
             schedulers: self.schedulers.clone(),
+            carriers: self.carriers.clone(),
         }
     }
 

@@ -45,6 +45,7 @@ pub fn main(args: &Demo) -> Outcome {
             path_managers: vec![],
             initial_paths: vec![],
             schedulers: vec![],
+            carriers: vec![],
             // Enough to tell them apart: pilot and BBR lie a few per cent from each other.
             seeds: if world == World::Sim { 20 } else { 5 },
             duration: None,

@@ -26,6 +26,10 @@ pub fn schedulers() -> Vec<&'static str> {
     scheduler::all().iter().map(|e| e.name).collect()
 }
 
+pub fn carriers() -> Vec<&'static str> {
+    mp_scenario::CARRIERS.to_vec()
+}
+
 /// Refuses the name of a controller that there is not.
 pub fn known_controller(name: Option<&str>) -> Outcome {
     let all = controllers();
@@ -77,6 +81,12 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
             &owner,
             world,
         )?;
+        if world != World::Relay && v.carrier != "tcp" {
+            return Err(Failure::Unable(format!(
+                "{owner}: carrier {}: only --world relay has it; leave it out, or use that world",
+                v.carrier
+            )));
+        }
     }
     for connection in &scenario.connections {
         let owner = format!("connection \"{}\"", connection.name);

@@ -99,6 +99,29 @@ fn schedulers_over_the_relay_have_rows_of_their_own_and_a_second_call_resumes() 
 }
 
 #[test]
+fn the_relay_over_mptcp_is_a_row_beside_that_over_tcp() {
+    let Some(_turn) = turn() else { return };
+    let text = format!("{PATHS}[[connections]]\nbytes = '2MB'\n");
+    let reply = compare_in("relay", &text, &["--carriers", "tcp,mptcp", "--json"]);
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    let rows = reply.json()["rows"].as_array().unwrap().clone();
+    let of: Vec<_> = rows.iter().map(|row| row["variant"].clone()).collect();
+    assert_eq!(of, ["linux-reno/tcp", "linux-reno/mptcp"]);
+    for row in &rows {
+        assert_eq!(
+            (&row["fallback"], &row["unfinished"], &row["notes"]),
+            (&false.into(), &0.into(), &serde_json::json!([])),
+            "{row}"
+        );
+        assert!(row["path_mbps"]["a"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let elsewhere = compare_in("sim", &text, &["--carriers", "mptcp"]);
+    let said = "carrier mptcp: only --world relay has it";
+    assert_eq!(elsewhere.code, 3, "{}", elsewhere.err);
+    assert!(elsewhere.err.contains(said), "{}", elsewhere.err);
+}
+
+#[test]
 fn choices_that_the_relay_world_lacks_are_refused_with_those_that_it_has() {
     let Some(_turn) = turn() else { return };
     for (more, said) in [

@@ -1,8 +1,8 @@
 //! The datagram lane without sockets: a packet is read as it was written, every packet arrives once whatever copies come
 //! in whatever order, and no state of the paths keeps one back.
 
-use std::collections::HashSet;
-
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::time::Duration;
 
 use mp_policy::link::Priority;
@@ -13,7 +13,7 @@ use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
 use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
 use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
-use mp_relay::datagram::repeat::{self, Repeats};
+use mp_relay::datagram::repeat::{self, Known, Repeats};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -247,6 +247,25 @@ fn the_rate_is_what_was_delivered() {
     assert_eq!(view.in_flight, 20_000u32.div_ceil(1400));
 }
 
+/// A path that carries one packet for each acknowledgement of its peer's, and loses 5 % of both.
+#[test]
+fn a_lost_acknowledgement_is_no_lost_packet() {
+    let mut meter = Meter::default();
+    for number in 0..2_000u32 {
+        let now = number * MS;
+        meter.on_sent(200, now);
+        match number % 20 {
+            0 => meter.on_lost(200),
+            _ => meter.on_ack(200, now, now + 20 * MS),
+        }
+        if number % 20 == 7 {
+            meter.on_lost(0);
+        }
+    }
+    assert!((meter.loss() - 0.05).abs() < 0.005, "{}", meter.loss());
+    assert_eq!(meter.view(2_000 * MS).lost, 100);
+}
+
 /// Of a path that loses packets at random.
 struct Lossy {
     meter: Meter,
@@ -280,9 +299,9 @@ fn call(losses: [f64; 2], packets: u32) -> (f64, f64) {
         let now = number * 4 * MS;
         let mut receive = |sequence: u32| arrived += u32::from(seen.take(sequence));
         let mut views = [SubflowView::default(); MAX_SUBFLOWS];
-        let mut known = [0.0; MAX_SUBFLOWS];
+        let mut known = [Known::default(); MAX_SUBFLOWS];
         for (slot, path) in paths.iter().enumerate() {
-            (views[slot], known[slot]) = (path.meter.view(now), path.meter.loss());
+            (views[slot], known[slot].loss) = (path.meter.view(now), path.meter.loss());
         }
         let slots = dealer.pick(200, true, &views, now.as_micros() as u64);
         assert_eq!(slots, 0b11);
@@ -329,32 +348,36 @@ fn a_third_copy_follows_where_two_are_lost_too_often() {
 /// More copies make a queue longer, and a path that is silent is worth none.
 #[test]
 fn a_third_copy_takes_the_better_path_whose_queue_is_short() {
-    let view = |srtt_us| SubflowView {
-        active: true,
-        mss: 1400,
-        cwnd: 64,
-        srtt_us,
-        min_rtt_us: 20_000,
-        ..SubflowView::default()
+    let view = |srtt_us, queue_us| {
+        let view = SubflowView {
+            active: true,
+            mss: 1400,
+            cwnd: 64,
+            srtt_us,
+            min_rtt_us: 20_000,
+            ..SubflowView::default()
+        };
+        (view, Duration::from_micros(queue_us))
     };
-    let choose = |first: SubflowView, second: SubflowView, losses: [f64; 2]| {
-        let (mut views, mut known) = ([SubflowView::default(); MAX_SUBFLOWS], [0.0; MAX_SUBFLOWS]);
-        (views[0], views[1]) = (first, second);
-        known[..2].copy_from_slice(&losses);
+    type Path = (SubflowView, Duration);
+    let choose = |first: Path, second: Path, losses: [f64; 2]| {
+        let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+        let mut known = [Known::default(); MAX_SUBFLOWS];
+        for (slot, ((view, queue), loss)) in [first, second].into_iter().zip(losses).enumerate() {
+            (views[slot], known[slot]) = (view, Known { loss, queue });
+        }
         repeat::path(0b11, &known, &views)
     };
-    let stale = SubflowView {
-        stale: true,
-        ..view(20_000)
-    };
-    let full = SubflowView {
-        in_flight: 64,
-        ..view(20_000)
-    };
-    let (short, long) = (view(45_000), view(45_001));
+    let empty = view(20_000, 0);
+    let (mut stale, mut full) = (empty, empty);
+    stale.0.stale = true;
+    full.0.in_flight = 64;
+    let (short, long) = (view(45_000, 25_000), view(45_000, 25_001));
     for (first, second, losses, expected) in [
         (short, short, [0.05, 0.04], Some(1)),
-        (short, view(20_000), [0.05, 0.05], Some(1)),
+        (short, empty, [0.05, 0.05], Some(1)),
+        // Jitter, and no queue.
+        (view(90_000, 0), full, [0.05, 0.05], Some(0)),
         (short, short, [0.03, 0.03], None),
         (short, long, [0.05, 0.04], Some(0)),
         (short, full, [0.05, 0.04], Some(0)),
@@ -366,6 +389,131 @@ fn a_third_copy_takes_the_better_path_whose_queue_is_short() {
         let chosen = choose(first, second, losses);
         assert_eq!(chosen, expected, "{losses:?}");
     }
+}
+
+/// What becomes of a packet, once the sender hears of it: when, its number on the path, whether it arrived, when it was sent.
+type Fate = Reverse<(Duration, u32, bool, Duration)>;
+
+/// A path with a round trip that loses packets and delays some of them.
+struct Slow {
+    lossy: Lossy,
+    rtt: Duration,
+    jitter: Duration,
+    sent: u32,
+    fates: BinaryHeap<Fate>,
+}
+
+impl Slow {
+    fn carries(&mut self, random: &mut SmallRng, now: Duration) -> bool {
+        let rtt = self.rtt + self.jitter.mul_f64(random.random());
+        let arrives = !random.random_bool(self.lossy.loss);
+        // Three packets later, 4 ms each (RFC 9002, section 6.1.1).
+        let heard = if arrives { rtt } else { rtt + 12 * MS };
+        self.sent += 1;
+        self.lossy.meter.on_sent(1200, now);
+        self.fates
+            .push(Reverse((now + heard, self.sent, arrives, now)));
+        arrives
+    }
+
+    fn hear(&mut self, now: Duration) {
+        while let Some(Reverse((at, _, arrives, sent))) = self.fates.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.fates.pop();
+            match arrives {
+                true => self.lossy.meter.on_ack(1200, sent, at),
+                false => self.lossy.meter.on_lost(1200),
+            }
+        }
+    }
+}
+
+/// Packets lost of calls of 1,000, each over new paths of 20 and 50 ms that lose 5 %, with this jitter of the round trip.
+fn lost_of_calls(calls: u64, jitter: Duration) -> u32 {
+    const PACKETS: u32 = 1_000;
+    let call = |seed| {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut paths = [20, 50].map(|rtt| Slow {
+            lossy: Lossy {
+                meter: Meter::default(),
+                loss: 0.05,
+            },
+            rtt: rtt * MS,
+            jitter,
+            sent: 0,
+            fates: BinaryHeap::new(),
+        });
+        let meters = paths.iter_mut().map(|path| &mut path.lossy.meter);
+        meters.for_each(|meter| meter.on_mtu(1400));
+        let mut dealer = Dealer::new(scheduler::find("min-rtt").unwrap());
+        let (mut repeats, mut seen, mut arrived) = (Repeats::default(), Seen::default(), 0);
+        for ms in 0..4 * PACKETS + 10 {
+            let now = ms * MS;
+            paths.iter_mut().for_each(|path| path.hear(now));
+            while let Some((slot, packet)) = repeats.take(now) {
+                if paths[slot].carries(&mut random, now) {
+                    let number = u32::from_be_bytes(packet[..].try_into().unwrap());
+                    arrived += u32::from(seen.take(number));
+                }
+            }
+            let number = ms / 4;
+            if ms % 4 > 0 || number >= PACKETS {
+                continue;
+            }
+            let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+            let mut known = [Known::default(); MAX_SUBFLOWS];
+            for (slot, path) in paths.iter().enumerate() {
+                let meter = &path.lossy.meter;
+                let (loss, queue) = (meter.loss(), meter.queue());
+                (views[slot], known[slot]) = (meter.view(now), Known { loss, queue });
+            }
+            let slots = dealer.pick(1200, true, &views, now.as_micros() as u64);
+            assert_eq!(slots, 0b11);
+            for path in &mut paths {
+                if path.carries(&mut random, now) {
+                    arrived += u32::from(seen.take(number));
+                }
+            }
+            if let Some(slot) = repeat::path(slots, &known, &views) {
+                repeats.put(slot, number.to_be_bytes().to_vec().into(), now);
+            }
+        }
+        PACKETS - arrived
+    };
+    (0..calls).map(call).sum()
+}
+
+/// Two copies lose 250 of 100,000, three 12.5. The first 64 packets of each call, before a loss is known, and estimates that are
+/// too low by chance add some 25.
+#[test]
+fn a_call_has_its_third_copies_from_its_first_second_on_whatever_the_jitter() {
+    for jitter in [Duration::ZERO, 30 * MS, 100 * MS] {
+        let lost = lost_of_calls(100, jitter);
+        assert!(
+            (10..80).contains(&lost),
+            "{lost} of 100,000 with {jitter:?}"
+        );
+    }
+}
+
+/// A bulk flow fills a queue: no packet finds it short any more.
+#[test]
+fn a_standing_queue_is_found_and_jitter_is_none() {
+    let mut meter = Meter::default();
+    meter.on_mtu(1400);
+    let mut acked = |from: u32, to: u32, rtt: &dyn Fn(u32) -> u32| {
+        for ms in from..to {
+            let at = ms * MS;
+            meter.on_ack(1200, at.saturating_sub(rtt(ms) * MS), at);
+        }
+        meter.queue()
+    };
+    assert_eq!(acked(1_000, 2_000, &|_| 20), Duration::ZERO);
+    assert!(acked(2_000, 3_000, &|ms| 20 + ms * 7 % 80) <= 2 * MS);
+    assert_eq!(acked(3_000, 4_000, &|_| 60), 40 * MS);
+    assert_eq!(acked(4_000, 5_000, &|_| 21), MS);
 }
 
 mod packets {

@@ -9,6 +9,9 @@ use crate::field::Field;
 use crate::tree::Value;
 use crate::units;
 
+/// What carries the streams between the relay and its device.
+pub const CARRIERS: [&str; 2] = ["tcp", "mptcp"];
+
 pub fn controller(field: &Field<'_>) -> Result<String, Error> {
     controller_or(field, None)
 }
@@ -38,6 +41,10 @@ pub(crate) fn initial_path(field: &Field<'_>) -> Result<String, Error> {
 
 pub fn scheduler(field: &Field<'_>) -> Result<String, Error> {
     known(field, schedulers::all().iter().map(|e| e.name).collect())
+}
+
+pub(crate) fn carrier(field: &Field<'_>) -> Result<String, Error> {
+    known(field, CARRIERS.to_vec())
 }
 
 fn known(field: &Field<'_>, names: Vec<&str>) -> Result<String, Error> {

@@ -37,4 +37,5 @@ pub const CONTROLLER: &str = "linux-reno";
 pub const PATH_MANAGER: &str = "fullmesh";
 pub const INITIAL_PATH: &str = "first";
 pub const SCHEDULER: &str = "default";
+pub const CARRIER: &str = "tcp";
 pub const CLIENT: &str = "client";

@@ -31,6 +31,7 @@ pub(crate) fn apply(root: &mut Node, overrides: &Overrides) -> Result<(), Error>
         ("path_manager", "--path-managers", &overrides.path_managers),
         ("initial_path", "--initial-paths", &overrides.initial_paths),
         ("scheduler", "--schedulers", &overrides.schedulers),
+        ("carrier", "--carriers", &overrides.carriers),
     ] {
         if names.is_empty() {
             continue;

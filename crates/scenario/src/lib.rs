@@ -33,6 +33,7 @@ use std::io;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
+pub use choices::CARRIERS;
 pub use error::{did_you_mean, Error};
 pub use model::*;
 pub use print::print;
@@ -54,6 +55,7 @@ pub struct Overrides {
     pub path_managers: Vec<String>,
     pub initial_paths: Vec<String>,
     pub schedulers: Vec<String>,
+    pub carriers: Vec<String>,
 }
 
 /// A file with all the cells that its grid spans; one cell without a grid.

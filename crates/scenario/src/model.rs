@@ -281,6 +281,8 @@ pub struct Variant {
     /// How the path is chosen that a connection is opened over.
     pub initial_path: String,
     pub scheduler: String,
+    /// What carries the streams between the relay and its device: `tcp` or `mptcp`.
+    pub carrier: String,
     /// Whether an agent answers a learned controller; without one it goes on as plain MPCC.
     pub agent: bool,
 }

@@ -173,6 +173,10 @@ impl Lines {
         self.text("path_manager", &v.path_manager);
         self.text("initial_path", &v.initial_path);
         self.text("scheduler", &v.scheduler);
+        // Of one world alone.
+        if v.carrier != defaults::CARRIER {
+            self.text("carrier", &v.carrier);
+        }
         for (key, value) in &v.parameters {
             self.raw(&format!("parameters.{}", show_key(key)), value);
         }

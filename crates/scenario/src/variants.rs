@@ -15,6 +15,7 @@ pub const VARIANT_KEYS: &[&str] = &[
     "path_manager",
     "initial_path",
     "scheduler",
+    "carrier",
     "parameters",
     "path_manager_parameters",
     "agent",
@@ -38,6 +39,7 @@ pub(crate) fn variants(field: Option<&Field<'_>>) -> Result<Vec<Variant>, Error>
             path_manager_parameters: IndexMap::new(),
             initial_path: defaults::INITIAL_PATH.into(),
             scheduler: defaults::SCHEDULER.into(),
+            carrier: defaults::CARRIER.into(),
             agent: true,
         };
         return Ok(vec![variant]);
@@ -86,6 +88,7 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
         choices::initial_path,
     )?;
     let schedulers = words("scheduler", defaults::SCHEDULER, choices::scheduler)?;
+    let carriers = words("carrier", defaults::CARRIER, choices::carrier)?;
     let theirs = section.get("path_manager_parameters");
     let managed = |manager: &String| match has_settings(manager) {
         true => parameters(choices::path_manager_parameter, manager, theirs.as_ref()),
@@ -112,7 +115,8 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
             let managed = managed(path_manager)?;
             let both = (settings.iter()).flat_map(|s| managed.iter().map(move |m| (s, m)));
             for initial_path in &initial {
-                for scheduler in &schedulers {
+                let pairs = (schedulers.iter()).flat_map(|s| carriers.iter().map(move |c| (s, c)));
+                for (scheduler, carrier) in pairs {
                     drafts.extend(both.clone().map(|(setting, manager)| {
                         Draft {
                             stated_name: stated_name.clone(),
@@ -124,6 +128,7 @@ fn multiply(field: &Field<'_>) -> Result<Vec<Draft>, Error> {
                                 path_manager_parameters: values(manager),
                                 initial_path: initial_path.clone(),
                                 scheduler: scheduler.clone(),
+                                carrier: carrier.clone(),
                                 agent,
                             },
                             spelled: (setting.iter().chain(manager))
@@ -194,8 +199,12 @@ fn name_all(drafts: Vec<Draft>) -> Vec<Variant> {
             .iter()
             .any(|d| get(&d.variant) != get(&drafts[0].variant))
     };
-    let axes: [fn(&Variant) -> &String; 3] =
-        [|v| &v.path_manager, |v| &v.initial_path, |v| &v.scheduler];
+    let axes: [fn(&Variant) -> &String; 4] = [
+        |v| &v.path_manager,
+        |v| &v.initial_path,
+        |v| &v.scheduler,
+        |v| &v.carrier,
+    ];
     let differing: Vec<_> = axes.into_iter().filter(|axis| differs(*axis)).collect();
     let name = |draft: &Draft| {
         if let Some(stated) = &draft.stated_name {

@@ -284,7 +284,7 @@ fn events_and_variants() {
         "[[variants]]\ncontroller = 5",
         "2:14: variants.0.controller: is an integer; expected a string",
     );
-    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, initial_path, scheduler, parameters, path_manager_parameters, agent");
+    check("[[variants]]\ncontroler = 'lia'", "2:1: variants.0.controler: unknown key (did you mean \"controller\"?); expected one of name, controller, path_manager, initial_path, scheduler, carrier, parameters, path_manager_parameters, agent");
     check("[[variants]]\ncontroller = ['lia', 'lia']", "1:1: variants.0: there is another variant \"lia\"; expected each combination once, or a name of its own");
     check("[[variants]]\ncontroller = 'lea'", "2:14: variants.0.controller: \"lea\" is unknown (did you mean \"lia\"?); expected one of linux-reno, cubic, bbr, pilot, reno, lia, olia, balia, wvegas, rsf-db, rsf-lb, ld-mpsp, dalia, mpcc, mpcc-loss, mpcc-code, pcc, ddpg-mpcc");
     check(

@@ -107,6 +107,7 @@ impl Manager {
             initial_path: "first".into(),
             path_manager_parameters: self.settings.iter().cloned().collect(),
             scheduler: "default".into(),
+            carrier: "tcp".into(),
             agent: true,
         }
     }

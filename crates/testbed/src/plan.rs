@@ -76,6 +76,8 @@ impl Group {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     pub scheduler: &'static str,
+    /// What carries the streams.
+    pub carrier: mp_relay::Transport,
     /// As the scenario names it, and whether the variant's controller parameters are meant for it.
     pub controller: (String, bool),
     /// Of a watch that sets some of its links to backup.
@@ -127,6 +129,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether the kernel's MPTCP carries anything.
+    pub fn needs_mptcp(&self) -> bool {
+        let carries = |group: &Group| {
+            let device = group.device.as_ref();
+            device.is_some_and(|device| device.carrier == mp_relay::Transport::Mptcp)
+        };
+        self.flows.iter().any(Flow::is_mptcp) || self.groups.iter().any(carries)
+    }
+
     pub fn new(
         scenario: &Scenario,
         variant: &Variant,
@@ -229,6 +240,22 @@ fn relayed(
         paths.truncate(1);
     }
     let policy = PathPolicy::of(&manager);
+    let carrier: mp_relay::Transport = variant.carrier.parse().map_err(Error::Unsupported)?;
+    let mptcp = carrier == mp_relay::Transport::Mptcp;
+    if mptcp && entry.name != "default" {
+        return refused(format!(
+            "scheduler {name} with carrier mptcp: the kernel has only its own one; choose `default` for the variants with this carrier"
+        ));
+    }
+    if mptcp && policy.is_some() {
+        return refused(format!(
+            "path manager {} with carrier mptcp: choose fullmesh or single, or --world kernel",
+            connection
+                .path_manager
+                .as_ref()
+                .unwrap_or(&variant.path_manager)
+        ));
+    }
     if paths.len() > MAX_SUBFLOWS {
         return refused(format!(
             "connection {}: has {} paths; the relay uses at most {MAX_SUBFLOWS}",
@@ -246,12 +273,16 @@ fn relayed(
     }
     Ok(Group {
         client: connection.client.clone(),
+        management: match mptcp && paths.len() > 1 {
+            true => PathManagement::Fullmesh,
+            false => PathManagement::None,
+        },
         paths,
-        management: PathManagement::None,
         initial_path: None,
         own: None,
         device: Some(Device {
             scheduler: entry.name,
+            carrier,
             controller: (controller.clone(), own.is_none()),
             policy,
         }),
@@ -271,6 +302,12 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             own: None,
             device: None,
         });
+    }
+    if variant.carrier != "tcp" {
+        return Err(Error::Unsupported(format!(
+            "carrier {}: only --world relay has it",
+            variant.carrier
+        )));
     }
     let scheduler = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
     if scheduler != "default" {
@@ -483,11 +520,36 @@ mod tests {
     }
 
     #[test]
+    fn with_mptcp_the_kernel_has_an_endpoint_for_each_path_of_the_device() {
+        use PathManagement::{Fullmesh, None};
+        for (rest, management, needs_mptcp) in [
+            ("", None, false),
+            ("carrier = 'mptcp'\n", Fullmesh, true),
+            ("carrier = 'mptcp'\npath_manager = 'single'\n", None, true),
+        ] {
+            let plan = relayed(&format!("[[variants]]\n{rest}")).unwrap();
+            let said = (plan.groups[0].management, plan.needs_mptcp());
+            assert_eq!(said, (management, needs_mptcp), "{rest}");
+            assert_eq!(plan.flows[0].transport, Transport::Relay);
+        }
+        let line = plan("carrier = 'mptcp'").unwrap_err().to_string();
+        assert!(line.contains("only --world relay has it"), "{line}");
+    }
+
+    #[test]
     fn what_the_relay_world_cannot_do_is_refused_in_one_line_that_says_what_can() {
         for (rest, said) in [
             (
                 "[[connections]]\nname = 'x'\ncommand = 'true'\n",
                 "connection x: the relay world has no commands; choose --world kernel",
+            ),
+            (
+                "[[variants]]\ncarrier = 'mptcp'\nscheduler = 'ecf'\n",
+                "scheduler ecf with carrier mptcp: the kernel has only its own one; choose `default`",
+            ),
+            (
+                "[[variants]]\ncarrier = 'mptcp'\npath_manager = 'ms-ucb'\n",
+                "path manager ms-ucb with carrier mptcp: choose fullmesh or single",
             ),
             (
                 "[[events]]\nat = '1s'\npath = 'a'\nbackup = true\n",

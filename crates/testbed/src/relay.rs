@@ -98,6 +98,7 @@ pub struct Pair {
     folder: Arc<TempDir>,
     line: Line,
     scheduler: &'static str,
+    carrier: Transport,
     controller: Control,
     target: Ipv4Addr,
     links: Vec<(String, String)>,
@@ -127,6 +128,7 @@ impl Pair {
             folder: Arc::new(folder),
             line,
             scheduler: device.scheduler,
+            carrier: device.carrier,
             controller: control.map_err(failed)?,
             target,
             links: links
@@ -169,7 +171,7 @@ impl Pair {
             line: self.line.clone(),
             scheduler: scheduler::find(self.scheduler).expect("the plan has asked"),
             links: self.links.iter().map(|(link, _)| link.clone()).collect(),
-            transport: Transport::Tcp,
+            transport: self.carrier,
             controller: self.controller.clone(),
             mark: None,
             hold: device::HOLD,
@@ -212,7 +214,12 @@ impl Pair {
             rules: Some(rules),
             ..self.device()
         };
-        let (folder, links) = (self.folder.clone(), self.links.clone());
+        let folder = self.folder.clone();
+        let links = match self.carrier {
+            Transport::Tcp => self.links.clone(),
+            // One connection, whose subflows the kernel opens.
+            Transport::Mptcp => Vec::from([("mptcp".to_owned(), String::new())]),
+        };
         worker::start_and_wait("device", namespace, move |ready| async move {
             let listener = TcpListener::bind(PROXY).await;
             let listener = listener.context(format!("cannot listen on {PROXY}"))?;
@@ -256,8 +263,12 @@ async fn look_at_the_start(device: &Device, links: &[(String, String)], recorder
     let ready = device.report(|_| None, |_| 0);
     for (link, path) in links {
         if !ready.iter().any(|r| r.link == *link && r.ready > 0) {
+            let place = match path.as_str() {
+                "" => "there was".to_owned(),
+                path => format!("path {path} had"),
+            };
             recorder.note(format!(
-                "path {path} had no ready connection to the relay when the run began"
+                "{place} no ready connection to the relay when the run began"
             ));
         }
     }

@@ -115,6 +115,9 @@ fn run_in(
     check(multipath)?;
     let scenario = &*scenario.tuned();
     let plan = Plan::new(scenario, variant, seed, multipath)?;
+    if plan.needs_mptcp() {
+        check(Multipath::Mptcp)?;
+    }
     // Given back last, when no socket uses them any more.
     let controllers = plan
         .flows

@@ -59,6 +59,31 @@ fn every_byte_arrives_and_the_paths_that_brought_it_are_counted() {
     }
 }
 
+#[test]
+fn the_kernels_subflows_carry_a_device_over_mptcp() {
+    let Some(_turn) = turn() else { return };
+    for direction in ["download", "upload"] {
+        let run = relayed(&format!(
+            "{TWO_PATHS}\nconnections = [{{ bytes = \"{BYTES}B\", direction = \"{direction}\" }}]\n\
+             variants = [{{ carrier = \"mptcp\" }}]"
+        ));
+        let transfer = only(&run);
+        assert_eq!((transfer.bytes, transfer.intact), (BYTES, Some(true)));
+        assert!(transfer.multipath && !transfer.fallback, "{direction}");
+        let on = ["near", "far"].map(|path| bytes_on(transfer, path));
+        assert!(
+            on.iter().all(|bytes| *bytes > 100_000),
+            "{direction}: {on:?}"
+        );
+        assert!(on[0] + on[1] >= BYTES, "{direction}: {on:?}");
+        for path in ["near", "far"] {
+            let mut samples = run.samples.iter().filter(|s| s.path == path);
+            let measured = samples.any(|s| s.delivered_bytes > 0 && s.srtt_us > 0 && s.cwnd > 0);
+            assert!(measured, "{direction}: no sample of {path}");
+        }
+    }
+}
+
 /// The same file and seed: only the scheduler differs.
 #[test]
 fn the_variants_scheduler_decides_what_the_paths_carry() {

@@ -65,11 +65,17 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     }
     let daemon = read(ask(socket, Request::Status)?)?;
     let report = daemon.relay.and_then(|relay| relay.report);
+    let warning = report
+        .as_ref()
+        .and_then(|r| capture::Refused::warning(&r.refused_cgroups));
     outcome::say(&format!(
         "multipilot: {} (process {})",
         report.map_or(String::new(), |r| run::capture::goes(&r, &names(&r))),
         daemon.pid
     ));
+    if let Some(warning) = warning {
+        outcome::say(&format!("multipilot: {warning}"));
+    }
     run::capture::say_what_a_router_lacks(&args.capture.lan);
     Ok(())
 }
@@ -174,8 +180,12 @@ fn shown(r: &Report, sheet: &mut Sheet) {
     sheet.table(&columns, links.collect());
     sheet.line("");
     for cgroup in &r.absent_cgroups {
+        sheet.line(&format!("direct cgroup {cgroup}: there is none now"));
+    }
+    for refused in &r.refused_cgroups {
         sheet.line(&format!(
-            "direct cgroup {cgroup}: there is none now, or the kernel refuses to mark its sockets"
+            "direct cgroup {}: its programs go to the relay: {}",
+            refused.cgroup, refused.why
         ));
     }
     if !r.resolvers.is_empty() {

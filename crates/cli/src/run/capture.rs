@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mp_daemon::control::{self, Call, Control, Request};
 pub use mp_relay::capture::Settings;
-use mp_relay::capture::{Capture, Report};
+use mp_relay::capture::{self, Capture, Report};
 use mp_relay::device::Device;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -47,6 +47,9 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         goes(&capture.report(), &links)
     ));
     say_what_a_router_lacks(&settings.lans);
+    if let Some(warning) = capture::Refused::warning(&capture.refused_cgroups()) {
+        outcome::say(&format!("multipilot: {warning}"));
+    }
     if let Some(why) = capture.translates() {
         outcome::say(&format!(
             "multipilot: TCP goes through the TUN, at more CPU: {why}"

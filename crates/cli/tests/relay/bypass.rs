@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::thread;
+use std::{fs, thread};
 
 use mp_kernel::cgroup::{self, Group};
 
@@ -47,10 +48,14 @@ fn serve(hosts: &Hosts) {
 
 /// Where what the program sends comes from, as the servers see it, in IPv4 and in IPv6; nothing where it gets no answer.
 fn seen(program: &Program, protocol: &str) -> [String; 2] {
+    seen_within("20", program, protocol)
+}
+
+fn seen_within(seconds: &str, program: &Program, protocol: &str) -> [String; 2] {
     SERVERS.map(|server| {
         let mut command = program("timeout");
         let ask = format!("exec 3<>/dev/{protocol}/{server}/91 && echo ask >&3 && head -n 1 <&3");
-        command.args(["20", "bash", "-c", &ask]);
+        command.args([seconds, "bash", "-c", &ask]);
         Reply::from(command.output().unwrap()).out.trim().to_owned()
     })
 }
@@ -169,4 +174,50 @@ fn a_service_that_starts_again_stays_direct() {
             absent(&hosts) == serde_json::json!([name])
         });
     }
+}
+
+#[test]
+fn programs_in_a_cgroup_go_to_the_relay_where_the_kernel_marks_no_sockets() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    serve(&hosts);
+    let before = hosts.network();
+    let group = Group::new().unwrap();
+    let name = name(&group);
+    let line = hosts.path("line");
+    fs::write(&line, format!("{}\n", hosts.line)).unwrap();
+    fs::set_permissions(&line, fs::Permissions::from_mode(0o600)).unwrap();
+    let relay = format!("line-file = {line:?}\nleak = \"block\"\ndirect-cgroups = [{name:?}]");
+    hosts.configure(&format!("{relay}\ndirect-users = [{USER}]"), "");
+    hosts.kill_relay();
+    hosts.up_without_bpf(&[]);
+    until("the rules are there", || {
+        hosts.relay_status()["state"] == "on"
+    });
+    let everyone = programs(&hosts, &group);
+    let [_, user, inside] = &everyone;
+    assert_eq!(seen(user, "tcp"), DIRECT);
+    // Direct connections take no time.
+    assert_eq!(seen_within("3", inside, "tcp"), NOWHERE);
+    let status = hosts.relay_status();
+    assert_eq!(status["refused_cgroups"][0]["cgroup"], name, "{status}");
+    assert_eq!(status["absent_cgroups"], serde_json::json!([]));
+    let table = hosts.multipilot(&["status"]).out;
+    let said = format!("direct cgroup {name}: its programs go to the relay: the kernel refuses");
+    assert!(table.contains(&said), "{table}");
+    let log = fs::read_to_string(hosts.path("daemon.log")).unwrap();
+    let warning = format!("programs in {name} go to the relay");
+    assert_eq!(log.matches(&warning).count(), 1, "{log}");
+    drop(everyone);
+
+    hosts.restart_relay();
+    let [_, user, inside] = programs(&hosts, &group);
+    until("the relay carries the programs in the cgroup", || {
+        seen(&inside, "tcp") == RELAYED
+    });
+    assert_eq!(seen(&user, "tcp"), DIRECT);
+    drop((user, inside));
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert_eq!(hosts.network(), before);
 }

@@ -105,6 +105,8 @@ pub struct Relay {
     rules: watch::Sender<Rules>,
     /// Shows the open flows.
     observer: Arc<Observer>,
+    /// As it was warned of.
+    refused_cgroups: Vec<capture::Refused>,
     arms: Option<Arms>,
     carried: Carried,
     polled: Instant,
@@ -126,6 +128,7 @@ impl Relay {
             judge,
             decisions: BTreeMap::new(),
             observer: Arc::default(),
+            refused_cgroups: Vec::new(),
             arms: None,
             carried: Carried::default(),
             polled: Instant::now(),
@@ -243,6 +246,8 @@ impl Relay {
                 }
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
+                self.refused_cgroups.clear();
+                self.warn_of_cgroups();
                 self.carried.begin();
                 if let Some(answer) = self.answer.take() {
                     let _ = answer.send(json!({"relay": "on"}));
@@ -319,6 +324,7 @@ impl Relay {
             if self.saved.elapsed() >= SAVE_EVERY {
                 self.save();
             }
+            self.warn_of_cgroups();
         }
         let mut weak = BTreeSet::new();
         for (name, is_weak) in interfaces {
@@ -332,6 +338,21 @@ impl Relay {
         judge.set_weak(weak);
         judge.observe(&self.carried);
         self.judge(judge);
+    }
+
+    /// Once for each change: a service that starts again has a new cgroup.
+    fn warn_of_cgroups(&mut self) {
+        let Stage::On(running) = &self.stage else {
+            return;
+        };
+        let refused = running.capture.refused_cgroups();
+        if refused == self.refused_cgroups {
+            return;
+        }
+        if let Some(warning) = capture::Refused::warning(&refused) {
+            log::line(Priority::Warning, &warning, &[]);
+        }
+        self.refused_cgroups = refused;
     }
 
     /// From now on the links are used as this one says.

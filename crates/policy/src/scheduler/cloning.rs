@@ -104,6 +104,10 @@ impl Schedule for Cloning {
     fn forget(&mut self, subflow: usize) {
         self.slots[subflow] = Slot::default();
     }
+
+    fn plans_ahead(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

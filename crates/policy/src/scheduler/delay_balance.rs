@@ -159,6 +159,10 @@ impl Schedule for DelayBalance {
     fn forget(&mut self, subflow: usize) {
         self.slots[subflow] = Slot::default();
     }
+
+    fn plans_ahead(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -48,4 +48,8 @@ impl Schedule for Ecf {
         }
         segment(connection, subflows, ready)
     }
+
+    fn plans_ahead(&self) -> bool {
+        true
+    }
 }

@@ -23,4 +23,8 @@ impl Schedule for LdMpsp {
         self.balance.forget(subflow);
         self.cloning.forget(subflow);
     }
+
+    fn plans_ahead(&self) -> bool {
+        true
+    }
 }

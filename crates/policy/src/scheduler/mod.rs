@@ -177,6 +177,11 @@ pub trait Schedule {
     fn replicates(&self) -> bool {
         false
     }
+
+    /// How much waits to be sent (`unsent`) decides: a caller that reads little ahead hides it.
+    fn plans_ahead(&self) -> bool {
+        false
+    }
 }
 
 /// Where a lost or stuck piece of the stream is sent again: an idle normal subflow, a backup one only when every other
@@ -270,6 +275,12 @@ macro_rules! schedulers {
             fn replicates(&self) -> bool {
                 match self {
                     $(Self::$variant(s) => s.replicates(),)*
+                }
+            }
+
+            fn plans_ahead(&self) -> bool {
+                match self {
+                    $(Self::$variant(s) => s.plans_ahead(),)*
                 }
             }
         }

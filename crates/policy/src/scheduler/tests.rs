@@ -149,6 +149,34 @@ fn round_robin_visits_each_in_turn_and_skips_full_ones() {
     assert_eq!([turn(&s), turn(&s), turn(&s)], [Some(2), Some(0), Some(2)]);
 }
 
+/// A caller reads little ahead for those that say so.
+#[test]
+fn what_waits_decides_only_with_schedulers_that_plan_ahead() {
+    let s = [
+        subflow(50_000, 10),
+        full(subflow(10_000, 10)),
+        subflow(20_000, 10),
+    ];
+    for entry in all() {
+        let choices = [1u64 << 14, 1 << 18, 1 << 24].map(|unsent| {
+            let mut scheduler = entry.build();
+            let connection = ConnectionView { unsent, ..bulk() };
+            (0..20)
+                .map(|_| scheduler.pick(&connection, &s))
+                .collect::<Vec<_>>()
+        });
+        let alike = choices.iter().all(|of| *of == choices[0]);
+        assert!(
+            alike || entry.build().plans_ahead(),
+            "{}: {choices:?}",
+            entry.name
+        );
+    }
+    let plans = all().iter().filter(|entry| entry.build().plans_ahead());
+    let names: Vec<_> = plans.map(|entry| entry.name).collect();
+    assert_eq!(names, ["ecf", "delay-balance", "cloning", "ld-mpsp"]);
+}
+
 #[test]
 fn redundant_takes_every_ready_one() {
     let s = [

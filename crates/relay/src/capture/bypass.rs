@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use mp_kernel::cgroup;
 use mp_kernel::mark::Marked;
 use nix::unistd;
+use serde::{Deserialize, Serialize};
 
 use super::MARK;
 use crate::lock;
-use crate::Error;
 
 /// By number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,57 +73,114 @@ pub struct Cgroups(Arc<Mutex<Vec<Watched>>>);
 #[derive(Debug)]
 struct Watched {
     cgroup: Cgroup,
-    place: PathBuf,
-    /// With the inode.
-    marked: Option<(u64, Marked)>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Absent,
+    Marked {
+        inode: u64,
+        _until_dropped: Marked,
+    },
+    /// Its programs go to the relay.
+    Refused(String),
+}
+
+/// A cgroup whose sockets cannot be marked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub cgroup: String,
+    pub why: String,
+}
+
+impl Refused {
+    /// What, where, how to fix it, in one line; [`None`] if there are none.
+    pub fn warning(all: &[Refused]) -> Option<String> {
+        let first = all.first()?;
+        let names: Vec<&str> = all.iter().map(|refused| refused.cgroup.as_str()).collect();
+        Some(format!(
+            "programs in {} go to the relay and not directly: {}; marking needs root with CAP_BPF and a kernel with cgroup v2 and CONFIG_CGROUP_BPF; a user's programs (direct-user) stay direct without it",
+            names.join(", "),
+            first.why
+        ))
+    }
 }
 
 impl Cgroups {
-    /// An error: the kernel marks no sockets for us.
-    pub fn watch(cgroups: &[Cgroup]) -> Result<Cgroups, Error> {
-        if cgroups.is_empty() {
-            return Ok(Cgroups::default());
-        }
-        let root = cgroup::root()?;
+    pub fn watch(cgroups: &[Cgroup]) -> Cgroups {
         let watched = cgroups.iter().map(|cgroup| Watched {
-            place: root.join(&cgroup.0),
             cgroup: cgroup.clone(),
-            marked: None,
+            state: State::Absent,
         });
         let all = Cgroups(Arc::new(Mutex::new(watched.collect())));
-        all.update()?;
-        Ok(all)
+        all.update();
+        all
     }
 
-    /// Marks what has appeared since.
-    pub fn update(&self) -> Result<(), Error> {
-        for watched in lock(&self.0).iter_mut() {
-            let inode = match fs::metadata(&watched.place) {
-                Ok(found) => found.ino(),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    watched.marked = None;
-                    continue;
-                }
-                Err(e) => return Err(Error::failed(watched.place.display(), e)),
+    /// Marks what has appeared since, and tries again what was refused.
+    pub fn update(&self) {
+        let mut all = lock(&self.0);
+        if all.is_empty() {
+            return;
+        }
+        let root = cgroup::root().map_err(|e| e.to_string());
+        for watched in all.iter_mut() {
+            let updated = match &root {
+                Ok(root) => watched.update(&root.join(&watched.cgroup.0)),
+                Err(why) => Err(why.clone()),
             };
-            if watched.marked.as_ref().is_none_or(|(of, _)| *of != inode) {
-                watched.marked = None;
-                match Marked::attach(&watched.place, MARK) {
-                    Ok(marked) => watched.marked = Some((inode, marked)),
-                    // It has gone again.
-                    Err(_) if !watched.place.exists() => {}
-                    Err(e) => return Err(e.into()),
-                }
+            if let Err(why) = updated {
+                watched.state = State::Refused(why);
             }
         }
-        Ok(())
     }
 
     /// Those that do not exist now.
     pub fn absent(&self) -> Vec<String> {
         let all = lock(&self.0);
-        let absent = all.iter().filter(|watched| watched.marked.is_none());
+        let absent = all.iter().filter(|w| matches!(w.state, State::Absent));
         absent.map(|watched| watched.cgroup.to_string()).collect()
+    }
+
+    /// Those whose sockets the kernel does not let us mark.
+    pub fn refused(&self) -> Vec<Refused> {
+        let all = lock(&self.0);
+        let refused = all.iter().filter_map(|watched| match &watched.state {
+            State::Refused(why) => Some(Refused {
+                cgroup: watched.cgroup.to_string(),
+                why: why.clone(),
+            }),
+            _ => None,
+        });
+        refused.collect()
+    }
+}
+
+impl Watched {
+    /// An error says why its sockets cannot be marked.
+    fn update(&mut self, place: &Path) -> Result<(), String> {
+        let inode = match fs::metadata(place) {
+            Ok(found) => found.ino(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.state = State::Absent;
+                return Ok(());
+            }
+            Err(e) => return Err(format!("{}: {e}", place.display())),
+        };
+        if matches!(self.state, State::Marked { inode: of, .. } if of == inode) {
+            return Ok(());
+        }
+        self.state = match Marked::attach(place, MARK) {
+            Ok(marked) => State::Marked {
+                inode,
+                _until_dropped: marked,
+            },
+            // It has gone again.
+            Err(_) if !place.exists() => State::Absent,
+            Err(e) => return Err(e.to_string()),
+        };
+        Ok(())
     }
 }
 
@@ -137,6 +194,24 @@ mod tests {
         assert_eq!("root".parse(), Ok(User(0)));
         let why = "no such user!".parse::<User>().unwrap_err();
         assert!(why.starts_with("there is no user no such user!"), "{why}");
+    }
+
+    #[test]
+    fn a_warning_is_one_line_with_every_cgroup() {
+        assert_eq!(Refused::warning(&[]), None);
+        let refused = |cgroup: &str| Refused {
+            cgroup: cgroup.into(),
+            why: "not permitted".into(),
+        };
+        let line = Refused::warning(&[refused("/a"), refused("/b")]).unwrap();
+        assert!(
+            line.starts_with("programs in /a, /b go to the relay"),
+            "{line}"
+        );
+        assert!(
+            line.contains("not permitted") && !line.contains('\n'),
+            "{line}"
+        );
     }
 
     #[test]

@@ -75,8 +75,7 @@ impl Follow {
         loop {
             // Rules that somebody else has removed are as good as ours.
             let _ = self.update().await;
-            // One that cannot be marked is shown as absent.
-            let _ = self.bypassed.update();
+            self.bypassed.update();
             let changed = tokio::select! {
                 changed = self.lane.changed() => changed,
                 changed = self.reach.changed() => changed,

@@ -49,7 +49,7 @@ use crate::Error;
 
 pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
-pub use bypass::{Cgroup, User};
+pub use bypass::{Cgroup, Refused, User};
 use follow::Follow;
 use out::Out;
 use routes::Caught;
@@ -114,6 +114,8 @@ pub struct Report {
     pub not_captured: Vec<String>,
     /// Of [`Settings::direct_cgroups`]: those that do not exist.
     pub absent_cgroups: Vec<String>,
+    /// Of the same: those whose programs go to the relay all the same, because their sockets cannot be marked.
+    pub refused_cgroups: Vec<Refused>,
     /// Resolvers that the relay answers for.
     pub resolvers: Vec<IpAddr>,
     /// Those that carry most, at most 20.
@@ -181,7 +183,7 @@ impl Capture {
                 "--lan {missing}: there is no such interface"
             )));
         }
-        let bypassed = Cgroups::watch(&settings.direct_cgroups)?;
+        let bypassed = Cgroups::watch(&settings.direct_cgroups);
         raise_descriptors();
         let file = mp_kernel::tun::open(TUN)?;
         let netlink = Netlink::open()?;
@@ -370,6 +372,11 @@ impl Capture {
         self.shared.links()
     }
 
+    /// Cgroups whose programs were to stay direct and do not.
+    pub fn refused_cgroups(&self) -> Vec<Refused> {
+        self.bypassed.refused()
+    }
+
     /// Why packets of connections all go through the TUN, where they do.
     pub fn translates(&self) -> Option<&str> {
         self.translates.as_deref()
@@ -400,6 +407,7 @@ impl Capture {
                 all.map(str::to_owned).collect()
             },
             absent_cgroups: self.bypassed.absent(),
+            refused_cgroups: self.bypassed.refused(),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
             busiest_flows: busiest::flows(device, &self.shared.lane),
             datagrams: self.shared.lane.report(),

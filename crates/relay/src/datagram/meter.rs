@@ -16,6 +16,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const LOSS_OVER: u32 = 256;
 /// … and unknown, thus none, before so many.
 const LOSS_FROM: u32 = 64;
+/// A queue stands if no packet of so long found it shorter, as CoDel has it (RFC 8289, section 4.2): jitter is none.
+const STANDING: Duration = Duration::from_millis(100);
 /// At least so many packets may be in flight, before the path counts as full.
 const FEWEST: u32 = 64;
 
@@ -27,6 +29,9 @@ pub struct Meter {
     srtt: Duration,
     rttvar: Duration,
     min_rtt: Option<Duration>,
+    /// The lowest round trips of the interval under way, and of the one before; when the first began.
+    lows: [Duration; 2],
+    low_since: Duration,
     in_flight: u64,
     sent: u64,
     lost: u64,
@@ -66,6 +71,14 @@ impl Meter {
                 self.srtt = (7 * self.srtt + rtt) / 8;
             }
         }
+        if self.min_rtt.is_none() || now.saturating_sub(self.low_since) >= STANDING.max(self.srtt) {
+            self.lows = match self.min_rtt {
+                None => [rtt; 2],
+                Some(_) => [rtt, self.lows[0]],
+            };
+            self.low_since = now;
+        }
+        self.lows[0] = self.lows[0].min(rtt);
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         self.interval.1 += bytes;
         let elapsed = now.saturating_sub(self.interval.0);
@@ -77,7 +90,11 @@ impl Meter {
         }
     }
 
+    /// Of no bytes in flight: it has acknowledgements alone, and counts neither when it is sent nor when it arrives.
     pub fn on_lost(&mut self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         self.lost += 1;
         self.learn(true);
         self.in_flight = self.in_flight.saturating_sub(bytes);
@@ -97,6 +114,12 @@ impl Meter {
             (all, _) if all < LOSS_FROM => 0.0,
             (all, gone) => f64::from(gone) / f64::from(all),
         }
+    }
+
+    /// What a packet waits in queues at least, by the round trips of late.
+    pub fn queue(&self) -> Duration {
+        let low = self.lows[0].min(self.lows[1]);
+        low.saturating_sub(self.min_rtt.unwrap_or(low))
     }
 
     /// As the transport has counted them.

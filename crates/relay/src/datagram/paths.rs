@@ -15,7 +15,7 @@ use super::deal::{Dealer, Slots};
 use super::packet::{Packet, MOST_HEADER};
 use super::parts::Part;
 use super::quic::Channel;
-use super::repeat::{self, Repeats};
+use super::repeat::{self, Known, Repeats};
 
 /// Of one end, in packets.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub struct Paths {
 struct Batch {
     views: [SubflowView; MAX_SUBFLOWS],
     rooms: [usize; MAX_SUBFLOWS],
-    losses: [f64; MAX_SUBFLOWS],
+    known: [Known; MAX_SUBFLOWS],
 }
 
 /// Does what `due` does, which says how long nothing is due; `None`: nothing is there. It ends when there are no paths any
@@ -176,7 +176,7 @@ impl Paths {
         count(&counts.sent, 1);
         count(&counts.copies, u64::from(slots.count_ones()) - 1);
         if let (true, Packet::Data { .. }) = (copied, packet) {
-            if let Some(slot) = repeat::path(slots, &batch.losses, &fitting) {
+            if let Some(slot) = repeat::path(slots, &batch.known, &fitting) {
                 self.repeats.put(slot, datagram, now);
                 self.repeating.notify_one();
             }
@@ -237,13 +237,13 @@ impl Batch {
         let mut batch = Batch {
             views: Default::default(),
             rooms: Default::default(),
-            losses: Default::default(),
+            known: Default::default(),
         };
         for (slot, channel) in channels.iter().enumerate() {
             if let Some(channel) = channel {
                 batch.rooms[slot] = channel.room();
                 batch.views[slot] = channel.view();
-                batch.losses[slot] = channel.loss();
+                batch.known[slot] = channel.known();
                 batch.views[slot].set_priority(priorities[slot]);
             }
         }

@@ -24,6 +24,7 @@ use noq::{
 };
 
 use super::meter::Meter;
+use super::repeat::Known;
 use crate::handshake::Failed;
 use crate::keys::{self, Identity, PublicKey};
 use crate::lock;
@@ -171,9 +172,12 @@ impl Channel {
         lock(&self.measuring.meter).view(self.measuring.base.elapsed())
     }
 
-    /// The share of packets that were lost of late.
-    pub fn loss(&self) -> f64 {
-        lock(&self.measuring.meter).loss()
+    pub fn known(&self) -> Known {
+        let meter = lock(&self.measuring.meter);
+        Known {
+            loss: meter.loss(),
+            queue: meter.queue(),
+        }
     }
 
     /// How many there are now, at the front of `batch`; [`None`] at the connection's end.

@@ -13,31 +13,39 @@ use super::deal::Slots;
 const TARGET: f64 = 1e-3;
 /// A burst of losses that takes a packet on all paths may be over by then; a jitter buffer still waits.
 const LATER: Duration = Duration::from_millis(5);
-/// A path's queue is short while its round trip has grown by no more than this, or by half: else what it loses is what it is
-/// given, and more would make that worse.
-const QUEUE_US: u32 = 25_000;
+/// A path's queue is short while no packet waits longer than this in it, or than half of a round trip: else what it loses is what
+/// it is given, and more would make that worse.
+const QUEUE: Duration = Duration::from_millis(25);
 /// Packets that wait; further ones are not sent again.
 const MOST: usize = 256;
 
-/// The path for one more copy of a packet that went over these `slots`; `None` where it is not worth it. `losses`: of each path,
-/// as a share.
+/// What is known of a path beside the schedulers' view.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// The share of packets that were lost of late.
+    pub loss: f64,
+    /// What a packet waits in its queue at least.
+    pub queue: Duration,
+}
+
+/// The path for one more copy of a packet that went over these `slots`; `None` where it is not worth it.
 pub fn path(
     slots: Slots,
-    losses: &[f64; MAX_SUBFLOWS],
+    known: &[Known; MAX_SUBFLOWS],
     views: &[SubflowView; MAX_SUBFLOWS],
 ) -> Option<usize> {
     let used = || (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1);
-    let loss = |slot: usize| if views[slot].stale { 1.0 } else { losses[slot] };
+    let loss = |slot: usize| match views[slot].stale {
+        true => 1.0,
+        false => known[slot].loss,
+    };
     if used().map(loss).product::<f64>() <= TARGET {
         return None;
     }
-    let is_short = |v: &SubflowView| {
-        let grown = v.srtt_us.saturating_sub(v.min_rtt_us);
-        grown <= QUEUE_US.max(v.min_rtt_us / 2)
-    };
     let fits = |slot: &usize| {
         let view = &views[*slot];
-        view.alive() && view.window() > 0 && is_short(view)
+        let most = QUEUE.max(Duration::from_micros(view.min_rtt_us.into()) / 2);
+        view.alive() && view.window() > 0 && known[*slot].queue <= most
     };
     used().filter(fits).min_by(|a, b| {
         let rtt = |slot: usize| views[slot].srtt_us;

@@ -9,7 +9,7 @@ use crate::path::RECORD;
 use crate::stream::Piece;
 use crate::wire::{Header, MOST_PAYLOAD};
 
-use super::{Flow, Loss, AHEAD, WINDOW};
+use super::{Flow, Loss, AHEAD, FED, WINDOW};
 
 /// Segments dealt before the sockets are looked at again.
 const TURN: usize = 4096;
@@ -26,7 +26,7 @@ impl Flow {
             match path.refresh(now) {
                 Ok(Some(info)) => {
                     if let Some(observed) = &self.observed {
-                        observed.read(slot, &info);
+                        observed.read(slot, &info, now);
                     }
                 }
                 Ok(None) => {}
@@ -54,7 +54,7 @@ impl Flow {
         let product = u128::from(rate) * u128::from(longest) / 1_000_000;
         let window = (2 * product).min(u128::from(WINDOW.1)) as u64;
         self.sender.set_window(window.max(WINDOW.0));
-        self.ahead = window.clamp(AHEAD.0, AHEAD.1);
+        self.ahead = ahead(self.scheduler.plans_ahead(), window, rate);
     }
 
     pub(super) fn deal(&mut self, now: Instant) {
@@ -161,5 +161,33 @@ impl Piece {
 
     fn join(&mut self, next: &Piece) {
         (self.length, self.end) = (self.length + next.length, next.end);
+    }
+}
+
+/// Bytes to be read ahead, with paths of this rate (bytes/s) that may have a window in flight.
+fn ahead(plans: bool, window: u64, rate: u64) -> u64 {
+    let fed = u128::from(rate) * FED.as_millis() / 1000;
+    let wanted = match plans {
+        true => window,
+        false => u64::try_from(fed).unwrap_or(u64::MAX),
+    };
+    wanted.clamp(AHEAD.0, AHEAD.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read ahead is most of what a flow holds: 60 Mbit/s with round trips of 40 ms.
+    #[test]
+    fn who_does_not_plan_reads_little_ahead() {
+        let (rate, window) = (7_500_000, 600_000);
+        assert_eq!(ahead(true, window, rate), window);
+        assert_eq!(ahead(false, window, rate), AHEAD.0);
+        // In slow start, twice the rate and a queue as long as the link: the growth is a tenth of the window's.
+        assert_eq!(ahead(true, 2_400_000, 2 * rate), AHEAD.1);
+        assert_eq!(ahead(false, 2_400_000, 2 * rate), 300_000);
+        // 1 Gbit/s.
+        assert_eq!(ahead(false, 1 << 24, 125_000_000), AHEAD.1);
     }
 }

@@ -56,7 +56,7 @@ impl Flow {
         let mut news = News::default();
         let taken = path
             .carrier
-            .frames(|frame| self.on_frame(frame, slot, &mut news));
+            .frames(|frame| self.on_frame(frame, slot, &mut news, now));
         let (ended, well) = (path.carrier.ended(), path.carrier.ended_well());
         self.paths[slot] = Some(path);
         taken?;
@@ -77,7 +77,13 @@ impl Flow {
         Ok(())
     }
 
-    fn on_frame(&mut self, frame: Frame, slot: usize, news: &mut News) -> Result<(), Stop> {
+    fn on_frame(
+        &mut self,
+        frame: Frame,
+        slot: usize,
+        news: &mut News,
+        now: Instant,
+    ) -> Result<(), Stop> {
         match frame {
             Frame::Data {
                 offset,
@@ -87,7 +93,7 @@ impl Flow {
                 news.brought_data = true;
                 self.count(|m| &m.received, slot, payload.len());
                 if let Some(observed) = &self.observed {
-                    observed.receive(slot, payload.len());
+                    observed.receive(slot, payload.len(), now);
                 }
                 if self.receiver.on_data(offset, end, payload)? == Arrival::Duplicate {
                     // The acknowledgement may have been lost with another path: this one works.

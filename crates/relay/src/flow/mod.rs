@@ -43,9 +43,11 @@ pub use observe::{FlowStats, Observer, PathStats};
 const FIRST_WINDOW: u64 = 1 << 20;
 /// Bounds of the bytes under way in one direction.
 const WINDOW: (u64, u64) = (1 << 18, 1 << 24);
-/// Bounds of what is read from the application beyond what the paths have been given: a window, so that schedulers that
-/// plan ahead (ECF) tell a long stream from the end of one.
+/// Bounds of what is read from the application beyond what the paths have been given …
 const AHEAD: (u64, u64) = (1 << 18, 1 << 21);
+/// … which is so long at the paths' rate: twice what waits in their sockets. Schedulers that plan ahead (ECF) have a window, so
+/// that they tell a long stream from the end of one.
+const FED: Duration = Duration::from_millis(20);
 /// From the application at once, bytes.
 const MOST_READ: usize = 1 << 16;
 /// One that has yet to be connected waits so long for a path: its program waits in `connect()`.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use socket2::SockRef;
 
 use crate::carrier::Carrier;
 use crate::lock;
+use crate::socket::Transport;
 use crate::wire::Target;
 
 /// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
@@ -67,6 +69,8 @@ pub struct FlowStats {
     /// When it carried something last, ms after it has begun.
     moved_ms: AtomicU64,
     paths: Mutex<Vec<PathStats>>,
+    /// Of a path connection over MPTCP, while it is open: the kernel shows its subflows.
+    mptcp: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 impl FlowStats {
@@ -80,9 +84,15 @@ impl FlowStats {
         self.begun.elapsed().saturating_sub(moved)
     }
 
-    fn moved(&self) {
-        let now = self.begun.elapsed().as_millis() as u64;
-        self.moved_ms.store(now, Ordering::Relaxed);
+    fn moved(&self, now: Instant) {
+        let since = now.saturating_duration_since(self.begun).as_millis();
+        self.moved_ms.store(since as u64, Ordering::Relaxed);
+    }
+
+    /// The socket of its path connection over MPTCP, where the observer is one [`Observer::with_closed`]. Whoever keeps it
+    /// keeps the connection open.
+    pub fn mptcp(&self) -> Option<Arc<OwnedFd>> {
+        lock(&self.mptcp).clone()
     }
 
     pub fn paths(&self) -> Vec<PathStats> {
@@ -159,6 +169,7 @@ impl Observed {
             begun: Instant::now(),
             moved_ms: AtomicU64::new(0),
             paths: Mutex::default(),
+            mptcp: Mutex::default(),
         };
         Observed {
             observer,
@@ -180,6 +191,10 @@ impl Observed {
         let ((Ok(local), Ok(remote)), Ok(cookie)) = (ends, SockRef::from(stream).cookie()) else {
             return;
         };
+        if self.observer.keeps_closed && Transport::of(stream) == Transport::Mptcp {
+            let shared = stream.as_fd().try_clone_to_owned();
+            *lock(&self.stats.mptcp) = shared.ok().map(Arc::new);
+        }
         let backup = priority == Priority::Backup;
         self.add(PathStats::new(slot, (local, remote), backup, cookie));
     }
@@ -194,6 +209,8 @@ impl Observed {
         let Some(place) = self.places[slot].take() else {
             return;
         };
+        // There is one path over MPTCP.
+        lock(&self.stats.mptcp).take();
         let mut paths = lock(&self.stats.paths);
         if self.observer.keeps_closed {
             paths[place].open = false;
@@ -208,19 +225,19 @@ impl Observed {
         self.change(slot, |path| path.backup = backup);
     }
 
-    pub fn receive(&self, slot: usize, bytes: usize) {
-        self.stats.moved();
+    pub fn receive(&self, slot: usize, bytes: usize, now: Instant) {
+        self.stats.moved(now);
         self.change(slot, |path| path.received += bytes as u64);
     }
 
-    pub fn read(&self, slot: usize, tcp: &TcpInfo) {
+    pub fn read(&self, slot: usize, tcp: &TcpInfo, now: Instant) {
         self.change(slot, |path| {
             if path.tcp.is_none() {
                 path.before = (tcp.bytes_acked, tcp.total_retrans);
             }
             let acknowledged = tcp.bytes_acked.saturating_sub(path.before.0);
             if std::mem::replace(&mut path.acknowledged, acknowledged) != acknowledged {
-                self.stats.moved();
+                self.stats.moved(now);
             }
             path.retransmitted = tcp.total_retrans.saturating_sub(path.before.1);
             path.tcp = Some(*tcp);
@@ -237,6 +254,7 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
+        lock(&self.stats.mptcp).take();
         lock(&self.stats.paths)
             .iter_mut()
             .for_each(|path| path.open = false);
@@ -263,17 +281,33 @@ mod tests {
 
     /// Three paths, of which two are replaced over and over, each after it has brought a byte.
     fn replaced(observer: Observer) -> Vec<PathStats> {
+        let now = Instant::now();
         let mut observed = Observed::new(Arc::new(observer), None);
         (0..3).for_each(|slot| observed.add(path(slot, slot as u64)));
         for cookie in 3..1000 {
             let slot = [0, 2][cookie % 2];
-            observed.receive(slot, 1);
+            observed.receive(slot, 1, now);
             observed.close(slot);
             observed.add(path(slot, cookie as u64));
         }
-        observed.receive(1, 7);
+        observed.receive(1, 7, now);
         observed.close(0);
         observed.stats.paths()
+    }
+
+    /// The turn's own time: no frame costs a look at the clock.
+    #[test]
+    fn a_flow_moved_at_the_time_that_it_is_told() {
+        let observed = Observed::new(Arc::default(), None);
+        let stats = &observed.stats;
+        let moved = || Duration::from_millis(stats.moved_ms.load(Ordering::Relaxed));
+        let later = Duration::from_secs(70);
+        observed.receive(0, 1, stats.begun + later);
+        assert_eq!(moved(), later);
+        assert_eq!(stats.quiet(), Duration::ZERO);
+        // A turn may have begun before the flow.
+        observed.receive(0, 1, stats.begun - Duration::from_millis(1));
+        assert_eq!(moved(), Duration::ZERO);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Offsets count bytes from the stream's beginning. The stream's end counts as one more byte, so that it is acknowledged
 //! as bytes are.
 
+mod chunks;
 mod receiver;
 mod sender;
 

@@ -1,7 +1,8 @@
 //! Joins what arrives over several paths, in any order and more than once, to the stream that was sent.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
+use super::chunks::Chunks;
 use super::Violation;
 
 /// Gaps between what has arrived; a sender deals whole segments, so it never needs so many.
@@ -19,7 +20,7 @@ pub enum Arrival {
 #[derive(Debug)]
 pub struct Receiver {
     /// In order, for the application.
-    ready: VecDeque<u8>,
+    ready: Chunks,
     /// Offset behind `ready`: everything before has arrived.
     next: u64,
     /// Not overlapping, all beyond `next`.
@@ -34,7 +35,7 @@ pub struct Receiver {
 impl Receiver {
     pub fn new(capacity: u64) -> Receiver {
         Receiver {
-            ready: VecDeque::new(),
+            ready: Chunks::default(),
             next: 0,
             later: BTreeMap::new(),
             later_bytes: 0,
@@ -94,7 +95,7 @@ impl Receiver {
         let behind = offset + payload.len() as u64;
         let mut at = offset.max(self.next);
         if at == self.next && at < behind && self.later.is_empty() {
-            self.ready.extend(&payload[(at - offset) as usize..]);
+            self.ready.push(&payload[(at - offset) as usize..]);
             self.next = behind;
             return Ok(true);
         }
@@ -129,32 +130,24 @@ impl Receiver {
             let bytes = piece.remove();
             self.next += bytes.len() as u64;
             self.later_bytes -= bytes.len();
-            self.ready.extend(bytes);
+            self.ready.push(&bytes);
         }
         Ok(news)
     }
 
     /// The first bytes for the application.
     pub fn ready(&self) -> &[u8] {
-        let (first, second) = self.ready.as_slices();
-        if first.is_empty() {
-            second
-        } else {
-            first
-        }
+        self.ready.first()
     }
 
     /// The application has taken so many of them.
     pub fn consume(&mut self, count: usize) {
-        self.ready.drain(..count);
-        if self.ready.is_empty() && self.ready.capacity() > 1 << 18 {
-            self.ready = VecDeque::new();
-        }
+        self.ready.consume(count);
     }
 
     /// Gives back memory that a burst has left.
     pub fn rest(&mut self) {
-        self.ready.shrink_to_fit();
+        self.ready.shrink();
     }
 
     /// The application has all there will ever be.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use mp_policy::scheduler::{Choice, ConnectionView};
 use mp_policy::MAX_SUBFLOWS;
 
+use super::chunks::Chunks;
 use super::Violation;
 
 /// What is sent again may go at least so far at once, however full the window is: the peer has room for it already.
@@ -47,7 +48,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Sender {
     /// Not acknowledged yet; the first has the offset `base`.
-    bytes: VecDeque<u8>,
+    bytes: Chunks,
     base: u64,
     ended: bool,
     end_acknowledged: bool,
@@ -68,7 +69,7 @@ impl Sender {
     /// ([`mp_policy::scheduler::Schedule::replicates`]).
     pub fn new(limit: u64, replicates: bool) -> Sender {
         Sender {
-            bytes: VecDeque::new(),
+            bytes: Chunks::default(),
             base: 0,
             ended: false,
             end_acknowledged: false,
@@ -85,7 +86,7 @@ impl Sender {
     /// More from the application, which is asked for no more while much is [`Sender::unsent`].
     pub fn push(&mut self, bytes: &[u8]) {
         debug_assert!(!self.ended);
-        self.bytes.extend(bytes);
+        self.bytes.push(bytes);
     }
 
     /// The application will send no more.
@@ -237,16 +238,7 @@ impl Sender {
 
     /// A piece's bytes. They are there until the peer has acknowledged them.
     pub fn slices(&self, start: u64, length: usize) -> (&[u8], &[u8]) {
-        let from = (start - self.base) as usize;
-        let (first, second) = self.bytes.as_slices();
-        let cut = from + length;
-        if from >= first.len() {
-            return (&second[from - first.len()..cut - first.len()], &[]);
-        }
-        match cut.checked_sub(first.len()) {
-            None => (&first[from..cut], &[]),
-            Some(rest) => (&first[from..], &second[..rest]),
-        }
+        self.bytes.slices((start - self.base) as usize, length)
     }
 
     /// Everything before `next` is with the peer, which takes what is before `limit`.
@@ -260,7 +252,7 @@ impl Sender {
             return Ok(());
         }
         let data = next.min(total);
-        self.bytes.drain(..(data - self.base) as usize);
+        self.bytes.consume((data - self.base) as usize);
         self.base = data;
         self.end_acknowledged = next > total;
         for slot in &mut self.slots {
@@ -268,15 +260,12 @@ impl Sender {
                 slot.carried.pop_front();
             }
         }
-        if self.bytes.is_empty() && self.bytes.capacity() > 1 << 18 {
-            self.bytes = VecDeque::new();
-        }
         Ok(())
     }
 
     /// Gives back memory that a burst has left.
     pub fn rest(&mut self) {
-        self.bytes.shrink_to_fit();
+        self.bytes.shrink();
         if self.waiting().is_none() {
             self.again = VecDeque::new();
         }
@@ -427,7 +416,7 @@ mod tests {
         s.take(Choice::one(0, 40_000));
         s.on_ack(100_000, 1 << 20).unwrap();
         s.rest();
-        assert_eq!(s.bytes.capacity(), 0);
+        assert_eq!(s.bytes.allocated(), 0);
         s.push(b"more");
         assert_eq!(s.take(Choice::one(0, 10))[0], piece(100_000, 4, false));
     }

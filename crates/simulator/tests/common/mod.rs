@@ -124,6 +124,7 @@ pub fn variant(controller: &str) -> Variant {
         path_manager_parameters: Default::default(),
         initial_path: "first".into(),
         scheduler: "default".into(),
+        carrier: "tcp".into(),
         agent: true,
     }
 }

@@ -198,7 +198,10 @@ impl Recorder {
         let time_s = self.now();
         let seen = match source {
             Source::Socket(fd) => of_socket(fd),
-            Source::Relay(stats) => Some((of_relay(stats), false)),
+            Source::Relay(stats) => match stats.mptcp() {
+                Some(socket) => of_socket(&socket),
+                None => Some((of_relay(stats), false)),
+            },
         };
         let Some((subflows, fallback)) = seen else {
             return;

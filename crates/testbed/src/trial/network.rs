@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mp_relay::flow::Observer;
+use mp_relay::Transport;
 use mp_scenario::{Change, Scenario};
 use nix::net::if_::if_nametoindex;
 use rattan_env::netns::NetNs;
@@ -47,6 +48,7 @@ impl Hosts {
             device: match *carrier {
                 Carrier::Relay(scheduler) => Some(Device {
                     scheduler,
+                    carrier: Transport::Tcp,
                     controller: (String::new(), false),
                     policy: None,
                 }),

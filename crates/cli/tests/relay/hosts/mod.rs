@@ -236,7 +236,10 @@ impl Hosts {
 
     /// One of the commands that have to do with all of the device's connections.
     pub fn multipilot(&self, words: &[&str]) -> Reply {
-        let mut command = self.command(&self.device, "home");
+        self.output_of(self.command(&self.device, "home"), words)
+    }
+
+    fn output_of(&self, mut command: Command, words: &[&str]) -> Reply {
         command.args(words).arg("--relay-socket");
         command.arg(self.path("relay.sock"));
         if words[0] != "run" {
@@ -298,6 +301,17 @@ impl Hosts {
     /// `multipilot up` with the daemon's file.
     #[track_caller]
     pub fn up_with(&mut self, more: &[&str]) -> Reply {
+        self.up_by(self.command(&self.device, "home"), more)
+    }
+
+    /// The same where the kernel lets no BPF program be loaded.
+    #[track_caller]
+    pub fn up_without_bpf(&mut self, more: &[&str]) -> Reply {
+        self.up_by(self.command_without_bpf(), more)
+    }
+
+    #[track_caller]
+    fn up_by(&mut self, command: Command, more: &[&str]) -> Reply {
         let (log, config) = (self.path("daemon.log"), self.path("daemon.toml"));
         if !config.exists() {
             self.configure("", "");
@@ -305,7 +319,7 @@ impl Hosts {
         let (log, config) = (log.to_str().unwrap(), config.to_str().unwrap());
         let mut words = vec!["up", "--log", log, "--config", config];
         words.extend(more);
-        let reply = self.multipilot(&words);
+        let reply = self.output_of(command, &words);
         assert_eq!(reply.code, 0, "{}", reply.err);
         let (_, number) = reply.err.split_once("(process ").unwrap();
         let (number, _) = number.split_once(')').unwrap();
@@ -332,13 +346,17 @@ impl Hosts {
 
     /// The same where the kernel lets no BPF program be loaded; and what it says of that.
     pub fn run_all_without_bpf(&self, name: &str) -> (Child, String) {
+        self.begin_all(self.command_without_bpf(), name, 2)
+    }
+
+    fn command_without_bpf(&self) -> Command {
         let mut command = self.device.enter("setpriv");
         command.args(["--bounding-set", "-bpf,-perfmon,-sys_admin"]);
         command.arg(multipilot().get_program());
         command
             .current_dir(self.folder.path())
             .env("XDG_STATE_HOME", self.path("home"));
-        self.begin_all(command, name, 2)
+        command
     }
 
     /// With the last of so many lines that it says.
