@@ -257,20 +257,29 @@ fn variant(index: usize) -> impl Strategy<Value = Variant> {
             .collect::<Vec<_>>();
         (Just(controller), values)
     });
-    let choices = (path_manager(), initial_path(), scheduler(), any::<bool>());
+    let choices = (
+        path_manager(),
+        initial_path(),
+        scheduler(),
+        sample::select(vec!["tcp", "mptcp"]),
+        any::<bool>(),
+    );
     (settings, choices).prop_map(
-        move |((controller, values), (path_manager, initial_path, scheduler, agent))| Variant {
-            path_manager_parameters: Default::default(),
-            name: format!("v{index} {}", controller.name),
-            controller: controller.name.into(),
-            parameters: (controller.parameters.iter().zip(values))
-                .filter_map(|(p, value)| Some((p.name.to_owned(), value?)))
-                .collect(),
-            path_manager,
-            initial_path,
-            scheduler,
-            // Only this one asks an agent.
-            agent: agent || controller.name != "ddpg-mpcc",
+        move |((controller, values), (path_manager, initial_path, scheduler, carrier, agent))| {
+            Variant {
+                path_manager_parameters: Default::default(),
+                name: format!("v{index} {}", controller.name),
+                controller: controller.name.into(),
+                parameters: (controller.parameters.iter().zip(values))
+                    .filter_map(|(p, value)| Some((p.name.to_owned(), value?)))
+                    .collect(),
+                path_manager,
+                initial_path,
+                scheduler,
+                carrier: carrier.into(),
+                // Only this one asks an agent.
+                agent: agent || controller.name != "ddpg-mpcc",
+            }
         },
     )
 }

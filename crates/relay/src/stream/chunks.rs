@@ -116,7 +116,7 @@ mod tests {
             let (mut chunks, mut model) = (Chunks::default(), VecDeque::<u8>::new());
             let mut next = 0u32;
             for (pushed, share, looked, shrinks) in steps {
-                let bytes: Vec<u8> = (0..pushed).map(|_| { next += 1; (next * 7 >> 3) as u8 }).collect();
+                let bytes: Vec<u8> = (0..pushed).map(|_| { next += 1; ((next * 7) >> 3) as u8 }).collect();
                 chunks.push(&bytes);
                 model.extend(&bytes);
                 let from = model.len() * share / 100;
