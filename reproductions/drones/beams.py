@@ -121,7 +121,7 @@ def aggregate(results: Results) -> Section:
         ],
         [
             "Left the radio alone: what transport could use at most; right what downloads of 15 s (of 30 s with ten "
-            "devices) made of it. HEKATON and BUSH are abstractions of what was published. MS-UCB is over five links, "
-            "and an access point's airtime is shared among all that hold it, whether they use it or not.",
+            "devices) made of it. HEKATON and BUSH are abstractions of what was published. MS-UCB is over five links. "
+            "Left an access point's airtime is shared among all that hold it, right among those that use it.",
         ],
     )

@@ -79,7 +79,7 @@ def show(results: Results) -> Section:
         [
             "The paper draws its whole system (MS-UCB) against BUSH, HEKATON and 802.11ad. Here the share of the beams "
             "and that of the controller stand apart. With MS-UCB a device holds all access points and has three carry "
-            "data, by the delays that it saw. A link in backup still takes its share of an access point's airtime. "
+            "data, by the delays that it saw. A link in backup takes no airtime of its access point. "
             "Runs differ in their draws of passers-by and delays.",
         ],
     )

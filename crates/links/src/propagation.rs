@@ -63,8 +63,8 @@ impl Propagation {
     }
 
     /// For packets that leave from now on, in place of what was to come.
-    pub fn set_delay(&mut self, delay: u64) {
-        self.delay = Schedule::new(delay);
+    pub fn set_delays(&mut self, delay: Schedule<u64>) {
+        self.delay = delay;
     }
 
     /// Packets that were to arrive after `last` are to leave anew.

@@ -28,6 +28,20 @@ impl<T> Schedule<T> {
         self.later.push((at, value));
     }
 
+    /// `value` until `at`, and from then on what was set.
+    pub fn resumed_at(&self, at: u64, value: T) -> Self
+    where
+        T: Clone,
+    {
+        let later = &self.later[self.index(at)..];
+        Schedule {
+            first: value,
+            later: (std::iter::once((at, self.at(at).clone())))
+                .chain(later.iter().cloned())
+                .collect(),
+        }
+    }
+
     pub fn is_constant(&self) -> bool {
         self.later.is_empty()
     }
@@ -106,6 +120,19 @@ mod tests {
         assert_eq!([15, 25, 35].map(|t| *s.at(t)), [1, 4, 4]);
         s.set(0, 5);
         assert_eq!(s, Schedule::new(5));
+    }
+
+    #[test]
+    fn what_was_set_resumes() {
+        let mut s = Schedule::new('a');
+        s.set(10, 'b');
+        s.set(20, 'c');
+        let of = |s: &Schedule<char>| -> String {
+            [0, 9, 10, 15, 20].map(|t| *s.at(t)).iter().collect()
+        };
+        assert_eq!(of(&s.resumed_at(10, 'x')), "xxbbc");
+        assert_eq!(of(&s.resumed_at(15, 'x')), "xxxbc");
+        assert_eq!(of(&s.resumed_at(20, 'x')), "xxxxc");
     }
 
     proptest! {

@@ -71,6 +71,22 @@ impl Server {
         }
     }
 
+    /// Bytes that it passes from one time to another, rounded up; `None` unless it has a rate in bit/s all the time.
+    pub fn passes(&self, from: u64, to: u64) -> Option<u64> {
+        match self {
+            Server::Unlimited | Server::Constant(_) => None,
+            Server::Stopped => Some(0),
+            Server::Varying(v) => v.passes(from, to),
+        }
+    }
+
+    /// The next start may lie before that of the call before.
+    pub fn rewind(&mut self) {
+        if let Server::Varying(v) = self {
+            v.index = 0;
+        }
+    }
+
     /// Whether packets pass at `now` without any wait.
     pub fn is_unlimited(&self, now: u64) -> bool {
         match self {
@@ -97,6 +113,22 @@ impl Varying {
     fn at(&self, now: u64) -> &Capacity {
         self.capacity
             .value(self.capacity.index_from(self.index, now))
+    }
+
+    fn passes(&self, from: u64, to: u64) -> Option<u64> {
+        let (mut at, mut work) = (from, 0u128);
+        for index in self.capacity.index(from).. {
+            let end = self.capacity.end(index).min(to);
+            let Capacity::Constant(bits) = self.capacity.value(index) else {
+                return None;
+            };
+            work += u128::from(end.saturating_sub(at)) * u128::from(*bits);
+            if end == to {
+                break;
+            }
+            at = end;
+        }
+        u64::try_from(work.div_ceil(u128::from(BYTE))).ok()
     }
 
     fn serve(&mut self, start: u64, size: u32) -> u64 {

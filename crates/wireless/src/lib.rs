@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Radio`] states a scenario and [`Radio::run`] gives a [`Timeline`]; [`Timeline::trace`] is what the simulator and
-//! the emulated paths take. Sources stand at each table and formula.
+//! the emulated paths take. [`Timeline::shared`] is what becomes of it where some links are not in use. Sources stand at each table and formula.
 
 pub mod allocation;
 pub mod antenna;
@@ -22,6 +22,7 @@ pub mod training;
 
 mod radio;
 mod run;
+mod service;
 mod timeline;
 
 pub use radio::{Ap, Device, Links, Radio};

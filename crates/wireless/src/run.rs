@@ -1,16 +1,15 @@
-//! From places to path traces, step by step: budgets, association, allocation, rates.
+//! From places to path traces, step by step: budgets, association, and what the access points make of them.
 
-use crate::allocation::{Problem, Scheme};
+use crate::allocation::Scheme;
 use crate::antenna::direction;
 use crate::association::Radios;
 use crate::blockage::Spells;
-use crate::budget::{from_db, noise_dbm, path_loss_db, to_db, LIGHT};
+use crate::budget::{from_db, path_loss_db, to_db};
 use crate::mobility::{distance, Point};
 use crate::radio::Radio;
-use crate::timeline::{ApTotals, Sample, Timeline};
-use crate::training::{
-    all_devices_us, sector_sweep_us, selected_devices_us, Sweep, BEACON_INTERVAL_US,
-};
+use crate::service::{Service, User};
+use crate::timeline::{ApTotals, Heard, Sample, Timeline};
+use crate::training::{sector_sweep_us, Sweep, BEACON_INTERVAL_US};
 
 /// Seconds over which a scheme without instant knowledge averages: what sector sweeps tell, one in each beacon interval.
 const MEMORY: f64 = BEACON_INTERVAL_US / 1e6;
@@ -20,7 +19,7 @@ const DELAYS: u64 = 0x6465_6c61_7973;
 
 impl Radio {
     /// Delay between the server and an access point for one device, s.
-    fn wired(&self, device: usize, ap: usize, now: f64) -> f64 {
+    pub(crate) fn wired(&self, device: usize, ap: usize, now: f64) -> f64 {
         let (low, high) = self.delay;
         let pair = stream(self.seed ^ DELAYS, (device * self.aps.len() + ap) as u64);
         let draw = stream(pair, (now / self.delay_interval + 1e-6) as u64);
@@ -38,6 +37,7 @@ impl Radio {
             samples: vec![Vec::with_capacity(steps); self.devices.len() * self.links_per_device()],
             aps: vec![ApTotals::default(); self.aps.len()],
             handoffs: Vec::new(),
+            heard: Vec::with_capacity(steps),
         };
         for step in 0..steps {
             air.step(step as f64 * self.interval, &mut timeline);
@@ -50,22 +50,15 @@ impl Radio {
     }
 }
 
-/// One user of an access point: a device's link.
-struct User {
-    device: usize,
-    link: usize,
-}
-
 struct Air<'a> {
     radio: &'a Radio,
+    service: Service<'a>,
     radios: Vec<Radios>,
     spells: Vec<Option<Spells>>,
     /// mW by device, access point and beam, as the last sweeps told them.
     average: Vec<f64>,
-    azimuths: Vec<usize>,
     /// Position of an external series by device and access point.
     series: Vec<Option<usize>>,
-    noise: f64,
     outage: f64,
 }
 
@@ -73,7 +66,6 @@ impl<'a> Air<'a> {
     fn new(radio: &'a Radio) -> Self {
         let pairs = radio.devices.len() * radio.aps.len();
         let sectors = radio.codebook.sectors();
-        let elevations = radio.codebook.elevations.len();
         let names =
             (radio.devices.iter()).flat_map(|d| radio.aps.iter().map(move |a| (&d.name, &a.name)));
         Air {
@@ -86,16 +78,13 @@ impl<'a> Air<'a> {
                 })
                 .collect(),
             average: vec![0.0; pairs * radio.codebook.beams()],
-            azimuths: (0..radio.codebook.beams())
-                .map(|b| (b / sectors) * (sectors / elevations) + (b % sectors) / elevations)
-                .collect(),
             series: names
                 .map(|(device, ap)| {
                     (radio.channel.iter()).position(|s| s.device == *device && s.ap == *ap)
                 })
                 .collect(),
-            noise: from_db(noise_dbm(radio.channels, radio.noise_figure_db)),
             outage: radio.handoff + sector_sweep_us(Sweep::Ssw, sectors, sectors) / 1e6,
+            service: Service::new(radio),
             radio,
         }
     }
@@ -110,7 +99,7 @@ impl<'a> Air<'a> {
                 .map(|ap| {
                     let beams = row(self.radio, &powers, device, ap);
                     let best = beams.iter().fold(0.0f64, |m, p| m.max(*p));
-                    let snr = to_db(best / self.noise);
+                    let snr = to_db(best / self.service.noise);
                     (self.radio.phy.best(snr, to_db(best))).map(|_| snr)
                 })
                 .collect();
@@ -130,33 +119,57 @@ impl<'a> Air<'a> {
             // Access points pass on what waits for a device that changes between them; out of reach all is lost.
             sample.loss = if sample.handoff { 0.0 } else { 1.0 };
         }
-        for ap in 0..self.radio.aps.len() {
-            let users: Vec<User> = (samples.iter().enumerate())
-                .filter(|(_, s)| s.ap == Some(ap) && !s.handoff)
-                .map(|(link, _)| User {
-                    device: link / timeline.links_per_device,
-                    link,
+        let heard = self.heard(&powers, &samples, timeline.links_per_device);
+        for (ap, totals) in timeline.aps.iter_mut().enumerate() {
+            let users: Vec<User<'_>> = (heard.users(samples.iter()))
+                .filter(|user| samples[user.link].ap == Some(ap))
+                .map(|user| {
+                    let place = places[user.link / timeline.links_per_device];
+                    let range = distance(place, self.radio.aps[ap].at);
+                    user.at(samples[user.link].delay, range)
                 })
                 .collect();
-            if !users.is_empty() {
-                let range: Vec<f64> = (users.iter())
-                    .map(|u| distance(places[u.device], self.radio.aps[ap].at))
-                    .collect();
-                self.serve(
-                    ap,
-                    users,
-                    &range,
-                    &powers,
-                    &mut samples,
-                    &mut timeline.aps[ap],
-                );
+            if users.is_empty() {
+                continue;
+            }
+            let served = self.service.serve(users.len(), &users);
+            totals.training_ms += served.training_us / 1000.0;
+            totals.joules += served.watts * self.radio.interval;
+            for (link, sample) in served.samples {
+                totals.bits += sample.rate_mbps * 1e6 * self.radio.interval;
+                samples[link] = Sample {
+                    ap: Some(ap),
+                    ..sample
+                };
             }
         }
+        timeline.heard.push(heard);
         for (track, place) in timeline.places.iter_mut().zip(places) {
             track.push(place);
         }
         for (track, sample) in timeline.samples.iter_mut().zip(samples) {
             track.push(sample);
+        }
+    }
+
+    /// What the links hear of their access points.
+    fn heard(&self, powers: &[f64], samples: &[Sample], links_per_device: usize) -> Heard {
+        let of = |table: &[f64]| {
+            let mut rows = Vec::new();
+            for (link, sample) in samples.iter().enumerate() {
+                if let Some(ap) = sample.served_by() {
+                    rows.extend_from_slice(row(self.radio, table, link / links_per_device, ap));
+                }
+            }
+            rows
+        };
+        Heard {
+            beams: self.radio.codebook.beams(),
+            power: of(powers),
+            average: match self.radio.allocation {
+                Scheme::Bush => of(&self.average),
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -193,144 +206,6 @@ impl<'a> Air<'a> {
             *mean += share * (power - *mean);
         }
         powers
-    }
-
-    /// Rounds of equal airtime until each user was served once.
-    fn serve(
-        &self,
-        ap: usize,
-        users: Vec<User>,
-        range: &[f64],
-        powers: &[f64],
-        samples: &mut [Sample],
-        totals: &mut ApTotals,
-    ) {
-        let radio = self.radio;
-        let training_us = match radio.select {
-            Some(most) => selected_devices_us(most.min(users.len()), radio.codebook.sectors()),
-            None => all_devices_us(users.len(), radio.codebook.sectors()),
-        };
-        totals.training_ms += training_us / 1000.0;
-        let useful = (1.0 - training_us / BEACON_INTERVAL_US).max(0.0);
-        let mut waiting: Vec<usize> = (0..users.len()).collect();
-        let mut served: Vec<(usize, Sample)> = Vec::new();
-        let (mut rounds, mut watts) = (0usize, 0.0);
-        while !waiting.is_empty() {
-            let (problem, average, azimuths, beams) = self.problem(ap, &users, &waiting, powers);
-            let done = radio.allocation.allocate(&problem, &average, &azimuths);
-            let active = done.assignment.iter().flatten().count();
-            let mut round: Vec<(usize, Sample)> = Vec::new();
-            for (place, &user) in waiting.iter().enumerate() {
-                if let Some(sample) = self.rate(&problem, &done, place, &beams) {
-                    round.push((user, sample));
-                }
-            }
-            if round.is_empty() {
-                break;
-            }
-            waiting.retain(|user| round.iter().all(|(other, _)| other != user));
-            rounds += 1;
-            watts += radio
-                .power
-                .watts(active, radio.tx_power_dbm, radio.allocation);
-            served.extend(round);
-        }
-        for (user, sample) in served {
-            let out = &mut samples[users[user].link];
-            let turn = sample.delay * rounds as f64 / 2.0;
-            *out = Sample {
-                ap: out.ap,
-                rate_mbps: sample.rate_mbps * useful / rounds as f64,
-                delay: out.delay + range[user] / LIGHT + turn,
-                ..sample
-            };
-            totals.bits += out.rate_mbps * 1e6 * radio.interval;
-        }
-        totals.joules += watts / rounds.max(1) as f64 * radio.interval;
-    }
-
-    /// What a user of this round gets; its delay is the airtime of one exchange.
-    fn rate(
-        &self,
-        problem: &Problem,
-        done: &crate::allocation::Served,
-        user: usize,
-        beams: &[usize],
-    ) -> Option<Sample> {
-        let radio = self.radio;
-        let mut sample = Sample {
-            snr_db: f64::NEG_INFINITY,
-            loss: radio.aggregation.residual_loss(radio.mpdu_error),
-            ..Sample::default()
-        };
-        let mut physical = 0.0;
-        for (chain, duty) in done.assignment.iter().enumerate() {
-            let Some(duty) = duty.filter(|d| d.device == user) else {
-                continue;
-            };
-            let snr = to_db(done.snr[chain]);
-            let received = to_db(problem.power(chain, duty.beam, user));
-            let Some(mcs) = radio.phy.best(snr, received) else {
-                continue;
-            };
-            physical += radio.phy.rate_mbps(mcs, radio.channels);
-            sample.chains += 1;
-            if snr > sample.snr_db {
-                (sample.snr_db, sample.mcs, sample.beam) = (snr, mcs.index, beams[duty.beam]);
-            }
-        }
-        if physical == 0.0 {
-            return None;
-        }
-        let exchange = radio.aggregation.exchange(physical, radio.mpdu_error);
-        sample.rate_mbps = exchange.rate_mbps();
-        sample.delay = exchange.airtime_us / 1e6;
-        Some(sample)
-    }
-
-    /// The allocation problem of the users that wait. Beams that are nobody's best three are left out, but for a scheme
-    /// that reads whole spectra.
-    fn problem(
-        &self,
-        ap: usize,
-        users: &[User],
-        waiting: &[usize],
-        powers: &[f64],
-    ) -> (Problem, Vec<f64>, Vec<usize>, Vec<usize>) {
-        let radio = self.radio;
-        let mut beams: Vec<usize> = (0..radio.codebook.beams()).collect();
-        if radio.allocation != Scheme::Bush {
-            let mut wanted = vec![false; beams.len()];
-            for &user in waiting {
-                let heard = row(radio, powers, users[user].device, ap);
-                let mut order = beams.clone();
-                order.sort_by(|a, b| heard[*b].total_cmp(&heard[*a]));
-                order.iter().take(3).for_each(|b| wanted[*b] = true);
-            }
-            beams.retain(|b| wanted[*b]);
-        }
-        let table = |of: &[f64]| -> Vec<f64> {
-            let heard = |beam: usize| {
-                waiting
-                    .iter()
-                    .map(move |&u| (users[u].device, beam))
-                    .collect::<Vec<_>>()
-            };
-            (beams.iter().flat_map(|&b| heard(b)))
-                .map(|(device, beam)| row(radio, of, device, ap)[beam])
-                .collect()
-        };
-        let problem = Problem {
-            chains: radio.chains,
-            beams: beams.len(),
-            devices: waiting.len(),
-            power: table(powers),
-            noise: self.noise,
-            streams: radio.streams,
-        };
-        let average = table(&self.average);
-        let azimuths = beams.iter().map(|b| self.azimuths[*b]).collect();
-        (problem, average, azimuths, beams)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the radio does over time: each link's access point, beam, rate, delay and loss.
 
-use crate::mobility::Point;
+use crate::mobility::{distance, Point};
+use crate::radio::Radio;
+use crate::service::{Service, User};
 
 /// A link at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -23,6 +25,47 @@ pub struct Sample {
     pub loss: f64,
 }
 
+impl Sample {
+    /// The access point that can send to the link at that time.
+    pub fn served_by(&self) -> Option<usize> {
+        self.ap.filter(|_| !self.handoff)
+    }
+}
+
+/// What the links hear of their access points at one time. Only links that one can send to have a row.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Heard {
+    /// In a row.
+    pub beams: usize,
+    /// mW, link by link.
+    pub power: Vec<f64>,
+    /// The same on average over time; empty unless the scheme uses it.
+    pub average: Vec<f64>,
+}
+
+impl Heard {
+    /// The links with a row, their delays left open.
+    pub fn users<'a>(
+        &'a self,
+        samples: impl Iterator<Item = &'a Sample> + 'a,
+    ) -> impl Iterator<Item = User<'a>> + 'a {
+        let served = samples.enumerate().filter(|(_, s)| s.served_by().is_some());
+        served.enumerate().map(|(row, (link, _))| {
+            let of = |table: &'a [f64]| {
+                table
+                    .get(row * self.beams..(row + 1) * self.beams)
+                    .unwrap_or(&[])
+            };
+            User {
+                link,
+                power: of(&self.power),
+                average: of(&self.average),
+                delay: 0.0,
+            }
+        })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ApTotals {
     pub bits: f64,
@@ -31,7 +74,7 @@ pub struct ApTotals {
     pub training_ms: f64,
 }
 
-/// All that a run yields. `samples[link][step]`; links are device by device.
+/// All that a run yields, each link in use all the time. `samples[link][step]`; links are device by device.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     pub interval: f64,
@@ -41,6 +84,8 @@ pub struct Timeline {
     pub aps: Vec<ApTotals>,
     /// Changes of access point by device.
     pub handoffs: Vec<usize>,
+    /// By step.
+    pub(crate) heard: Vec<Heard>,
 }
 
 /// From a time on, in seconds: IP packets' rate (Mbit/s; 0 is an outage), one-way delay (s), loss.
@@ -57,17 +102,66 @@ impl Timeline {
         &self.samples[device * self.links_per_device + link]
     }
 
-    /// A path's trace: steps where something changes, rates to 0.1 Mbit/s and delays to 10 µs.
+    /// From `step` on: rates to 0.1 Mbit/s and delays to 10 µs.
+    pub fn step(&self, step: usize, sample: &Sample) -> Step {
+        Step {
+            at: step as f64 * self.interval,
+            rate_mbps: (sample.rate_mbps * 10.0).round() / 10.0,
+            delay: (sample.delay * 1e5).round() / 1e5,
+            // What is lost once in a thousand million packets is not lost.
+            loss: (sample.loss * 1e9).round() / 1e9,
+        }
+    }
+
+    /// The samples of a step where only the links `in_use` take airtime of access point `ap`, for these links. The beams of
+    /// the others are still trained. `radio` is the one whose timeline this is.
+    pub fn shared(
+        &self,
+        radio: &Radio,
+        step: usize,
+        ap: usize,
+        in_use: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, Sample)> {
+        let samples = self.samples.iter().map(|of_link| &of_link[step]);
+        let mut users: Vec<User<'_>> = (self.heard[step].users(samples))
+            .filter(|user| self.samples[user.link][step].ap == Some(ap))
+            .collect();
+        let associated = users.len();
+        users.retain(|user| in_use(user.link));
+        let device = |link: usize| link / self.links_per_device;
+        let wired = |link: usize| radio.wired(device(link), ap, step as f64 * self.interval);
+        for user in &mut users {
+            let place = self.places[device(user.link)][step];
+            *user = user.at(wired(user.link), distance(place, radio.aps[ap].at));
+        }
+        let shares = Service::new(radio).serve(associated, &users);
+        let share = |user: &User<'_>| {
+            let link = user.link;
+            let served = shares.samples.iter().find(|(served, _)| *served == link);
+            let sample = match served {
+                Some((_, sample)) => *sample,
+                None => Sample {
+                    delay: wired(link),
+                    loss: 1.0,
+                    ..Sample::default()
+                },
+            };
+            (
+                link,
+                Sample {
+                    ap: Some(ap),
+                    ..sample
+                },
+            )
+        };
+        users.iter().map(share).collect()
+    }
+
+    /// A path's trace: steps where something changes.
     pub fn trace(&self, device: usize, link: usize) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         for (i, sample) in self.link(device, link).iter().enumerate() {
-            let step = Step {
-                at: i as f64 * self.interval,
-                rate_mbps: (sample.rate_mbps * 10.0).round() / 10.0,
-                delay: (sample.delay * 1e5).round() / 1e5,
-                // What is lost once in a thousand million packets is not lost.
-                loss: (sample.loss * 1e9).round() / 1e9,
-            };
+            let step = self.step(i, sample);
             let same = steps.last().is_some_and(|last| {
                 (last.rate_mbps, last.delay, last.loss) == (step.rate_mbps, step.delay, step.loss)
             });

@@ -130,6 +130,69 @@ fn users_of_one_access_point_share_its_airtime() {
 }
 
 #[test]
+fn a_timeline_is_what_links_share_that_are_all_in_use() {
+    for allocation in [
+        Scheme::Greedy,
+        Scheme::Hekaton,
+        Scheme::Bush,
+        Scheme::MuMimo,
+    ] {
+        for select in [None, Some(2)] {
+            let radio = Radio {
+                allocation,
+                select,
+                delay: (0.005, 0.020),
+                ..orbit(6)
+            };
+            let timeline = radio.run(5.0);
+            let mut shared = 0;
+            for step in 0..timeline.samples[0].len() {
+                for ap in 0..radio.aps.len() {
+                    for (link, sample) in timeline.shared(&radio, step, ap, |_| true) {
+                        assert_eq!(sample, timeline.samples[link][step], "{allocation:?}");
+                        shared += 1;
+                    }
+                }
+            }
+            let served = (timeline.samples.iter().flatten()).filter(|s| s.served_by().is_some());
+            assert_eq!(shared, served.count());
+        }
+    }
+}
+
+#[test]
+fn a_link_out_of_use_leaves_its_airtime_to_the_others() {
+    let mut radio = pass_by(1);
+    radio.devices[0].mobility = Mobility::Fixed([2.0, 0.0, 5.0]);
+    for name in ["e", "f"] {
+        let mut more = radio.devices[0].clone();
+        more.name = name.into();
+        radio.devices.push(more);
+    }
+    let timeline = radio.run(1.0);
+    let third = timeline.link(0, 0)[3];
+    let turn = |delay: f64| delay - radio.delay.0 - 2.0 / 299_792_458.0;
+    for (in_use, factor) in [(1, 3.0), (2, 1.5), (3, 1.0)] {
+        let shares = timeline.shared(&radio, 3, 0, |link| link < in_use);
+        assert_eq!(
+            shares.iter().map(|s| s.0).collect::<Vec<_>>(),
+            (0..in_use).collect::<Vec<_>>()
+        );
+        for (_, share) in shares {
+            // All three stay trained.
+            let rate = third.rate_mbps * factor;
+            assert!(
+                (share.rate_mbps / rate - 1.0).abs() < 1e-12,
+                "{}",
+                share.rate_mbps
+            );
+            assert!((turn(share.delay) * factor / turn(third.delay) - 1.0).abs() < 1e-6);
+            assert_eq!((share.mcs, share.loss), (third.mcs, third.loss));
+        }
+    }
+}
+
+#[test]
 fn delays_of_a_range_differ_by_link_and_change_with_their_interval() {
     let mut radio = pass_by(2);
     radio.devices[0].mobility = Mobility::Fixed([30.0, 0.0, 5.0]);

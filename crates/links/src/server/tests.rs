@@ -48,6 +48,20 @@ fn steps_pause_at_zero_and_hold_the_last_rate() {
 }
 
 #[test]
+fn what_passes_until_a_packet_has_left_is_the_packet() {
+    let mut s = steps(&[(0, 8_000_000), (MS, 0), (5 * MS, 16_000_000)]);
+    let depart = s.serve(500_000, 1000);
+    assert_eq!(s.passes(500_000, depart), Some(1000));
+    // A quarter was sent by then.
+    assert_eq!(s.passes(750_000, depart), Some(750));
+    assert_eq!(s.passes(2 * MS, depart), Some(500));
+    // An earlier start than that of the last call.
+    s.rewind();
+    assert_eq!(s.serve(0, 500), 500_000);
+    assert_eq!(opportunities(&[1, 2]).passes(0, MS), None);
+}
+
+#[test]
 fn small_packets_share_an_opportunity_and_large_ones_need_two() {
     let mut s = opportunities(&[1, 2, 2, 10]);
     assert_eq!(s.serve(0, 700), MS);

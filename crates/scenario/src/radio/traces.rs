@@ -80,17 +80,6 @@ impl Air {
             }),
         })
     }
-
-    fn steps(&self, link: &RadioLink) -> Vec<Step> {
-        let step = |s: &mp_wireless::Step| Step {
-            at: Duration::from_secs_f64(s.at),
-            rate: (s.rate_mbps * 1e6).round() as u64,
-            delay: Some(Duration::from_secs_f64(s.delay)),
-            loss: Some(s.loss),
-        };
-        let steps = self.timeline().trace(link.device, link.link);
-        steps.iter().map(step).collect()
-    }
 }
 
 impl Scenario {
@@ -112,17 +101,19 @@ impl Scenario {
     }
 }
 
+fn steps(air: &Air, link: &RadioLink) -> Vec<Step> {
+    let steps = air.timeline().trace(link.device, link.link);
+    steps.into_iter().map(Step::from).collect()
+}
+
 fn tune(way: &mut Direction, air: &Air, known: &mut HashMap<(usize, usize), Arc<Trace>>) {
-    let Rate::Trace(source) = &way.rate else {
-        return;
-    };
-    let TraceKind::Radio(link) = &source.kind else {
+    let (Rate::Trace(source), Some(link)) = (&way.rate, way.radio_link()) else {
         return;
     };
     let trace = known.entry((link.device, link.link)).or_insert_with(|| {
         Arc::new(Trace {
             file: source.file.clone(),
-            kind: TraceKind::Steps(air.steps(link)),
+            kind: TraceKind::Steps(steps(air, link)),
         })
     });
     if let (Some((multiple, round_trip)), QueueLimit::Packets(least)) =
@@ -132,6 +123,19 @@ fn tune(way: &mut Direction, air: &Air, known: &mut HashMap<(usize, usize), Arc<
         way.queue.limit = links::sized(multiple, rate, round_trip, least);
     }
     way.rate = Rate::Trace(trace.clone());
+}
+
+impl Direction {
+    /// The link of the radio that it goes over, before [`Scenario::tuned`].
+    pub fn radio_link(&self) -> Option<&RadioLink> {
+        match &self.rate {
+            Rate::Trace(trace) => match &trace.kind {
+                TraceKind::Radio(link) => Some(link),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// Stands before a trace's file name where there is no file.

@@ -11,6 +11,8 @@ mod room;
 #[cfg(test)]
 mod tests;
 
+pub use change::Replan;
+
 use std::collections::VecDeque;
 
 use mp_links::{Aqm, Losses, Propagation, Server, TokenBucket, Verdict};

@@ -3,7 +3,7 @@
 mod link;
 mod packet;
 
-pub use link::{Link, Outcome};
+pub use link::{Link, Outcome, Replan};
 pub use packet::{flag, Kind, Packet, NO_SACK, SPREAD};
 
 use crate::agenda::Agenda;

@@ -9,6 +9,7 @@ use mp_scenario::{Protocol, Scenario, TransferDirection, Variant};
 use rand_xoshiro::rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::airtime::Airtime;
 use super::calendar::Todo;
 use super::{end_of, Held, Source, World};
 use crate::mptcp::Plan;
@@ -32,11 +33,15 @@ impl World<'static> {
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
-        let scenario = match scenario.tuned() {
-            Cow::Borrowed(_) => scenario,
-            Cow::Owned(tuned) => Arc::new(tuned),
+        let (scenario, airtime) = match scenario.tuned() {
+            Cow::Borrowed(_) => (scenario, None),
+            Cow::Owned(tuned) => {
+                let airtime = Airtime::new(&scenario, &tuned);
+                (Arc::new(tuned), airtime)
+            }
         };
-        World::of(&scenario, Held::Owned(scenario.clone()), variant, seed)
+        let held = Held::Owned(scenario.clone());
+        World::of(&scenario, held, airtime, variant, seed)
     }
 }
 
@@ -46,15 +51,16 @@ impl<'a> World<'a> {
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
-        match scenario.tuned() {
-            Cow::Borrowed(_) => World::of(scenario, Held::Borrowed(scenario), variant, seed),
-            Cow::Owned(tuned) => World::own(Arc::new(tuned), variant, seed),
+        match &scenario.radio {
+            None => World::of(scenario, Held::Borrowed(scenario), None, variant, seed),
+            Some(_) => World::own(Arc::new(scenario.clone()), variant, seed),
         }
     }
 
     fn of(
         scenario: &Scenario,
         held: Held<'a>,
+        airtime: Option<Box<Airtime>>,
         variant: &Variant,
         seed: u64,
     ) -> Result<Self, Error> {
@@ -100,6 +106,7 @@ impl<'a> World<'a> {
             readings: HashMap::new(),
             learner_of,
             learners,
+            airtime,
             calendar: BinaryHeap::new(),
             calendar_source,
             entries: 0,
@@ -138,6 +145,9 @@ impl<'a> World<'a> {
         let interval = nanos(scenario.sample_interval);
         if interval > 0 {
             world.schedule(interval, Todo::Sample);
+        }
+        if let Some(at) = world.airtime.as_ref().and_then(|airtime| airtime.next()) {
+            world.schedule(at, Todo::Airtime);
         }
         Ok(world)
     }

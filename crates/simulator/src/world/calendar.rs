@@ -22,6 +22,8 @@ pub(super) enum Todo {
     /// An entry of the scenario's events.
     Change(usize),
     Sample,
+    /// An interval of the radio begins.
+    Airtime,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +70,7 @@ impl World<'_> {
                 Todo::Arrival(plan) => self.arrive(plan),
                 Todo::Stop(connection) => self.stop(connection),
                 Todo::Change(event) => self.change(event),
+                Todo::Airtime => self.plan_airtime(),
                 Todo::Sample => {
                     self.sample();
                     let interval = nanos(self.scenario.sample_interval);
@@ -185,6 +188,11 @@ impl World<'_> {
                 Change::Loss(_) | Change::Backup(_) | Change::Signal(_) | Change::Readings(_) => {}
             }
             self.net.rearm(index);
+            match (&mut self.airtime, &event.change) {
+                (None, _) => {}
+                (Some(_), Change::Loss(_)) if !carries_data => {}
+                (Some(airtime), change) => airtime.forget(index, change),
+            }
         }
     }
 

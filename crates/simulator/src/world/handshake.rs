@@ -100,6 +100,9 @@ impl World<'_> {
         } else {
             connection.slots.push(index);
         }
+        if !backup {
+            self.take_airtime(index);
+        }
         self.send_syn(index);
     }
 

@@ -172,6 +172,9 @@ impl World<'_> {
         s.backup = backup;
         s.sender.flow.backup = backup;
         let owner = s.connection;
+        if !backup {
+            self.take_airtime(index);
+        }
         self.refresh(index);
         self.feed(owner);
     }

@@ -1,5 +1,6 @@
 //! A scenario brought to life: links, connections and the loop that drives them.
 
+mod airtime;
 pub(crate) mod ask;
 mod build;
 mod calendar;
@@ -73,6 +74,8 @@ pub struct World<'a> {
     /// What connections that are over knew of the paths, and those that could tell more by now.
     remembered: Vec<federate::Remembered>,
     telling: Vec<u32>,
+    /// Where the scenario has a radio.
+    airtime: Option<Box<airtime::Airtime>>,
     calendar: BinaryHeap<Entry>,
     calendar_source: u32,
     entries: u64,

@@ -1,10 +1,40 @@
 //! Changes to a link in mid-run: outages, loss, delay and rate.
 
-use mp_links::Schedule;
+use mp_links::{Capacity, Loss, Schedule};
 
 use super::*;
 
+/// What a link has from now on over time; `None` leaves what it has.
+#[derive(Debug, Default)]
+pub struct Replan {
+    pub capacity: Option<Schedule<Capacity>>,
+    /// ns
+    pub delays: Option<Schedule<u64>>,
+    pub losses: Option<Schedule<Loss>>,
+}
+
 impl Link {
+    /// Packets wait or are being sent.
+    pub fn is_busy(&self, now: u64) -> bool {
+        self.busy_until > now || !self.waiting.is_empty()
+    }
+
+    pub fn replan(&mut self, now: u64, replan: Replan) {
+        if let Some(losses) = replan.losses {
+            self.losses = Losses::new(losses);
+        }
+        if let Some(delays) = replan.delays {
+            self.propagation.set_delays(delays);
+        }
+        let server = replan.capacity.map(Server::new);
+        if self.busy_until > now {
+            self.reschedule(now, server);
+        } else if let Some(server) = server {
+            // A link that is free stays free since then: a spread train may begin in the past.
+            self.server = server;
+        }
+    }
+
     pub fn set_down(&mut self, down: bool) {
         self.down = down;
     }
@@ -15,7 +45,7 @@ impl Link {
 
     /// For packets that leave the queue from now on.
     pub fn set_delay(&mut self, now: u64, delay: u64) {
-        self.propagation.set_delay(delay);
+        self.propagation.set_delays(Schedule::new(delay));
         self.reschedule(now, None);
     }
 
@@ -32,8 +62,9 @@ impl Link {
         let mut waiting = Vec::from(waiting);
         waiting.sort_by_key(|t| t.depart);
         let mut first_size = waiting.first().map(|t| self.unsent(now, t));
-        if let Some(server) = server {
-            self.server = server;
+        match server {
+            Some(server) => self.server = server,
+            None => self.server.rewind(),
         }
         self.propagation
             .recall(self.transit.back().map_or(now, |t| t.arrive));
@@ -57,6 +88,11 @@ impl Link {
     /// Bytes left of the packet being sent, as far as the server tells.
     fn unsent(&self, now: u64, being_sent: &Transit) -> u32 {
         let size = being_sent.packet.size;
+        if let Server::Varying(_) = self.server {
+            let passes = || self.server.passes(now, being_sent.depart);
+            let left = (being_sent.depart != NEVER).then(passes).flatten();
+            return left.map_or(size, |left| left.min(u64::from(size)) as u32);
+        }
         if !matches!(self.server, Server::Constant(_)) {
             return size;
         }

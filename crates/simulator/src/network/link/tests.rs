@@ -130,3 +130,34 @@ fn a_loss_event_leaves_the_delays_of_a_trace() {
     assert!(link.send(25 * MILLISECOND, &SINGLE));
     assert_eq!(latest_ms(&link), 56);
 }
+
+/// 100 Mbit/s, and 10 Mbit/s from 10 ms on: 100 packets pass in 10 + 20 ms.
+#[test]
+fn a_changed_delay_leaves_the_rates_of_a_trace_as_they_are() {
+    let step = |ms, rate| Step {
+        at: Duration::from_millis(ms),
+        rate,
+        delay: None,
+        loss: None,
+    };
+    let steps = vec![step(0, 100_000_000), step(10, 10_000_000)];
+    let trace = Trace {
+        file: "steps".into(),
+        kind: TraceKind::Steps(steps),
+    };
+    let mut link = Link::new(&direction(Rate::Trace(trace.into()), 100), None, 1);
+    let packet = Packet {
+        kind: Kind::Data,
+        size: 1500,
+        ..Packet::NONE
+    };
+    for _ in 0..100 {
+        assert!(link.send(0, &packet));
+    }
+    let departures = |link: &Link| link.queue.iter().map(|q| q.depart).collect::<Vec<_>>();
+    let before = departures(&link);
+    // In the middle of a packet.
+    link.set_delay(1_020_000, MILLISECOND);
+    assert_eq!(departures(&link), before[8..]);
+    assert_eq!(before[99], 30 * MILLISECOND);
+}
