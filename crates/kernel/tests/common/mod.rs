@@ -3,7 +3,6 @@
 
 pub mod lab;
 
-
 use mp_kernel::controller::{self, Controller, Options};
 use mp_testing::{Turn, Turns};
 
