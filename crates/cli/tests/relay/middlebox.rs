@@ -136,7 +136,6 @@ fn a_handshake_that_was_meddled_with_is_none() {
 }
 
 #[test]
-#[ignore = "a download stops in 3 of some 60 runs, see docs/limitations.md"]
 fn what_is_changed_or_cut_in_a_stream_comes_whole_by_another_connection() {
     let Some(hosts) = Hosts::new("40mbit") else {
         return;

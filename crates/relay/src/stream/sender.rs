@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use mp_policy::scheduler::{Choice, ConnectionView};
 use mp_policy::MAX_SUBFLOWS;
+use rangemap::RangeSet;
 
 use super::chunks::Chunks;
 use super::Violation;
@@ -59,7 +60,8 @@ pub struct Sender {
     /// Bytes that may be under way, by the sender's own measure.
     window: u64,
     slots: [Slot; MAX_SUBFLOWS],
-    again: VecDeque<Range<u64>>,
+    /// The first goes first: the peer waits for it, and may have much of what is behind it.
+    again: RangeSet<u64>,
     reinjected: u64,
     replicates: bool,
 }
@@ -77,7 +79,7 @@ impl Sender {
             limit,
             window: limit,
             slots: Default::default(),
-            again: VecDeque::new(),
+            again: RangeSet::new(),
             reinjected: 0,
             replicates,
         }
@@ -135,14 +137,10 @@ impl Sender {
     /// The first range that waits to be sent again.
     fn waiting(&mut self) -> Option<Range<u64>> {
         let una = self.una();
-        while let Some(range) = self.again.front_mut() {
-            range.start = range.start.max(una);
-            if range.start < range.end {
-                return Some(range.clone());
-            }
-            self.again.pop_front();
+        if self.again.first()?.start < una {
+            self.again.remove(0..una);
         }
-        None
+        self.again.first().cloned()
     }
 
     fn window_left(&self) -> u64 {
@@ -200,8 +198,8 @@ impl Sender {
         let piece = match self.waiting() {
             Some(range) => {
                 let piece = self.piece_of(range.start, range.end.min(range.start + burst));
-                if let (Some(piece), Some(first)) = (piece, self.again.front_mut()) {
-                    first.start = piece.offsets().end;
+                if let Some(piece) = piece {
+                    self.again.remove(piece.offsets());
                     self.reinjected += 1;
                 }
                 piece
@@ -266,9 +264,6 @@ impl Sender {
     /// Gives back memory that a burst has left.
     pub fn rest(&mut self) {
         self.bytes.shrink();
-        if self.waiting().is_none() {
-            self.again = VecDeque::new();
-        }
         for slot in &mut self.slots {
             slot.carried.shrink_to_fit();
         }
@@ -281,7 +276,7 @@ impl Sender {
             if !extent.again && extent.offsets.end > una {
                 extent.again = true;
                 self.again
-                    .push_back(extent.offsets.start.max(una)..extent.offsets.end);
+                    .insert(extent.offsets.start.max(una)..extent.offsets.end);
             }
         }
     }
@@ -345,6 +340,23 @@ mod tests {
         s.close(1);
         let again: Vec<_> = std::iter::from_fn(|| s.take(Choice::one(0, 100))[0]).collect();
         assert_eq!(again.iter().map(|p| p.length).sum::<usize>(), 2 + 2 + 4);
+    }
+
+    #[test]
+    fn of_what_several_paths_have_lost_the_first_goes_first() {
+        let mut s = filled(b"0123456789");
+        for (slot, length) in [(0, 2), (1, 2), (0, 2), (1, 2)] {
+            s.take(Choice::one(slot, length));
+        }
+        s.close(1);
+        s.close(0);
+        s.on_ack(1, 100).unwrap();
+        assert_eq!(s.view(5, 1).unwrap().unsent, 7 + 2);
+        assert_eq!(s.take(Choice::one(0, 3))[0], piece(1, 3, false));
+        // Lost again, together with what still waits.
+        s.close(0);
+        assert_eq!(s.take(Choice::one(2, 100))[2], piece(1, 7, false));
+        assert_eq!(s.take(Choice::one(2, 100))[2], piece(8, 2, false));
     }
 
     #[test]
