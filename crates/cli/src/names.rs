@@ -81,11 +81,8 @@ pub fn check(scenario: &Scenario, world: World) -> Outcome {
             &owner,
             world,
         )?;
-        if world != World::Relay && v.carrier != "tcp" {
-            return Err(Failure::Unable(format!(
-                "{owner}: carrier {}: only --world relay has it; leave it out, or use that world",
-                v.carrier
-            )));
+        if let (Some(why), true) = (v.only_over_the_relay(), world != World::Relay) {
+            return Err(Failure::Unable(format!("{owner}: {why}")));
         }
     }
     for connection in &scenario.connections {

@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 pub use mp_policy::path_manager::Rule;
 
 pub use crate::air::Air;
+use crate::defaults;
 
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -285,4 +286,16 @@ pub struct Variant {
     pub carrier: String,
     /// Whether an agent answers a learned controller; without one it goes on as plain MPCC.
     pub agent: bool,
+}
+
+impl Variant {
+    /// Why the relay world alone can run it, if so.
+    pub fn only_over_the_relay(&self) -> Option<String> {
+        (self.carrier != defaults::CARRIER).then(|| {
+            format!(
+                "carrier {}: only --world relay has it; leave it out, or use that world",
+                self.carrier
+            )
+        })
+    }
 }

@@ -303,11 +303,8 @@ fn group(scenario: &Scenario, variant: &Variant, connection: &Connection) -> Res
             device: None,
         });
     }
-    if variant.carrier != "tcp" {
-        return Err(Error::Unsupported(format!(
-            "carrier {}: only --world relay has it",
-            variant.carrier
-        )));
+    if let Some(why) = variant.only_over_the_relay() {
+        return Err(Error::Unsupported(why));
     }
     let scheduler = connection.scheduler.as_ref().unwrap_or(&variant.scheduler);
     if scheduler != "default" {

@@ -190,11 +190,8 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
             let name = c.scheduler.as_ref().unwrap_or(&variant.scheduler);
             let scheduler = mp_policy::scheduler::find(name)
                 .ok_or_else(|| Error::Unknown("scheduler", name.clone()))?;
-            if variant.carrier != "tcp" {
-                return Err(Error::Parameter(format!(
-                    "carrier {}: only the relay world has it (--world relay)",
-                    variant.carrier
-                )));
+            if let Some(why) = variant.only_over_the_relay() {
+                return Err(Error::Parameter(why));
             }
             let name = c.path_manager.as_ref().unwrap_or(&variant.path_manager);
             let manager = mp_policy::path_manager::find(name)
