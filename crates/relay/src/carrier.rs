@@ -305,7 +305,7 @@ impl Write for Socket<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::keys::Identity;
     use tokio::net::TcpListener;
@@ -313,7 +313,8 @@ mod tests {
     const PIECE: usize = 10_000;
     const PIECES: usize = 300;
 
-    async fn pair() -> (Carrier, Carrier) {
+    /// The device's and the relay's end of one connection.
+    pub(crate) async fn pair() -> (Carrier, Carrier) {
         let (device, relay) = (Identity::fresh(), Identity::fresh());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connecting = TcpStream::connect(listener.local_addr().unwrap());

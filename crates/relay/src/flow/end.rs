@@ -14,20 +14,16 @@ const CLOSED: Duration = Duration::from_secs(15 * 60);
 
 impl Flow {
     pub(super) fn check(&mut self, now: Instant) -> Result<(), Stop> {
-        if self.withdrawn {
+        if self.withdrawn || self.application_has_failed() {
             return Err(Stop::Break);
         }
-        let all_here = self.told_end;
-        if all_here && self.sender.done() {
+        let peer_is_done = self.peer_is_done();
+        if self.told_end && (self.sender.done() || peer_is_done) {
             return Err(Stop::Outcome(Outcome::Done));
         }
         let most = self.patience();
         if let Some(alone) = &mut self.alone {
-            // A peer that is done closes all paths; its last acknowledgement may have been lost with one.
-            if self.left_well && all_here && self.heard_out && self.sender.unsent() == 0 {
-                return Err(Stop::Outcome(Outcome::Done));
-            }
-            if alone.look(now) >= most {
+            if alone.look(now) >= most && !peer_is_done {
                 return Err(Stop::Outcome(Outcome::Lost));
             }
         }
@@ -35,6 +31,24 @@ impl Flow {
             true => Err(Stop::Outcome(Outcome::Lost)),
             false => Ok(()),
         }
+    }
+
+    /// It closes all paths then; its last acknowledgement may have been lost with one. What has arrived is for the application,
+    /// which may take its time.
+    pub(super) fn peer_is_done(&self) -> bool {
+        let all_here = self.receiver.has_end();
+        self.alone.is_some()
+            && self.left_well
+            && all_here
+            && self.heard_out
+            && self.sender.unsent() == 0
+    }
+
+    /// It has ended its stream and gone, and nothing more is to be read from it: only the socket's error shows that.
+    fn application_has_failed(&self) -> bool {
+        let application = self.application.as_ref();
+        let application = application.filter(|_| self.heard_out && self.sender.done());
+        application.is_some_and(|a| !matches!(SockRef::from(a).take_error(), Ok(None)))
     }
 
     /// For a path, where there is none.
@@ -46,8 +60,8 @@ impl Flow {
         }
     }
 
-    /// `untold`: the peer may not know. What has no path to say so on is said on another one, unless the relay has never
-    /// heard of the flow.
+    /// `untold`: the peer may not know. What has no path to say so on is said on another one, unless the relay was never asked
+    /// for the flow.
     pub(super) fn conclude(mut self, outcome: Outcome, untold: bool) -> Outcome {
         if outcome == Outcome::Done {
             let (next, limit) = self.receiver.acknowledgement();
@@ -58,9 +72,12 @@ impl Flow {
         }
         let paths = self.paths.into_iter().flatten();
         let parting = paths.map(|path| path.carrier.part()).collect();
-        if let (Some(lost), true) = (self.lost, untold && self.hears.is_none()) {
+        if let (Some(lost), true) = (self.lost, untold && self.asked) {
             let _ = lost.send(Loss::Untold(parting));
         }
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests;

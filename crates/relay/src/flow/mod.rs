@@ -161,6 +161,8 @@ pub struct Flow {
     lost: Option<mpsc::UnboundedSender<Loss>>,
     meters: Option<Arc<Meters>>,
     opener: Option<Opener>,
+    /// The relay may know of the flow.
+    asked: bool,
     /// At the relay's end, which says on each new path that the target is connected.
     place: Option<Place>,
     throttle: Throttle,
@@ -228,6 +230,7 @@ impl Flow {
             lost,
             meters,
             opener,
+            asked: false,
             place,
             throttle,
             hold,
@@ -316,6 +319,7 @@ impl Flow {
                             ..opener.clone()
                         };
                         path.carrier.put_bytes(&opener.encode());
+                        self.asked = true;
                     }
                     None => path.carrier.put(&Frame::Opened(Ok(()))),
                 }
@@ -542,10 +546,10 @@ impl Flow {
         }
     }
 
-    /// The connection of a slot has ended by itself.
+    /// The connection of a slot has ended by itself. Another is wanted, unless the application alone is waited for.
     fn lose_path(&mut self, slot: usize, now: Instant) {
         self.drop_path(slot, now);
-        if let Some(lost) = &self.lost {
+        if let Some(lost) = self.lost.as_ref().filter(|_| !self.peer_is_done()) {
             let _ = lost.send(Loss::Ended(slot));
         }
     }

@@ -150,19 +150,21 @@ impl Receiver {
         self.ready.shrink();
     }
 
+    /// Everything has arrived.
+    pub fn has_end(&self) -> bool {
+        self.end == Some(self.next)
+    }
+
     /// The application has all there will ever be.
     pub fn finished(&self) -> bool {
-        self.ready.is_empty() && self.end == Some(self.next)
+        self.ready.is_empty() && self.has_end()
     }
 
     /// What an acknowledgement says now: everything before the first has arrived, the stream's end counted; the sender
     /// may send up to the second.
     pub fn acknowledgement(&mut self) -> (u64, u64) {
         self.limit = self.limit.max(self.consumed() + self.capacity);
-        (
-            self.next + u64::from(self.end == Some(self.next)),
-            self.limit,
-        )
+        (self.next + u64::from(self.has_end()), self.limit)
     }
 
     /// Bytes that the application has taken so far.

@@ -1,0 +1,157 @@
+//! A flow at the device, with a relay that the test plays.
+
+use mp_policy::link::Priority;
+use mp_policy::scheduler;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::carrier::tests::pair;
+use crate::carrier::Carrier;
+use crate::flow::{Event, Hears, Side};
+use crate::wire::{Header, Opener, Target};
+
+use super::*;
+
+/// Twice what a socket of the smallest buffers holds, and less than the first window.
+const MUCH: usize = 900_000;
+
+struct Played {
+    program: TcpStream,
+    relay: Carrier,
+    events: mpsc::Sender<Event>,
+    losses: mpsc::UnboundedReceiver<Loss>,
+    flow: JoinHandle<Outcome>,
+}
+
+/// With one path, of which the relay has heard.
+async fn played() -> Played {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let program = TcpSocket::new_v4().unwrap();
+    program.set_recv_buffer_size(1 << 12).unwrap();
+    let connecting = program.connect(listener.local_addr().unwrap());
+    let (program, accepted) = tokio::join!(connecting, listener.accept());
+    let application = accepted.unwrap().0;
+    SockRef::from(&application)
+        .set_send_buffer_size(1 << 12)
+        .unwrap();
+    let (device, mut relay) = pair().await;
+    let (events, news) = mpsc::channel(16);
+    let (lost, losses) = mpsc::unbounded_channel();
+    let side = Side::Device {
+        hears: Hears::Application(|_| Vec::new()),
+        meters: Default::default(),
+        lost,
+        opener: Opener {
+            session: [0; 16],
+            flow: 1,
+            path: 0,
+            priority: Priority::Normal,
+            resumes: false,
+            scheduler: "default".into(),
+            target: Target::Address([192, 0, 2, 1].into(), 80),
+        },
+    };
+    let scheduler = scheduler::find("default").unwrap();
+    let hold = Duration::from_secs(3600);
+    let flow = Flow::new(Some(application), scheduler, side, hold, None, None);
+    let flow = tokio::spawn(flow.run(news));
+    let join = Event::Join(0, device, Priority::Normal);
+    assert!(events.send(join).await.is_ok());
+    loop {
+        if let Some((_, length)) = Opener::decode(relay.input()).unwrap() {
+            relay.take(length);
+            break;
+        }
+        relay.more().await.unwrap();
+    }
+    Played {
+        program: program.unwrap(),
+        relay,
+        events,
+        losses,
+        flow,
+    }
+}
+
+/// Until the device has said that its stream ends; `false`: its connection has ended instead.
+async fn hear_end(relay: &mut Carrier) -> bool {
+    let mut ended = false;
+    loop {
+        let frames = relay.frames(|frame| {
+            ended |= matches!(frame, Frame::Data { end: true, .. });
+            Ok::<_, crate::wire::Malformed>(())
+        });
+        frames.unwrap();
+        if ended || relay.more().await.is_err() {
+            return ended;
+        }
+    }
+}
+
+/// The relay has everything and has sent everything, and the program takes its time: no other connection is asked for.
+#[tokio::test]
+async fn a_program_that_reads_late_costs_no_connections() {
+    let mut all = played().await;
+    all.program.shutdown().await.unwrap();
+    all.relay.put(&Frame::Opened(Ok(())));
+    let bytes = vec![7; MUCH];
+    let mut at = 0;
+    for piece in bytes.chunks(10_000) {
+        let end = at + piece.len() == MUCH;
+        let header = Header::data(at as u64, end, piece.len());
+        all.relay.put_data(header, (piece, &[]));
+        at += piece.len();
+    }
+    all.relay.flush_all().await.unwrap();
+    assert!(hear_end(&mut all.relay).await);
+    all.relay.put(&Frame::Ack {
+        next: 1,
+        limit: 1 << 20,
+    });
+    assert!(all.relay.part().await.unwrap(), "the device closes it too");
+    let mut read = Vec::new();
+    all.program.read_to_end(&mut read).await.unwrap();
+    assert!(read == bytes);
+    assert_eq!(all.flow.await.unwrap(), Outcome::Done);
+    let asked = std::iter::from_fn(|| all.losses.try_recv().ok());
+    assert_eq!(asked.filter(|l| matches!(l, Loss::Ended(_))).count(), 0);
+}
+
+/// The program has ended its stream; then it is gone.
+#[tokio::test]
+async fn a_program_that_dies_after_its_end_is_noticed() {
+    let mut all = played().await;
+    all.relay.put(&Frame::Opened(Ok(())));
+    all.relay.flush_all().await.unwrap();
+    all.program.shutdown().await.unwrap();
+    assert!(hear_end(&mut all.relay).await);
+    all.relay.put(&Frame::Ack {
+        next: 1,
+        limit: 1 << 20,
+    });
+    all.relay.flush_all().await.unwrap();
+    all.program.set_zero_linger().unwrap();
+    drop(all.program);
+    // It is looked at from time to time, and on every event.
+    let ended = async {
+        while all.events.send(Event::Woken).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(90), ended).await.unwrap();
+    assert_eq!(all.flow.await.unwrap(), Outcome::Reset);
+}
+
+/// The relay was asked, and its answer never came: it is told that the device has given up.
+#[tokio::test]
+async fn a_relay_that_was_asked_is_told() {
+    let mut all = played().await;
+    all.events.send(Event::Down(0)).await.unwrap();
+    all.events.send(Event::Application(None)).await.unwrap();
+    assert_eq!(all.flow.await.unwrap(), Outcome::Reset);
+    let said = std::iter::from_fn(|| all.losses.try_recv().ok());
+    assert_eq!(said.filter(|l| matches!(l, Loss::Untold(_))).count(), 1);
+}
