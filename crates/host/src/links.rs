@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use futures_util::{StreamExt, TryStreamExt};
+use mp_kernel::interfaces::sources_first;
 use rtnetlink::packet_core::NetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressScope};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags};
@@ -19,7 +20,8 @@ pub struct Interface {
     pub name: String,
     /// Switched on, and with a carrier.
     pub up: bool,
-    /// Of global scope, usable as a source.
+    /// Of global scope, usable as a source; of each family first the one that connections get
+    /// ([`sources_first`]).
     pub addresses: Vec<IpAddr>,
 }
 
@@ -103,6 +105,9 @@ impl Links {
             if let (Some(interface), Some(address)) = (of, local.or(any)) {
                 interface.addresses.push(address);
             }
+        }
+        for interface in found.iter_mut().filter(|i| i.up) {
+            sources_first(&interface.name, &mut interface.addresses);
         }
         Ok(found)
     }

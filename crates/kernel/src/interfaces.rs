@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::error::{Context, Error};
 use crate::primary::{Choice, Prefix};
 
-/// One that is up, with its global addresses in the kernel's order.
+/// One that is up, with its global addresses: first those of [`sources_first`], then the others in the kernel's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     pub name: String,
@@ -57,6 +59,37 @@ impl Interface {
     }
 }
 
+/// Puts first, of each family, the address that the kernel gives to packets for strangers over this interface (RFC 6724): an
+/// interface has several of IPv6, and those of a unique local prefix do not reach the Internet.
+pub fn sources_first(interface: &str, addresses: &mut [IpAddr]) {
+    for v4 in [true, false] {
+        if addresses.iter().filter(|a| a.is_ipv4() == v4).count() < 2 {
+            continue;
+        }
+        let chosen = source(interface, v4);
+        let is = |a: &IpAddr| Some(*a) == chosen;
+        if let Some(at) = addresses.iter().position(is) {
+            addresses[..=at].rotate_right(1);
+        }
+    }
+}
+
+/// No packet is sent. `None` where there is no route.
+fn source(interface: &str, v4: bool) -> Option<IpAddr> {
+    // Of documentation (RFC 5737, RFC 3849): nobody has them, and routes treat them as any address of the Internet.
+    let (domain, stranger) = match v4 {
+        true => (Domain::IPV4, SocketAddr::from(([192, 0, 2, 1], 9))),
+        false => (
+            Domain::IPV6,
+            SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9)),
+        ),
+    };
+    let socket = Socket::new(domain, Type::DGRAM, None).ok()?;
+    socket.bind_device(Some(interface.as_bytes())).ok()?;
+    socket.connect(&stranger.into()).ok()?;
+    Some(socket.local_addr().ok()?.as_socket()?.ip())
+}
+
 /// All of them, by index.
 pub fn all() -> Result<Vec<Interface>, Error> {
     let mut found: BTreeMap<u32, Interface> = BTreeMap::new();
@@ -97,10 +130,12 @@ pub fn all() -> Result<Vec<Interface>, Error> {
         }
         libc::freeifaddrs(first);
     }
-    Ok(found
-        .into_values()
-        .filter(|interface| !interface.addresses.is_empty())
-        .collect())
+    let mut all: Vec<Interface> = found.into_values().collect();
+    all.retain(|interface| !interface.addresses.is_empty());
+    for interface in &mut all {
+        sources_first(&interface.name, &mut interface.addresses);
+    }
+    Ok(all)
 }
 
 /// # Safety
@@ -126,5 +161,51 @@ fn is_global(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
         IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Router advertisements of many homes bring an address of a unique local prefix beside the global one.
+    #[test]
+    fn the_first_address_is_the_one_that_connections_get() {
+        // SAFETY: plain system calls.
+        if unsafe { libc::geteuid() } != 0 {
+            mp_testing::skip("network namespaces need root");
+            return;
+        }
+        let elsewhere = std::thread::spawn(|| {
+            // SAFETY: as above; this thread alone is elsewhere.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+            let ip = |line: &str| {
+                let done = Command::new("ip").args(line.split(' ')).output().unwrap();
+                assert!(done.status.success(), "{line}: {done:?}");
+            };
+            ip("link add net0 type veth peer name net1");
+            ip("link set net0 up");
+            ip("link set net1 up");
+            ip("address add 2001:db8:7::2/64 dev net0 nodad");
+            // The kernel lists the newest first.
+            ip("address add fd00::2/64 dev net0 nodad");
+            ip("address add 10.0.0.2/24 dev net0");
+            let addresses = || all().unwrap().remove(0).addresses;
+            let local: IpAddr = "fd00::2".parse().unwrap();
+            let global: IpAddr = "2001:db8:7::2".parse().unwrap();
+            ip("-6 route add default dev net0");
+            let all = addresses();
+            assert_eq!(all.len(), 3);
+            let v6 = |all: &[IpAddr]| all.iter().copied().find(IpAddr::is_ipv6).unwrap();
+            assert_eq!(v6(&all), global);
+            // A route may name its source.
+            ip("-6 route change default dev net0 src fd00::2");
+            assert_eq!(v6(&addresses()), local);
+            ip("-6 route delete default");
+            assert_eq!(addresses().len(), 3);
+        });
+        elsewhere.join().unwrap();
     }
 }
