@@ -1,5 +1,5 @@
-//! Echo requests (RFC 792, RFC 4443) over paths that the policy wants probed, from their own address to the other end of a
-//! subflow there. A host that does not answer, or a machine that lets this process send none, tells nothing: then the
+//! Echo requests (RFC 792, RFC 4443) over paths that the policy wants probed, from their own interface and address to the
+//! other end of a subflow there. A host that does not answer, or a machine that lets this process send none, tells nothing: then the
 //! policy goes by time.
 
 use std::collections::HashMap;
@@ -27,6 +27,7 @@ pub struct Prober {
 
 /// `None` for the socket: this machine gives none.
 struct Line {
+    interface: String,
     from: IpAddr,
     to: IpAddr,
     socket: Option<Echo>,
@@ -40,12 +41,13 @@ impl Prober {
             let Some((from, to)) = adapter.ends(path) else {
                 continue;
             };
+            let interface = &adapter.paths[path].interface.name;
             let line = self
                 .lines
                 .entry(path)
-                .or_insert_with(|| Line::new(from, to, Probes::default()));
-            if (line.from, line.to) != (from, to) {
-                *line = Line::new(from, to, line.probing.told);
+                .or_insert_with(|| Line::new(interface, from, to, Probes::default()));
+            if (&line.interface, line.from, line.to) != (interface, from, to) {
+                *line = Line::new(interface, from, to, line.probing.told);
             }
             line.send(count);
         }
@@ -57,11 +59,12 @@ impl Prober {
 }
 
 impl Line {
-    fn new(from: IpAddr, to: IpAddr, told: Probes) -> Line {
+    fn new(interface: &str, from: IpAddr, to: IpAddr, told: Probes) -> Line {
         Line {
+            interface: interface.to_owned(),
             from,
             to,
-            socket: Echo::open(from).ok(),
+            socket: Echo::open(interface, from).ok(),
             probing: Probing::after(told),
         }
     }
@@ -99,7 +102,7 @@ struct Echo {
 }
 
 impl Echo {
-    fn open(from: IpAddr) -> io::Result<Echo> {
+    fn open(interface: &str, from: IpAddr) -> io::Result<Echo> {
         let (domain, protocol) = match from {
             IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
             IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),
@@ -110,6 +113,8 @@ impl Echo {
         };
         // A raw socket hears the answers to all of them.
         static NEXT: AtomicU16 = AtomicU16::new(0);
+        // The address alone leaves the choice to the routes: without a rule for it, that of the least metric.
+        socket.bind_device(Some(interface.as_bytes()))?;
         socket.bind(&SocketAddr::new(from, 0).into())?;
         socket.set_nonblocking(true)?;
         Ok(Echo {
@@ -190,7 +195,7 @@ mod tests {
     fn the_loopback_answers_every_request() {
         for ip in ["127.0.0.1", "::1"] {
             let ip: IpAddr = ip.parse().expect("an address");
-            let mut line = Line::new(ip, ip, Probes::default());
+            let mut line = Line::new("lo", ip, ip, Probes::default());
             if line.socket.is_none() && ip.is_ipv6() {
                 continue; // a host without IPv6
             }
@@ -216,7 +221,7 @@ mod tests {
         // TEST-NET-1, RFC 5737.
         let (from, to) = ("127.0.0.1", "192.0.2.1");
         let [from, to] = [from, to].map(|ip| ip.parse().expect("an address"));
-        let mut line = Line::new(from, to, Probes::default());
+        let mut line = Line::new("lo", from, to, Probes::default());
         line.send(5);
         std::thread::sleep(std::time::Duration::from_millis(50));
         line.hear();
