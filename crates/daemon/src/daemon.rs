@@ -370,11 +370,13 @@ impl Daemon {
                 let interfaces = self.adapter.paths.iter().map(|p| &p.interface);
                 let endpoints = &mut self.endpoints;
                 let mut done = endpoints.keep_off(&self.config.paths, interfaces, &mut subflows)?;
-                done.extend(endpoints.apply(&wanted, &again, &subflows)?);
-                Ok(done)
+                let applied = endpoints.apply(&wanted, &again, &subflows)?;
+                done.extend(applied.done);
+                Ok((done, applied.refused))
             });
         match applied {
-            Ok(done) => {
+            Ok((done, refused)) => {
+                self.trouble(refused.map(|e| e.to_string()));
                 if !done.is_empty() {
                     let now_us = self.started.elapsed().as_micros() as u64;
                     self.adapter.pace().changed(now_us);

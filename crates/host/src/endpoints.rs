@@ -27,6 +27,7 @@ use crate::adapter::Wanted;
 use crate::claim;
 use crate::Error;
 
+pub use apply::Applied;
 pub use change::{EndpointChange, What};
 
 /// Of the files beside which daemons lock their network namespace.
@@ -85,6 +86,8 @@ impl Endpoints {
         let file = notes()?;
         left::clear_up(Path::new(FOLDER));
         let lock = claim::lock(&file.with_extension("lock"))?;
+        // Else what it has set would be taken for what was there before.
+        mp_kernel::host::settle()?;
         let manager = PathManager::new()?;
         let saved = fs::read_to_string(&file)
             .ok()

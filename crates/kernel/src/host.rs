@@ -9,18 +9,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::check;
+use crate::choose;
 use crate::error::{Context, Error};
 use crate::interfaces::{self, Interface};
 use crate::pm::{Endpoint, Flags, Limits, PathManager};
 use crate::state::{self, Holder, Lock};
 
-/// The kernel's own bound (`MPTCP_SUBFLOWS_MAX`).
+/// The kernel's own bounds (`MPTCP_SUBFLOWS_MAX`, `MPTCP_PM_ADDR_MAX`).
 const MOST: u32 = 8;
 
 /// What a connection does with this host's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paths {
-    /// A subflow from every address to every address of the peer.
+    /// A subflow from one address of each family and interface to every address of the peer.
     Fullmesh,
     /// As fullmesh, but only the address of the default route is used while it works.
     Backup,
@@ -36,6 +37,11 @@ pub struct Chosen {
 /// Chooses for new connections of this network namespace. Others that hold another choice are in the way: an error.
 pub fn choose(paths: Paths) -> Result<Chosen, Error> {
     check::check()?;
+    if is_managed()? {
+        return Err(Error::Failed(
+            "a multipilot daemon manages the paths of this host: leave --path-manager out, or end it with multipilot down".into(),
+        ));
+    }
     let folder = folder()?;
     let lock = state::lock()?;
     let alone = state::holders(&folder, &lock) == 0;
@@ -63,6 +69,29 @@ pub fn choose(paths: Paths) -> Result<Chosen, Error> {
     })
 }
 
+/// For whoever is to manage the paths of this network namespace for long: undoes what a killed one has left.
+///
+/// # Errors
+/// [`Error::Failed`] while one is at work.
+pub fn settle() -> Result<(), Error> {
+    let folder = folder()?;
+    let lock = state::lock()?;
+    if state::holders(&folder, &lock) > 0 {
+        return Err(Error::Failed(
+            "a multipilot run --path-manager manages the paths of this host: wait for its end"
+                .into(),
+        ));
+    }
+    undo(&folder)
+}
+
+/// Whether a daemon does so in this network namespace; it holds a lock.
+fn is_managed() -> Result<bool, Error> {
+    let cookie = choose::own_cookie()?;
+    let lock = PathBuf::from(state::DIR).join(format!("daemon-{cookie:x}.lock"));
+    Ok(fs::File::open(lock).is_ok_and(|lock| state::try_flock_shared(&lock).is_err()))
+}
+
 impl Drop for Chosen {
     fn drop(&mut self) {
         let (Ok(folder), Ok(lock), Some(holder)) = (folder(), state::lock(), self.holder.take())
@@ -87,9 +116,12 @@ fn establish(paths: Paths, folder: &Path) -> Result<(), Error> {
         manager.endpoints().context("choosing paths")?,
     );
     let addresses = addresses()?;
+    // The kernel takes no more; those that lead out are first.
+    let room = (MOST as usize).saturating_sub(there.len());
     let fresh: Vec<_> = addresses
         .iter()
         .filter(|(address, _)| there.iter().all(|e| e.address != *address))
+        .take(room)
         .collect();
     // First the way back, then the changes.
     let mut way_back = format!("{} {}", limits.subflows, limits.add_addr_accepted);
@@ -167,16 +199,17 @@ fn folder() -> Result<PathBuf, Error> {
     Ok(PathBuf::from(state::DIR).join(format!("paths-{}", namespace.ino())))
 }
 
-/// Global addresses of interfaces that are up, with the interface's index.
+/// Of each interface that is up a global address of each family, with the interface's index; first those of interfaces that
+/// lead to the Internet.
 fn addresses() -> Result<Vec<(IpAddr, i32)>, Error> {
-    let interfaces = interfaces::all()?;
+    let mut interfaces = interfaces::all()?;
+    interfaces.sort_by_key(|interface| !interface.leads_out());
     let of = |interface: &Interface| {
-        let index = interface.index as i32;
-        interface
-            .addresses
-            .iter()
-            .map(move |address| (*address, index))
-            .collect::<Vec<_>>()
+        let (choice, index) = (interface.choice(), interface.index as i32);
+        let each = [choice.v4.map(IpAddr::V4), choice.v6.map(IpAddr::V6)];
+        each.into_iter()
+            .flatten()
+            .map(move |address| (address, index))
     };
     Ok(interfaces.iter().flat_map(of).collect())
 }

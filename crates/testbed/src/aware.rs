@@ -158,7 +158,8 @@ impl Connections {
                 let (wanted, again) = (adapter.wanted(), adapter.again());
                 let changes = !again.is_empty() || endpoints.differ(&wanted);
                 if changes {
-                    endpoints.apply(&wanted, &again, subflows)?;
+                    let applied = endpoints.apply(&wanted, &again, subflows)?;
+                    applied.refused.map_or(Ok(()), Err)?;
                 }
                 Ok(changes)
             }

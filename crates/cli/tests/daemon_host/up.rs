@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::hosts::{until, Hosts, BINARY};
@@ -75,6 +76,68 @@ fn down_undoes_what_a_killed_daemon_had_changed() {
         !line.contains("multipilot up"),
         "nothing is to be started: {line}"
     );
+}
+
+/// Each would take what the other has set for what was there before.
+#[test]
+fn a_run_with_a_path_manager_and_a_daemon_are_in_each_others_way() {
+    let Some(hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let before = settings(&hosts);
+    let run = |script: &str| {
+        let mut command = hosts.enter(BINARY);
+        command.args(["run", "--path-manager", "single", "--", "sh", "-c", script]);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut running = run("touch runs; read line").spawn().unwrap();
+    until("it runs", || hosts.path("runs").exists());
+    let (code, line) = up(&hosts, "");
+    assert_eq!(code, 1, "{line}");
+    assert!(
+        line.contains("a multipilot run --path-manager manages"),
+        "{line}"
+    );
+    // Killed, it has put nothing back; the daemon's way back leads behind it.
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_ne!(settings(&hosts), before);
+    assert_eq!(up(&hosts, "").0, 0);
+    let (code, line) = said(&run("true").output().unwrap());
+    assert_eq!(code, 1, "{line}");
+    assert!(line.contains("a multipilot daemon manages"), "{line}");
+    assert_eq!(call(&hosts, &["down"]).0, 0);
+    assert_eq!(settings(&hosts), before);
+    assert_eq!(run("true").status().unwrap().code(), Some(0));
+    assert_eq!(settings(&hosts), before);
+}
+
+#[test]
+fn a_controller_that_is_gone_keeps_nothing_from_going_back() {
+    let Some(hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let before = hosts.device("ip mptcp limits; ip mptcp endpoint");
+    assert_eq!(up(&hosts, "controller = \"pilot\"\n").0, 0);
+    until("it has set endpoints", || {
+        hosts.device("ip mptcp endpoint").contains("10.77.2.1")
+    });
+    kill(&hosts);
+    let notes = hosts
+        .notes()
+        .into_iter()
+        .find(|name| name.ends_with(".json"));
+    let notes = Path::new("/run/multipilot").join(notes.unwrap());
+    let changed = fs::read_to_string(&notes).unwrap();
+    let mut changed: serde_json::Value = serde_json::from_str(&changed).unwrap();
+    changed["controller"] = "gone".into();
+    fs::write(&notes, changed.to_string()).unwrap();
+    assert_eq!(call(&hosts, &["down"]).0, 0);
+    assert_eq!(hosts.device("ip mptcp limits; ip mptcp endpoint"), before);
+    let now = hosts.device("cat /proc/sys/net/ipv4/tcp_congestion_control");
+    assert_eq!(now.trim(), "reno");
+    assert_eq!(hosts.notes(), [] as [String; 0]);
 }
 
 #[test]

@@ -3,16 +3,25 @@
 use std::net::IpAddr;
 
 use mp_kernel::diag::Subflow;
-use mp_kernel::pm::{Endpoint, Flags};
+use mp_kernel::pm::{self, Endpoint, Flags};
+use nix::errno::Errno;
 
 use super::{indispensable, EndpointChange, Endpoints, What};
 use crate::adapter::{Again, Wanted};
 use crate::Error;
 
+/// What [`Endpoints::apply`] has done.
+#[derive(Debug, Default)]
+pub struct Applied {
+    pub done: Vec<EndpointChange>,
+    /// The first endpoint that the kernel did not take. All else was done.
+    pub refused: Option<Error>,
+}
+
 impl Endpoints {
     /// Makes the kernel's endpoints what they should be; those at the addresses of `again` anew, and those of `stuck` even
     /// if a subflow is there, which has died but does not know it yet. What was deleted is added no sooner than the peer
-    /// knows: [`Endpoints::differ`] says when to call again. Returns what it did.
+    /// knows: [`Endpoints::differ`] says when to call again.
     /// Endpoints of others are changed in nothing but their backup flag, and deleted for good only by
     /// [`Endpoints::keep_off`].
     /// None goes that a connection of `subflows` cannot do without: the kernel closes the subflows of an endpoint with it.
@@ -21,7 +30,7 @@ impl Endpoints {
         wanted: &[Wanted],
         again: &Again,
         subflows: &[Subflow],
-    ) -> Result<Vec<EndpointChange>, Error> {
+    ) -> Result<Applied, Error> {
         let there = self.list()?;
         let mut done = self.close_unwanted(&there, wanted, subflows)?;
         let rested = self.removed.rested();
@@ -31,12 +40,14 @@ impl Endpoints {
         self.owe(to_go.chain(&rested));
         // First the way back, then the changes.
         self.save()?;
-        done.extend(self.open_wanted(&there, wanted, &anew, &rested, subflows)?);
+        let opened = self.open_wanted(&there, wanted, &anew, &rested, subflows)?;
+        done.extend(opened.done);
         self.pay_rested(&rested)?;
         done.extend(self.set_backup(&there, wanted, &anew)?);
         done.extend(self.retry(&there, wanted, again, &anew)?);
         self.applied = wanted.to_vec();
-        Ok(done)
+        let refused = opened.refused;
+        Ok(Applied { done, refused })
     }
 
     /// Deletes those of ours that are not wanted any more.
@@ -82,7 +93,8 @@ impl Endpoints {
         }
     }
 
-    /// Adds what is missing, and deletes what is to be added anew once it has rested.
+    /// Adds what is missing, and deletes what is to be added anew once it has rested, or on the interface that its address is
+    /// on now.
     fn open_wanted(
         &mut self,
         there: &[Endpoint],
@@ -90,11 +102,18 @@ impl Endpoints {
         anew: &[IpAddr],
         rested: &[Endpoint],
         subflows: &[Subflow],
-    ) -> Result<Vec<EndpointChange>, Error> {
-        let mut done = Vec::new();
+    ) -> Result<Applied, Error> {
+        let mut applied = Applied::default();
         for w in wanted {
+            let ours = self.before.added.contains(&w.address);
+            let moved = |e: &Endpoint| ours && e.interface != Some(w.interface);
             match at(there, w.address) {
                 Some(old) if anew.contains(&w.address) => {
+                    self.manager.delete_endpoint(old)?;
+                    self.removed.note(old.clone(), true, subflows);
+                }
+                // Its subflows are bound to an interface that has the address no more.
+                Some(old) if moved(old) && !indispensable(w.address, &[], subflows) => {
                     self.manager.delete_endpoint(old)?;
                     self.removed.note(old.clone(), true, subflows);
                 }
@@ -106,14 +125,20 @@ impl Endpoints {
                         interface: Some(w.interface),
                         ..Endpoint::new(w.address, Flags::SUBFLOW)
                     });
+                    if ours {
+                        endpoint.interface = Some(w.interface);
+                    }
                     endpoint.flags.backup = w.backup;
-                    self.manager.add_endpoint(&endpoint)?;
+                    if let Err(e) = self.manager.add_endpoint(&endpoint) {
+                        applied.refused.get_or_insert(refused(w.address, e));
+                        continue;
+                    }
                     let what = back.map_or(What::Added, |_| What::AddedAgain);
-                    done.push(EndpointChange::new(w.address, what));
+                    applied.done.push(EndpointChange::new(w.address, what));
                 }
             }
         }
-        Ok(done)
+        Ok(applied)
     }
 
     /// Others get theirs that have rested back, wanted or not.
@@ -180,6 +205,19 @@ impl Endpoints {
             done.push(EndpointChange::new(w.address, what));
         }
         Ok(done)
+    }
+}
+
+fn refused(address: IpAddr, error: pm::Error) -> Error {
+    match error.errno() {
+        Some(errno) if errno == Errno::ERANGE as i32 => Error::Failed(format!(
+            "no endpoint for {address}: the kernel takes no more (ip mptcp endpoint lists them); leave interfaces out with \
+             `ignore`, or delete endpoints of others"
+        )),
+        _ => match Error::from(error) {
+            Error::Missing(why) => Error::Missing(why),
+            other => Error::Failed(format!("no endpoint for {address}: {other}")),
+        },
     }
 }
 

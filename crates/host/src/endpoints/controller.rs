@@ -31,7 +31,17 @@ impl Endpoints {
     /// Goes back to the controller from before.
     pub(super) fn leave_controller(&mut self) -> Result<(), Error> {
         if let Some(before) = &self.before.controller {
-            fs::write(DEFAULT, before).map_err(failed)?;
+            let gone = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+            // One that was loaded may be gone; every kernel has this one.
+            fs::write(DEFAULT, before)
+                .or_else(|e| {
+                    if gone(&e) {
+                        fs::write(DEFAULT, "reno")
+                    } else {
+                        Err(e)
+                    }
+                })
+                .map_err(failed)?;
         }
         self.before.controller = None;
         let ours = self.before.ours.take();

@@ -21,12 +21,7 @@ pub(super) fn address(host: u8) -> IpAddr {
 
 #[test]
 fn one_that_is_made_anew_rests_until_the_peer_knows() {
-    if !nix::unistd::geteuid().is_root() {
-        mp_testing::skip("network namespaces need root");
-        return;
-    }
-    let elsewhere = std::thread::spawn(|| {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    elsewhere(|| {
         let wanted = [1, 2].map(|host| Wanted {
             address: address(host),
             interface: 1,
@@ -65,7 +60,8 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
         }
         let done = endpoints
             .apply(&wanted, &Again::default(), &subflows)
-            .unwrap();
+            .unwrap()
+            .done;
         assert_eq!(done, [EndpointChange::new(address(1), What::AddedAgain)]);
         assert_eq!(there(&endpoints), all);
         assert!(!endpoints.differ(&wanted));
@@ -74,7 +70,7 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
             retry: vec![address(1)],
             ..Again::default()
         };
-        let done = endpoints.apply(&wanted, &retry, &subflows).unwrap();
+        let done = endpoints.apply(&wanted, &retry, &subflows).unwrap().done;
         let told = EndpointChange::new(address(1), What::NormalRepeated);
         assert_eq!(done, [told]);
         let flags = endpoints.list().unwrap();
@@ -90,5 +86,92 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
         assert_eq!(there(&endpoints), all);
         endpoints.restore(&[]).unwrap();
     });
+}
+
+/// In a network namespace of its own.
+fn elsewhere(act: impl FnOnce() + Send + 'static) {
+    if !nix::unistd::geteuid().is_root() {
+        mp_testing::skip("network namespaces need root");
+        return;
+    }
+    let elsewhere = std::thread::spawn(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        act();
+    });
     elsewhere.join().unwrap();
+}
+
+fn wanted(host: u8, interface: i32, backup: bool) -> Wanted {
+    Wanted {
+        address: address(host),
+        interface,
+        backup,
+    }
+}
+
+/// The kernel takes only so many, and others have set most of them: the rest is done nevertheless.
+#[test]
+fn one_that_is_refused_stops_nothing_else() {
+    elsewhere(|| {
+        let mut endpoints = Endpoints::open().unwrap();
+        let mut count = 1;
+        while count < 255
+            && endpoints
+                .manager
+                .add_endpoint(&Endpoint::new(address(count), Flags::SUBFLOW))
+                .is_ok()
+        {
+            count += 1;
+        }
+        let wanted = [wanted(254, 1, false), wanted(1, 1, true)];
+        let applied = endpoints.apply(&wanted, &Again::default(), &[]).unwrap();
+        assert_eq!(
+            applied.done,
+            [EndpointChange::new(address(1), What::SetToBackup)]
+        );
+        let why = applied.refused.unwrap().to_string();
+        assert!(
+            why.starts_with("no endpoint for 10.0.0.254: the kernel takes no more"),
+            "{why}"
+        );
+        // One goes, and it is taken at the next review.
+        let other = endpoints.list().unwrap()[1].clone();
+        endpoints.manager.delete_endpoint(&other).unwrap();
+        let applied = endpoints.apply(&wanted, &Again::default(), &[]).unwrap();
+        assert_eq!(
+            applied.done,
+            [EndpointChange::new(address(254), What::Added)]
+        );
+        assert!(applied.refused.is_none());
+        endpoints.restore(&[]).unwrap();
+    });
+}
+
+/// A modem that is plugged in again has its old address on a new interface.
+#[test]
+fn an_endpoint_follows_its_address_to_another_interface() {
+    elsewhere(|| {
+        let mut endpoints = Endpoints::open().unwrap();
+        let none = Again::default();
+        let both = [wanted(1, 7, false), wanted(2, 8, false)];
+        endpoints.apply(&both, &none, &[]).unwrap();
+        let both = [wanted(1, 9, false), wanted(2, 8, false)];
+        let interfaces = |endpoints: &Endpoints| -> Vec<(IpAddr, Option<i32>)> {
+            let mut list = endpoints.list().unwrap();
+            list.sort_by_key(|e| e.address);
+            list.iter().map(|e| (e.address, e.interface)).collect()
+        };
+        // A connection has no other subflow: it stays as long as that.
+        endpoints.apply(&both, &none, &[subflow(7, 1)]).unwrap();
+        assert_eq!(interfaces(&endpoints)[0], (address(1), Some(7)));
+        endpoints.apply(&both, &none, &[]).unwrap();
+        while interfaces(&endpoints).len() < 2 {
+            endpoints.apply(&both, &none, &[]).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let there = [(address(1), Some(9)), (address(2), Some(8))];
+        assert_eq!(interfaces(&endpoints), there);
+        endpoints.restore(&[]).unwrap();
+        assert!(Endpoints::open().unwrap().list().unwrap().is_empty());
+    });
 }
