@@ -15,9 +15,11 @@ use tokio::sync::{mpsc, oneshot};
 pub use crate::config::SOCKET;
 use crate::{config, Error};
 
-const LONGEST_LINE: u64 = 4096;
+const LONGEST_LINE: u64 = 1 << 20;
 /// Who says nothing for so long is let go.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A daemon that takes longer hangs.
+const ANSWER: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
@@ -105,8 +107,14 @@ async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
         let mut line = String::new();
         let mut limited = (&mut reader).take(LONGEST_LINE);
         match tokio::time::timeout(PATIENCE, limited.read_line(&mut line)).await {
-            Ok(Ok(length)) if length > 0 && line.ends_with('\n') => {}
+            Ok(Ok(length)) if length > 0 => {}
             _ => return,
+        }
+        if !line.ends_with('\n') {
+            let most = LONGEST_LINE >> 20;
+            let answer = json!({"error": format!("a request of more than {most} MiB, or one without an end")});
+            let _ = writer.write_all(format!("{answer}\n").as_bytes()).await;
+            return;
         }
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(Request::Relay(_)) if !root => {
@@ -150,13 +158,23 @@ pub fn request(socket: &Path, request: Request) -> Result<Value, Error> {
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("{shown}: {e}"));
     let line = serde_json::to_string(&request).expect("plain data") + "\n";
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(ANSWER))
         .and_then(|()| stream.write_all(line.as_bytes()))
         .map_err(|e| failed(&e))?;
     let mut answer = String::new();
-    BufReader::new(stream)
+    let length = BufReader::new(stream)
         .read_line(&mut answer)
-        .map_err(|e| failed(&e))?;
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                failed(&format!("no answer within {} s", ANSWER.as_secs()))
+            }
+            _ => failed(&e),
+        })?;
+    if length == 0 {
+        return Err(failed(
+            &"the daemon has ended without an answer; its log says why",
+        ));
+    }
     let answer: Value = serde_json::from_str(&answer).map_err(|e| failed(&e))?;
     let code = answer.get("code").and_then(Value::as_u64);
     match answer.get("error").and_then(Value::as_str) {

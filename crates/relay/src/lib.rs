@@ -47,6 +47,11 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Whether a process captures this host's packets: its interface ends with it.
+pub fn is_captured() -> bool {
+    nix::net::if_::if_nametoindex(links::TUN).is_ok()
+}
+
 /// Each one line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -182,17 +182,20 @@ pub fn reload(args: &Reload) -> Outcome {
 pub fn down(args: &Down) -> Outcome {
     let socket = &args.socket.path;
     let answer = control::request(socket, Request::Down);
+    if let Ok(answer) = &answer {
+        await_end(&answer["pid"]);
+    }
     // What is left of a relay now is not the daemon's any more.
     let relay = relay::down(&args.relay.relay_socket)?;
     let stay = match answer {
         Ok(answer) => {
-            await_end(&answer["pid"]);
             let stay = answer["endpoints_in_use"].as_array().into_iter().flatten();
             stay.filter_map(|a| a.as_str().map(str::to_owned)).collect()
         }
-        Err(nobody @ Error::Down(_)) => match after_a_crash(socket, nobody) {
-            Err(_) if relay => return Ok(()),
-            stay => stay?,
+        Err(nobody @ Error::Down(_)) => match after_a_crash(socket)? {
+            Some(stay) => stay,
+            None if relay => return Ok(()),
+            None => return Err(of_daemon(nobody)),
         },
         Err(e) => return Err(of_daemon(e)),
     };
@@ -215,14 +218,14 @@ fn await_end(pid: &serde_json::Value) {
     let _ = poll(&mut ends, Timespec::try_from(PATIENCE).ok().as_ref());
 }
 
-/// What a daemon that was killed has left, where there is any.
-fn after_a_crash(socket: &Path, nobody: Error) -> Outcome<Vec<String>> {
+/// What a daemon that was killed could not put back; `None` where it has left nothing.
+fn after_a_crash(socket: &Path) -> Outcome<Option<Vec<String>>> {
     let Some(stay) = mp_daemon::undo().map_err(of_daemon)? else {
-        return Err(of_daemon(nobody));
+        return Ok(None);
     };
     let _ = std::fs::remove_file(socket);
     outcome::say("multipilot: the daemon was gone; what it had changed is as it was before");
-    Ok(stay.iter().map(ToString::to_string).collect())
+    Ok(Some(stay.iter().map(ToString::to_string).collect()))
 }
 
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {

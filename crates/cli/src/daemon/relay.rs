@@ -11,7 +11,7 @@ use mp_relay::capture::{self, PathShare, Report};
 use ratatui::style::Style;
 
 use super::{ask, listens_already, read, start, Up};
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::relay;
 use crate::run::{self, Dns};
 use crate::sheet::{Column, Sheet};
@@ -87,6 +87,12 @@ pub fn down(socket: &Path) -> Outcome<bool> {
         Err(Error::Down(_)) if mp_relay::is_root() => {}
         Err(Error::Down(_)) => return Ok(false),
         Err(e) => return Err(super::of_daemon(e)),
+    }
+    // It ends with its process: somebody lives.
+    if mp_relay::is_captured() {
+        return Err(Failure::Run(
+            "another multipilot process has this host's relay: end it with multipilot down --socket PATH, where PATH is its control socket".into(),
+        ));
     }
     let cleared = relay::runtime()?.block_on(capture::clear());
     let cleared = cleared.map_err(relay::failure)?;
