@@ -26,8 +26,9 @@ const AFTER: &str = "\
 Each link is measured on its own: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and \
 an upload, with echoes beside them. No root is needed.
 
-The scenario has the median rate of each direction, half of the minimum round trip as delay, the loss of the echoes, and the \
-queue that the stream filled, which may be less than the buffer holds. Then compare the choices on your network:
+The scenario has the mean rate of each direction without the stream's first second, half of the minimum round trip as delay, \
+the loss of the echoes, and the queue that the stream filled, which may be less than the buffer holds. Then compare the \
+choices on your network:
 multipilot compare network.toml --world sim --seeds 20";
 
 #[derive(Args)]

@@ -14,7 +14,7 @@ pub enum World {
     Sim,
     /// The running kernel on emulated paths: real time, one run after another.
     Kernel,
-    /// Our relay on the same paths: MPTCP connections go over its stream lane, with any of the schedulers.
+    /// The relay on the same emulated paths: MPTCP connections go over it, with any scheduler.
     Relay,
 }
 

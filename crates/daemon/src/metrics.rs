@@ -189,7 +189,7 @@ fn paths(page: &mut Page, paths: &[PathStatus]) {
         }),
         (
             "path_loss_ratio",
-            "Packets lost of late, of those sent or received",
+            "Share of recent packets that were lost",
             |p| p.loss,
         ),
     ];

@@ -53,7 +53,7 @@ and needs root.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
-    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot]
+    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot if it can be loaded, else bbr]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
     /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
@@ -130,8 +130,8 @@ pub struct Capture {
     /// itself (direct) [default: relay]
     #[arg(long, value_enum, requires = "relay")]
     pub dns: Option<Dns>,
-    /// With --relay: also send the connections of the hosts behind this interface, whose router this host is; may be
-    /// repeated
+    /// With --relay: interface of a LAN for which this host is the router; connections of its hosts go to the relay too. May
+    /// be repeated
     #[arg(long, value_name = "IFACE", requires = "relay")]
     pub lan: Vec<String>,
     /// Control socket of a run --relay --all
