@@ -89,6 +89,8 @@ def test_folders_tell_scenarios_apart() -> None:
         ([11.6, 11.7, 11.8], [10.1, 10.0, 9.9], Verdict.OFF),
         ([8.0, 8.1, 7.9], [10.1, 10.0, 9.9], Verdict.OFF),
         ([10.0, 10.1, 9.9], [7.0, 10.0, 13.0], Verdict.UNDECIDED),
+        # Wide, and yet nowhere near.
+        ([20.0, 20.1, 19.9], [9.0, 10.0, 11.0], Verdict.OFF),
         ([10.0, 10.1, 9.9], [10.0], Verdict.UNDECIDED),
         ([10.0, 10.1, 9.9], [], Verdict.UNDECIDED),
     ],

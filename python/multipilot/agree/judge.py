@@ -3,7 +3,8 @@
 Each world's goodput of a cell is a mean over independent runs. The difference of the means is given as a share of the
 other world's mean, with Welch's 95 % interval. A cell
 
-- is *undecided* where half of that interval is wider than 10 %: too few runs to say anything, so it counts as a miss;
+- is *off* where the whole interval lies beyond 15 %;
+- else *undecided* where half of the interval is wider than 10 %: too few runs to say anything, so it counts as a miss;
 - *agrees* where the difference is within 15 %, or where the interval holds zero;
 - is *off* otherwise.
 
@@ -70,7 +71,11 @@ class Judged:
     @property
     def verdict(self) -> Verdict:
         gap = self.gap
-        if math.isnan(gap.mean) or math.isnan(gap.half) or gap.half > WIDEST:
+        if math.isnan(gap.mean) or math.isnan(gap.half):
+            return Verdict.UNDECIDED
+        if abs(gap.mean) - gap.half > TOLERANCE:
+            return Verdict.OFF
+        if gap.half > WIDEST:
             return Verdict.UNDECIDED
         return Verdict.OFF if abs(gap.mean) > TOLERANCE and self.significant else Verdict.AGREES
 
