@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Context, Error};
 use crate::{check, mounts};
@@ -24,7 +25,14 @@ impl Group {
         check::check()?;
         let parent = own()?;
         collect(&parent);
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        Group::at(path)
+    }
+
+    /// At this path, where there may be one: that of a service that starts again.
+    pub fn at(path: PathBuf) -> Result<Group, Error> {
         match fs::create_dir(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(error).context(format!("cannot make the cgroup {}", path.display()))
@@ -84,9 +92,33 @@ fn own() -> Result<PathBuf, Error> {
 fn collect(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let maker = name.strip_prefix(PREFIX).and_then(|id| id.parse().ok());
+        let maker = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next());
+        let maker = maker.and_then(|id| id.parse().ok());
         if maker.is_some_and(|id: u32| !Path::new(&format!("/proc/{id}")).exists()) {
             let _ = fs::remove_dir(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_one_process_are_apart_and_those_of_dead_ones_go() {
+        if let Err(lack) = check::check() {
+            mp_testing::skip(lack);
+            return;
+        }
+        let (one, other) = (Group::new().unwrap(), Group::new().unwrap());
+        // No process has this number.
+        let dead = one.path().with_file_name(format!("{PREFIX}{}-0", u32::MAX));
+        fs::create_dir(&dead).unwrap();
+        drop(one);
+        assert!(other.path().exists());
+        collect(dead.parent().unwrap());
+        assert!(!dead.exists() && other.path().exists());
     }
 }

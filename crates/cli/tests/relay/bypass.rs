@@ -151,7 +151,7 @@ fn a_service_that_starts_again_stays_direct() {
     };
     serve(&hosts);
     let group = Group::new().unwrap();
-    let name = name(&group);
+    let (name, path) = (name(&group), group.path().to_owned());
     drop(group);
     hosts.up(&["--direct-cgroup", &name]);
     let absent = |hosts: &Hosts| hosts.relay_status()["absent_cgroups"].clone();
@@ -162,7 +162,7 @@ fn a_service_that_starts_again_stays_direct() {
         "{table}"
     );
     for _ in 0..2 {
-        let group = Group::new().unwrap();
+        let group = Group::at(path.clone()).unwrap();
         until("the cgroup is found", || {
             absent(&hosts) == serde_json::json!([])
         });
