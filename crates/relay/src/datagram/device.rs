@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::flow::{Flow, Seen};
+use super::flow::{Flow, Idle, Seen, EXPIRE_EVERY};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
 use super::paths::{self, count, Counts, Paths, Sent};
@@ -30,9 +30,6 @@ use crate::links::{carry_on, same_family, Link, Links};
 use crate::lock;
 use crate::wire::{path_byte, Malformed, Refusal};
 
-/// The relay forgets earlier (`super::relay`), and says so when a packet comes.
-const IDLE: Duration = Duration::from_secs(180);
-const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// The flow that was quiet longest makes place.
 const FLOWS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -144,7 +141,7 @@ pub struct Lane {
 /// As `status` shows it. Counts are in packets of this host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// Seen in the last three minutes.
+    /// Seen in the last two minutes; to port 53, in the last 20 s.
     pub flows: u64,
     pub sent: u64,
     /// Beside those: sent again, on another path or later.
@@ -500,7 +497,10 @@ async fn expire(lane: Arc<Lane>) {
         every.tick().await;
         let now = lane.now();
         let mut state = lock(&lane.state);
-        let idle = |known: &Known| now.saturating_sub(known.flow.last) >= IDLE;
+        let idle = |known: &Known| {
+            let most = Idle::of(known.target.port()).device;
+            now.saturating_sub(known.flow.last) >= most
+        };
         let old: Vec<u32> = state
             .flows
             .iter()

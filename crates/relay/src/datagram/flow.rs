@@ -7,6 +7,39 @@ const RATE: u64 = 3_000_000 / 8;
 /// … after so many bytes at any rate.
 const BURST: u64 = 1 << 16;
 
+/// Both ends look for quiet flows so often.
+pub const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+const DNS: u16 = 53;
+
+/// A flow in which no packet goes for so long is forgotten. The device forgets first: its next packet opens a flow anew. Were
+/// the relay first, it would not know the flow of that packet, nor the target, and the packet would be lost.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Idle {
+    pub device: Duration,
+    pub relay: Duration,
+}
+
+impl Idle {
+    /// Two minutes, as RFC 4787, requirement 5, asks.
+    pub const LONGEST: Idle = Idle {
+        device: Duration::from_secs(120),
+        relay: Duration::from_secs(150),
+    };
+    /// It lets a well-known port have less.
+    const DNS: Idle = Idle {
+        device: Duration::from_secs(20),
+        relay: Duration::from_secs(40),
+    };
+
+    /// To this port.
+    pub fn of(port: u16) -> Idle {
+        match port {
+            DNS => Idle::DNS,
+            _ => Idle::LONGEST,
+        }
+    }
+}
+
 /// A token bucket. A flow that empties it is bulk until it has been so quiet that the bucket is full again.
 #[derive(Debug)]
 pub struct Budget {
@@ -128,5 +161,21 @@ impl Flow {
         let number = self.next;
         self.next = number.wrapping_add(1);
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_forgets_a_flow_first() {
+        for port in [0, DNS, 123, 443] {
+            let idle = Idle::of(port);
+            // It looks late, and packets wait on the way.
+            let latest = idle.device + EXPIRE_EVERY + Duration::from_secs(10);
+            assert!(idle.relay > latest, "{port}: {idle:?}");
+        }
+        assert!(Idle::of(DNS).relay < Idle::of(443).relay);
     }
 }

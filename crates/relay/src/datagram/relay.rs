@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
 
 use super::echo::Request;
-use super::flow::Flow;
+use super::flow::{Flow, Idle, EXPIRE_EVERY};
 use super::packet::{Destination, Hello, Packet};
 use super::parts::{split, Joiner};
 use super::paths::{self, Counts, Paths};
@@ -41,14 +41,8 @@ const STRANGERS: usize = 256;
 const SESSIONS: usize = 16;
 /// Of each session; the flow that was quiet longest makes place.
 const FLOWS: usize = 1024;
-/// RFC 4787, requirement 5 …
-const IDLE: Duration = Duration::from_secs(120);
-/// … which lets a well-known port have less.
-const IDLE_DNS: Duration = Duration::from_secs(20);
-const DNS: u16 = 53;
 /// A session without a path keeps its flows for so long: targets that go on sending do not hold it.
-const ABSENT: Duration = IDLE;
-const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+const ABSENT: Duration = Idle::LONGEST.relay;
 /// What a target's network takes without fragments. QUIC servers look for what gets through up to there, and mean it.
 const ETHERNET: usize = 1500;
 const QUIC: u16 = 443;
@@ -437,7 +431,7 @@ impl Session {
         let now = self.now();
         let mut state = lock(&self.state);
         state.flows.retain(|_, open| {
-            let most = if open.port == DNS { IDLE_DNS } else { IDLE };
+            let most = Idle::of(open.port).relay;
             now.saturating_sub(open.flow.last) < most
         });
         state.paths.are_open() || now.saturating_sub(state.absent) < ABSENT
