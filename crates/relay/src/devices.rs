@@ -372,6 +372,12 @@ impl Register {
         self.nonces.entry(secret.id).or_default().take(nonce)
     }
 
+    /// Whether the device has not been removed.
+    pub fn knows(&mut self, id: &[u8; ID_LENGTH]) -> bool {
+        let _ = self.refresh();
+        self.known.contains_key(id)
+    }
+
     /// Whether the device of this key may come with this line: it has enrolled with it, or it does so now.
     pub fn accepts(&mut self, secret: &Secret, key: &PublicKey) -> Result<bool, Error> {
         match self.known.get(&secret.id).map(|known| known.key) {
@@ -446,7 +452,9 @@ mod tests {
                 state: State::Enrolled
             }]
         );
+        assert!(register.knows(&secret.id));
         store.forget("phone").unwrap();
+        assert!(!register.knows(&secret.id), "a relay that runs sees it");
         assert_eq!(register.admit(&secret.knock()), None);
         assert!(store.forget("phone").is_err());
     }

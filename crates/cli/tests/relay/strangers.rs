@@ -1,12 +1,14 @@
 //! Who gets an answer, and who does not.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::Reply;
-use crate::hosts::{Hosts, RELAY, SERVER};
+use crate::datagrams::{ask, both_paths, connect, echo, ECHO};
+use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
+use crate::program::get;
 
 /// What the relay sends to somebody who sends this, until it ends the connection.
 pub fn answer(hosts: &Hosts, bytes: &[u8]) -> Vec<u8> {
@@ -82,6 +84,44 @@ fn a_line_is_for_one_device() {
         .refused(2, "there is a device tablet already");
     assert_eq!(hosts.relay_command(&["--forget", "tablet"]).code, 0);
     other(second.trim()).refused(1, "relay 10.99.0.1:443: ");
+}
+
+#[test]
+fn a_device_that_is_removed_opens_nothing_any_more() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    echo(&hosts, ECHO[0]);
+    // What the relay does not take is not to go out directly.
+    hosts.up(&["--leak", "block"]);
+    both_paths(&hosts);
+    let there: SocketAddr = PUBLIC[0].parse().unwrap();
+    let stream = || {
+        let within = Duration::from_secs(5);
+        let stream = hosts.in_device(|| TcpStream::connect_timeout(&there, within))?;
+        stream.set_read_timeout(Some(within))?;
+        std::io::Result::Ok(stream)
+    };
+    let open = stream().unwrap();
+    open.set_read_timeout(Some(Duration::from_secs(90)))
+        .unwrap();
+    ask(&connect(&hosts, ECHO[0]), b"who is there?");
+
+    assert_eq!(hosts.relay_command(&["--forget", "device-1"]).code, 0);
+    // Connections of the device are ready there: none serves any more.
+    for _ in 0..6 {
+        let opened = stream().map(|stream| get(stream, 1000, &mut |_| ()));
+        assert_ne!(opened.as_deref().ok(), Some("whole"));
+    }
+    until("no new UDP flow opens", || {
+        let socket = connect(&hosts, ECHO[0]);
+        socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+        socket.send(b"who is there?").is_err() || socket.recv(&mut [0; 100]).is_err()
+    });
+    // What is open stays.
+    assert_eq!(get(open, 100_000, &mut |_| ()), "whole");
 }
 
 #[test]

@@ -123,6 +123,13 @@ impl Paths {
         }
     }
 
+    /// The connections of all paths; each leaves then.
+    pub fn close(&self) {
+        for channel in self.channels.iter().flatten() {
+            channel.close();
+        }
+    }
+
     pub fn is_backup(&self, slot: usize) -> bool {
         self.priorities[slot] == Priority::Backup
     }

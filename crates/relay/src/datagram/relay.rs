@@ -1,6 +1,6 @@
 //! The relay's end of the lane: sessions of devices, their paths, and a socket of its own for each flow.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -119,11 +119,27 @@ async fn expire(lanes: Weak<Lanes>) {
     loop {
         every.tick().await;
         let Some(lanes) = lanes.upgrade() else { return };
-        lock(&lanes.sessions).retain(|_, session| session.expire());
+        lanes.expire();
     }
 }
 
 impl Lanes {
+    /// What is not needed any more, and all of devices that were removed from the register.
+    fn expire(&self) {
+        let sessions = lock(&self.sessions);
+        let mut removed: BTreeSet<_> = sessions.keys().map(|(device, _)| *device).collect();
+        drop(sessions);
+        // Not under both locks: the register reads a file, and an enrolment writes one.
+        removed.retain(|device| !lock(&self.register).knows(device));
+        lock(&self.sessions).retain(|(device, _), session| {
+            let is_removed = removed.contains(device);
+            if is_removed {
+                lock(&session.state).paths.close();
+            }
+            !is_removed && session.expire()
+        });
+    }
+
     /// The device of this secret, or [`None`] and a word to it.
     async fn welcome(
         &self,

@@ -288,7 +288,9 @@ impl Relay {
         permit: OwnedSemaphorePermit,
     ) {
         let id = (device, opener.session, opener.flow);
-        let found = self.find(id, opener.resumes);
+        // It may have been removed while the connection was ready.
+        let is_known = lock(&self.register).knows(&device);
+        let found = self.find(id, opener.resumes, is_known);
         let (flow, news) = match found {
             Found::Open(flow) => (flow, None),
             Found::New(flow, news) => (flow, Some(news)),
@@ -315,8 +317,8 @@ impl Relay {
         drop(permit);
     }
 
-    /// The flow that a path connection is for.
-    fn find(&self, id: FlowId, resumes: bool) -> Found {
+    /// The flow that a path connection is for. Only a device that is known gets a new one.
+    fn find(&self, id: FlowId, resumes: bool, is_known: bool) -> Found {
         let mut flows = lock(&self.flows);
         if let Some(flow) = flows.open.get(&id) {
             return Found::Open(flow.clone());
@@ -326,6 +328,9 @@ impl Relay {
             // It was given up, or belongs to a relay of before.
             None if !resumes => {}
             _ => return Found::Over(Some(Frame::Reset)),
+        }
+        if !is_known {
+            return Found::Over(Some(Frame::Opened(Err(Refusal::UnknownKey))));
         }
         let (device, ..) = id;
         let own = flows.open.keys().filter(|(owner, ..)| *owner == device);
