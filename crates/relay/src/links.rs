@@ -83,15 +83,19 @@ impl Link {
     }
 }
 
-/// Whether connections of before go on: the link is as it was, but for its priority.
+/// Whether connections of before go on: no address that they may have has gone. One more does nothing to them, and IPv6 has
+/// another temporary one every day.
 pub fn carry_on(before: Option<&Link>, now: Option<&Link>) -> bool {
-    let of = |link: Option<&Link>| {
-        link.map(|link| Link {
-            priority: Priority::Normal,
-            ..link.clone()
-        })
+    let (Some(before), Some(now)) = (before, now) else {
+        return before.is_none() && now.is_none();
     };
-    of(before) == of(now)
+    let stays = |address| now.addresses.contains(address);
+    (&before.name, &before.device) == (&now.name, &now.device) && before.addresses.iter().all(stays)
+}
+
+/// Whether what could not connect before would fail in the same way: the link is as it was, but for its priority.
+pub fn is_as_before(before: Option<&Link>, now: Option<&Link>) -> bool {
+    carry_on(before, now) && carry_on(now, before)
 }
 
 /// By slot. A link keeps its slot while it is down.
@@ -222,5 +226,38 @@ async fn poll(mut table: Table, links: watch::Sender<Links>) {
             links.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
         }
         tokio::time::sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(name: &str, addresses: &[&str]) -> Link {
+        Link {
+            name: name.into(),
+            device: Some(name.into()),
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            priority: Priority::Normal,
+        }
+    }
+
+    #[test]
+    fn connections_go_on_while_no_address_goes() {
+        let before = link("wifi", &["10.0.0.1", "2001:db8::1"]);
+        let more = link("wifi", &["2001:db8::2", "10.0.0.1", "2001:db8::1"]);
+        assert!(carry_on(Some(&before), Some(&more)));
+        assert!(!carry_on(Some(&more), Some(&before)));
+        assert!(!is_as_before(Some(&before), Some(&more)));
+        let backup = Link {
+            priority: Priority::Backup,
+            ..before.clone()
+        };
+        assert!(is_as_before(Some(&before), Some(&backup)));
+        let other = link("lte", &["10.0.0.1", "2001:db8::1"]);
+        assert!(!carry_on(Some(&before), Some(&other)));
+        assert!(!carry_on(Some(&before), None));
+        assert!(!carry_on(None, Some(&before)));
+        assert!(carry_on(None, None));
     }
 }

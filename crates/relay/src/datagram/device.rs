@@ -26,7 +26,7 @@ use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::handshake::Failed;
 use crate::keys::Secret;
-use crate::links::{carry_on, same_family, Link, Links};
+use crate::links::{carry_on, is_as_before, same_family, Link, Links};
 use crate::lock;
 use crate::wire::{path_byte, Malformed, Refusal};
 
@@ -513,6 +513,19 @@ async fn expire(lane: Arc<Lane>) {
     }
 }
 
+/// Until the link of the slot is so; for ever where the links never change.
+async fn until(
+    links: &mut watch::Receiver<Links>,
+    slot: usize,
+    mut is_so: impl FnMut(Option<&Link>) -> bool,
+) {
+    let waiting = links.wait_for(|links| is_so(links[slot].as_ref()));
+    let never = waiting.await.is_err();
+    if never {
+        pending().await
+    }
+}
+
 /// A connection over the link of one slot, while it is up.
 async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
@@ -520,15 +533,13 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut pause = RETRY.0;
     loop {
         let link = links.borrow_and_update()[slot].clone();
-        let other = async {
-            // Without a sender the links never change.
-            while links.changed().await.is_ok() {
-                if !carry_on(link.as_ref(), links.borrow()[slot].as_ref()) {
-                    return;
-                }
-            }
-            pending().await
-        };
+        let mut pausing = links.clone();
+        let mut known = link.clone();
+        let other = until(&mut links, slot, |now| {
+            let ends = !carry_on(known.as_ref(), now);
+            known = now.cloned();
+            ends
+        });
         let slept = async {
             let _ = woken.changed().await;
         };
@@ -542,7 +553,12 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
                 }
             }
-            sleep(pause).await;
+            // A new address may be the one that was missing.
+            let changes = |now: Option<&Link>| !is_as_before(Some(link), now);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = until(&mut pausing, slot, changes) => return true,
+            }
             pause = (2 * pause).min(RETRY.1);
             false
         };

@@ -59,14 +59,15 @@ impl Slot {
         self.pause = pause_after(self.pause, self.joined.elapsed());
     }
 
-    /// With another address a link's connections are as dead as without the link. What has become of the flow's one.
+    /// When an address of a link goes, its connections are as dead as without the link. What has become of the flow's one.
     fn follow(&mut self, new: Option<&Link>) -> Option<Change> {
         let (Stage::Joined(old) | Stage::Replacing(old)) = &mut self.stage else {
             return None;
         };
         if let Some(new) = new.filter(|new| carry_on(Some(&*old), Some(new))) {
-            let before = std::mem::replace(&mut old.priority, new.priority);
-            return (before != new.priority).then_some(Change::Priority(new.priority));
+            // Whole: those that come may have a new address, and it may go too.
+            let before = std::mem::replace(old, new.clone());
+            return (before.priority != new.priority).then_some(Change::Priority(new.priority));
         }
         self.stage = match std::mem::take(&mut self.stage) {
             Stage::Replacing(old) => Stage::Waiting(old),
@@ -269,6 +270,27 @@ mod tests {
         assert_eq!(replacing.follow(Some(&lte)), None, "once");
         assert_eq!(replacing.take_in(Some(&lte)), None);
         assert!(replacing.stage == Stage::Idle);
+    }
+
+    #[test]
+    fn a_connection_stays_until_an_address_goes() {
+        let with = |addresses: &[&str]| Link {
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            ..link("wifi")
+        };
+        let before = with(&["10.0.0.1", "2001:db8::1"]);
+        let more = with(&["2001:db8::2", "10.0.0.1", "2001:db8::1"]);
+        for stage in [Stage::Joined, Stage::Replacing] {
+            let mut stays = slot(stage(before.clone()));
+            assert_eq!(stays.follow(Some(&more)), None);
+            assert!(stays.stage == stage(more.clone()));
+            assert_eq!(stays.follow(Some(&before)), Some(Change::Down));
+            let mut moves = slot(stage(before.clone()));
+            let other = with(&["10.0.0.2", "2001:db8::1"]);
+            assert_eq!(moves.follow(Some(&other)), Some(Change::Down));
+        }
+        let mut waiting = slot(Stage::Waiting(before));
+        assert_eq!(waiting.take_in(Some(&more)), Some(more));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::flow::Meters;
 use crate::handshake::{self, Failed};
 use crate::keys::Secret;
-use crate::links::{carry_on, same_family, Link, Links};
+use crate::links::{carry_on, is_as_before, same_family, Link, Links};
 use crate::lock;
 use crate::socket::{self, Transport};
 
@@ -210,16 +210,23 @@ async fn keep(pool: Arc<Pool>, index: usize) {
     let mut at_once = AT_ONCE;
     let mut not_before = Instant::now();
     let mut fixed = false;
+    let mut before: Option<Link> = None;
     loop {
         let link = links.borrow_and_update()[index].clone();
+        if link.is_none() || !carry_on(before.as_ref(), link.as_ref()) {
+            // Those of an address that has gone get no answer any more.
+            making = JoinSet::new();
+            slot.lock().ready.clear();
+        }
+        if !is_as_before(before.as_ref(), link.as_ref()) {
+            (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+        }
+        before.clone_from(&link);
         let missing = {
             let mut shelf = slot.lock();
-            match link {
-                Some(_) => shelf
-                    .ready
-                    .retain_mut(|(made, carrier)| lives(*made, carrier)),
-                None => shelf.ready.clear(),
-            }
+            shelf
+                .ready
+                .retain_mut(|(made, carrier)| lives(*made, carrier));
             let backup = |link: &Link| link.priority == Priority::Backup;
             let ready = match link.as_ref().is_some_and(backup) {
                 true => READY_BACKUP,
@@ -232,8 +239,6 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             for _ in 0..missing.min(at_once.saturating_sub(making.len())) {
                 making.spawn(make(pool.clone(), link.clone()));
             }
-        } else if link.is_none() {
-            making.abort_all();
         }
         let look_again = if missing > 0 && !early.is_zero() {
             early
@@ -253,17 +258,12 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                     pause = (2 * pause).min(RETRY.1);
                     at_once = AT_ONCE_FAILING;
                 }
-                // Given up with its link.
+                // Given up after a sleep.
                 Err(_) => {}
             },
             () = slot.wanted.notified() => {}
-            changed = links.changed(), if !fixed => {
-                // Without a sender the links never change.
-                fixed = changed.is_err();
-                if !carry_on(link.as_ref(), links.borrow()[index].as_ref()) {
-                    (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
-                }
-            }
+            // Without a sender the links never change.
+            changed = links.changed(), if !fixed => fixed = changed.is_err(),
             Ok(()) = woken.changed() => {
                 // Those that were being made, too.
                 making.abort_all();
