@@ -29,6 +29,7 @@ mod path;
 mod rates;
 mod resolver;
 mod socket;
+mod tally;
 
 pub use socket::Transport;
 

@@ -1,6 +1,5 @@
 //! The links of the device: interfaces that are up and lead out, followed as they change.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::net::IpAddr;
@@ -98,7 +97,7 @@ pub fn is_as_before(before: Option<&Link>, now: Option<&Link>) -> bool {
     carry_on(before, now) && carry_on(now, before)
 }
 
-/// By slot. A link keeps its slot while it is down.
+/// By slot. A link keeps its slot while it is up, and while it is down until another needs the slot.
 pub type Links = [Option<Link>; MAX_SUBFLOWS];
 
 /// Which interfaces are used.
@@ -111,17 +110,70 @@ pub enum Choose {
     Routes,
 }
 
+/// Which link has which slot. Names come and go without end (docks, tethering), slots do not.
+#[derive(Default)]
+struct Slots {
+    owners: [Option<Owner>; MAX_SUBFLOWS],
+    /// Lists so far.
+    turn: u64,
+}
+
+struct Owner {
+    name: String,
+    /// The last list that it was in.
+    last: u64,
+}
+
+impl Slots {
+    /// The next list.
+    fn place(&mut self, wanted: Vec<Link>) -> Links {
+        self.turn += 1;
+        let mut links = Links::default();
+        let mut new = Vec::new();
+        // First those that have a slot: no other gets it.
+        for link in wanted {
+            let own = |owner: &Option<Owner>| owner.as_ref().is_some_and(|o| o.name == link.name);
+            match self.owners.iter().position(own) {
+                Some(slot) => self.give(slot, link, &mut links),
+                None => new.push(link),
+            }
+        }
+        for link in new {
+            // More links than a connection has paths: the first ones are used.
+            let Some(slot) = self.free() else { break };
+            self.give(slot, link, &mut links);
+        }
+        links
+    }
+
+    /// One that nobody has had, or else that of the link that has been down longest.
+    fn free(&self) -> Option<usize> {
+        let last = |slot: &usize| self.owners[*slot].as_ref().map_or(0, |owner| owner.last);
+        (0..MAX_SUBFLOWS)
+            .filter(|slot| last(slot) < self.turn)
+            .min_by_key(last)
+    }
+
+    fn give(&mut self, slot: usize, link: Link, links: &mut Links) {
+        self.owners[slot] = Some(Owner {
+            name: link.name.clone(),
+            last: self.turn,
+        });
+        links[slot] = Some(link);
+    }
+}
+
 struct Table {
     choose: Choose,
     rules: Option<watch::Receiver<Rules>>,
-    slots: BTreeMap<String, usize>,
+    slots: Slots,
 }
 
 impl Table {
     fn now(&mut self) -> Result<Links, Error> {
-        let mut links = Links::default();
-        let wanted: Vec<Link> = match &self.choose {
+        let mut wanted: Vec<Link> = match &self.choose {
             Choose::Routes => {
+                let mut links = Links::default();
                 links[0] = Some(Link::by_routes("lo"));
                 return Ok(links);
             }
@@ -132,20 +184,14 @@ impl Table {
                 .collect(),
         };
         let rules = self.rules.as_mut().map(|r| r.borrow_and_update().clone());
-        for mut link in wanted {
-            match rules.as_ref().map(|rules| (rules.0)(&link.name)) {
-                None => {}
-                Some(Some(priority)) => link.priority = priority,
-                Some(None) => continue,
-            }
-            let free = self.slots.len();
-            let slot = *self.slots.entry(link.name.clone()).or_insert(free);
-            // More interfaces than a connection has paths: the first ones are used.
-            if let Some(place) = links.get_mut(slot) {
-                *place = Some(link);
-            }
+        if let Some(rules) = rules {
+            wanted.retain_mut(|link| {
+                let priority = (rules.0)(&link.name);
+                link.priority = priority.unwrap_or(link.priority);
+                priority.is_some()
+            });
         }
-        Ok(links)
+        Ok(self.slots.place(wanted))
     }
 
     /// Until the rules change.
@@ -179,7 +225,7 @@ pub fn watch(
     let mut table = Table {
         choose,
         rules,
-        slots: BTreeMap::new(),
+        slots: Slots::default(),
     };
     let (sender, receiver) = watch::channel(table.now()?);
     if !matches!(table.choose, Choose::Routes) {
@@ -240,6 +286,52 @@ mod tests {
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             priority: Priority::Normal,
         }
+    }
+
+    /// The names by slot.
+    fn place(slots: &mut Slots, names: &[&str]) -> Vec<(usize, String)> {
+        let links = slots.place(names.iter().map(|name| link(name, &[])).collect());
+        let up = links.into_iter().enumerate();
+        up.filter_map(|(slot, link)| Some((slot, link?.name)))
+            .collect()
+    }
+
+    #[test]
+    fn the_ninth_name_gets_the_slot_that_has_been_free_longest() {
+        let mut slots = Slots::default();
+        for number in 0..MAX_SUBFLOWS {
+            let name = format!("dock{number}");
+            assert_eq!(place(&mut slots, &[&name]), [(number, name)]);
+        }
+        // The first is up again: the second has been down longest.
+        assert_eq!(place(&mut slots, &["dock0"]), [(0, "dock0".into())]);
+        assert_eq!(place(&mut slots, &[]), []);
+        assert_eq!(place(&mut slots, &["dock8"]), [(1, "dock8".into())]);
+        // The one whose slot that was comes like any other.
+        let both = [(1, "dock8".into()), (2, "dock1".into())];
+        assert_eq!(place(&mut slots, &["dock1", "dock8"]), both);
+    }
+
+    #[test]
+    fn a_link_that_is_up_keeps_its_slot() {
+        let mut slots = Slots::default();
+        place(&mut slots, &["lte", "wifi"]);
+        for number in 0..3 * MAX_SUBFLOWS {
+            let dock = format!("dock{number}");
+            let up = place(&mut slots, &[&dock, "wifi"]);
+            assert!(up.contains(&(1, "wifi".into())), "{up:?}");
+            assert_eq!(up.len(), 2, "{up:?}");
+        }
+        // More than there are slots: those that have one keep it, and one that is not used gets the next that is free.
+        let mut slots = Slots::default();
+        let names: Vec<String> = (0..=MAX_SUBFLOWS).map(|n| format!("eth{n}")).collect();
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let before = place(&mut slots, &names);
+        assert_eq!(before.len(), MAX_SUBFLOWS);
+        names.reverse();
+        assert_eq!(place(&mut slots, &names), before);
+        names.retain(|name| *name != "eth3");
+        assert!(place(&mut slots, &names).contains(&(3, "eth8".into())));
     }
 
     #[test]

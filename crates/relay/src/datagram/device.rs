@@ -28,6 +28,7 @@ use crate::handshake::Failed;
 use crate::keys::Secret;
 use crate::links::{carry_on, is_as_before, same_family, Link, Links};
 use crate::lock;
+use crate::tally::Tally;
 use crate::wire::{path_byte, Malformed, Refusal};
 
 /// The flow that was quiet longest makes place.
@@ -132,8 +133,9 @@ pub struct Lane {
     started: Instant,
     state: Mutex<State>,
     counts: Counts,
-    /// Bytes of paths that have ended, by slot.
+    /// Bytes of paths that have ended, by slot, and whose they were.
     carried: [AtomicU64; MAX_SUBFLOWS],
+    tally: Mutex<Tally<1>>,
     sink: Arc<dyn Sink>,
     up: watch::Sender<bool>,
 }
@@ -189,6 +191,7 @@ impl Lane {
             state: Mutex::new(state),
             counts: Counts::default(),
             carried: Default::default(),
+            tally: Mutex::default(),
             sink,
             up: watch::Sender::new(false),
         });
@@ -219,15 +222,28 @@ impl Lane {
         let state = lock(&self.state);
         match state.paths.get(slot) {
             Some(channel) => Some(!channel.view().stale),
-            None => (self.carried[slot].load(Ordering::Relaxed) > 0).then_some(false),
+            None => {
+                drop(state);
+                (self.carried(slot) > 0).then_some(false)
+            }
         }
     }
 
     /// UDP payload over the link of this slot, both ways together.
     pub fn carried(&self, slot: usize) -> u64 {
+        let links = self.settings.links.borrow().clone();
+        let link = links[slot].as_ref();
+        link.map_or(0, |link| {
+            let [carried] = lock(&self.tally).of(slot, &link.name, self.total(slot));
+            carried
+        })
+    }
+
+    /// The same, of all links that have had the slot.
+    fn total(&self, slot: usize) -> [u64; 1] {
         let state = lock(&self.state);
         let open = state.paths.get(slot).map_or(0, |channel| channel.carried());
-        self.carried[slot].load(Ordering::Relaxed) + open
+        [self.carried[slot].load(Ordering::Relaxed) + open]
     }
 
     /// A packet of this host, which waits for [`Lane::flush`]. The relay sends it to `remote`, as whose answers come from `target`.
@@ -534,6 +550,9 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
     loop {
         let link = links.borrow_and_update()[slot].clone();
         let mut pausing = links.clone();
+        if let Some(link) = &link {
+            lock(&lane.tally).settle(slot, &link.name, lane.total(slot));
+        }
         let mut known = link.clone();
         let other = until(&mut links, slot, |now| {
             let ends = !carry_on(known.as_ref(), now);

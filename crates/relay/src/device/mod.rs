@@ -377,16 +377,16 @@ impl Device {
             true => String::new(),
             false => failure.unwrap_or_else(|| "nothing gets through".into()),
         };
-        let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        let meters = &self.meters;
+        let counted = streams.map(|slot| self.pool.counted(slot, &link.name));
+        let [sent_bytes, received_bytes, carried_bytes] = counted.unwrap_or_default();
         LinkReport {
             link: link.name.clone(),
             ready: streams.map_or(0, |_| ready),
-            sent_bytes: streams.map_or(0, |slot| bytes(&meters.sent[slot])),
-            received_bytes: streams.map_or(0, |slot| bytes(&meters.received[slot])),
+            sent_bytes,
+            received_bytes,
             state: state.into(),
             why,
-            carried_bytes: streams.map_or(0, |slot| bytes(&meters.carried[slot])) + datagrams.1,
+            carried_bytes: carried_bytes + datagrams.1,
             month_bytes: None,
             limit_bytes: None,
         }

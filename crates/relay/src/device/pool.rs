@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use crate::keys::Secret;
 use crate::links::{carry_on, is_as_before, same_family, Link, Links};
 use crate::lock;
 use crate::socket::{self, Transport};
+use crate::tally::Tally;
 
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
@@ -65,6 +67,8 @@ pub struct Pool {
     settings: Settings,
     slots: [Slot; MAX_SUBFLOWS],
     state: watch::Sender<State>,
+    /// Of the meters.
+    tally: Mutex<Tally<3>>,
 }
 
 #[derive(Default)]
@@ -83,6 +87,7 @@ impl Pool {
             settings,
             slots: Default::default(),
             state: watch::Sender::default(),
+            tally: Mutex::default(),
         });
         for slot in 0..MAX_SUBFLOWS {
             tasks.spawn(keep(pool.clone(), slot));
@@ -134,6 +139,21 @@ impl Pool {
         let slot = &self.slots[slot];
         slot.lock().ready.push_back((Instant::now(), carrier));
         slot.arrived.notify_waiters();
+    }
+
+    fn meters(&self, slot: usize) -> [u64; 3] {
+        let meters = &self.settings.meters;
+        let all = [
+            &meters.sent[slot],
+            &meters.received[slot],
+            &*meters.carried[slot],
+        ];
+        all.map(|meter| meter.load(Ordering::Relaxed))
+    }
+
+    /// What streams have sent and received over this link, and what its connections have carried.
+    pub fn counted(&self, slot: usize, link: &str) -> [u64; 3] {
+        lock(&self.tally).of(slot, link, self.meters(slot))
     }
 
     pub fn last_failure(&self) -> Option<String> {
@@ -220,6 +240,9 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         }
         if !is_as_before(before.as_ref(), link.as_ref()) {
             (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+        }
+        if let Some(link) = &link {
+            lock(&pool.tally).settle(index, &link.name, pool.meters(index));
         }
         before.clone_from(&link);
         let missing = {
