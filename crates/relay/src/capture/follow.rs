@@ -1,21 +1,28 @@
-//! Leads packets into the TUN and out of it again, as the relay and its datagram lane come and go.
+//! Leads packets into the TUN and out of it again, as the relay and its datagram lane come and go, and sets again what another
+//! program has removed: systemd-networkd removes all rules that it does not know when it starts.
 
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rtnetlink::packet_route::rule::RuleMessage;
 use rtnetlink::Handle;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, Instant};
 
 use super::bypass::Cgroups;
+use super::netlink::{self, Removals};
 use super::resolvers;
-use super::routes::{self, Caught, Ends};
+use super::routes::{Caught, Ends, Set};
 use crate::device::Device;
 use crate::egress::Prefix;
 use crate::Error;
 
 /// Between two polls of the host's resolvers and cgroups.
 const POLL: Duration = Duration::from_secs(2);
+/// Between two looks at rules and routes where the kernel has told of no removal.
+const CHECK: Duration = Duration::from_secs(10);
 
 pub struct Follow {
     pub handle: Handle,
@@ -31,6 +38,12 @@ pub struct Follow {
     pub private: Option<Vec<Prefix>>,
     pub direct: Vec<Prefix>,
     pub bypassed: Cgroups,
+    /// Stands all the time.
+    pub standing: Set,
+    /// That are wanted no more, and could not be removed yet.
+    pub surplus: Vec<RuleMessage>,
+    /// How often others had removed something.
+    pub restored: Arc<AtomicU64>,
 }
 
 impl Follow {
@@ -59,26 +72,70 @@ impl Follow {
     pub async fn update(&mut self) -> Result<(), Error> {
         let wanted = self.wanted();
         let now = self.caught.borrow().clone();
-        if now == wanted {
+        if now == wanted && self.surplus.is_empty() {
             return Ok(());
         }
         if wanted.tcp {
             // Before the first packet comes.
             self.caught.send_replace(wanted.clone());
         }
-        let result = routes::catch(&self.handle, &self.ends, &now, &wanted).await;
+        let set = wanted.set(&self.ends);
+        let added = netlink::set(&self.handle, &set).await;
+        let before = now.set(&self.ends).rules;
+        let gone = before.into_iter().filter(|rule| !set.rules.contains(rule));
+        self.surplus.extend(gone);
+        let mut removed = Ok(());
+        for rule in std::mem::take(&mut self.surplus) {
+            if set.rules.contains(&rule) {
+                continue;
+            }
+            if let Err(e) = netlink::remove(&self.handle, rule.clone()).await {
+                self.surplus.push(rule);
+                removed = Err(e);
+            }
+        }
         self.caught.send_replace(wanted);
-        result
+        added.map(drop).and(removed)
+    }
+
+    /// All that is to be there now.
+    pub fn all(&self) -> Set {
+        let mut all = self.standing.clone();
+        all.extend(self.caught.borrow().set(&self.ends));
+        all
+    }
+
+    async fn restore(&self) {
+        if let Ok(true) = netlink::set(&self.handle, &self.all()).await {
+            self.restored.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub async fn run(mut self) {
+        // Without it the looks find what there is to find.
+        let mut removals = Removals::watch().ok();
+        let mut checked = None::<Instant>;
         loop {
-            // Rules that somebody else has removed are as good as ours.
+            if checked.is_none_or(|at| at.elapsed() >= CHECK) {
+                self.restore().await;
+                checked = Some(Instant::now());
+            }
+            // What fails is tried again at the next look.
             let _ = self.update().await;
             self.bypassed.update();
+            let removed = async {
+                match &mut removals {
+                    Some(removals) => removals.next().await,
+                    None => pending().await,
+                }
+            };
             let changed = tokio::select! {
                 changed = self.lane.changed() => changed,
                 changed = self.reach.changed() => changed,
+                () = removed => {
+                    checked = None;
+                    Ok(())
+                }
                 () = sleep(POLL) => Ok(()),
             };
             if changed.is_err() {

@@ -1,4 +1,5 @@
-//! Rules and routes that lead packets into the TUN. All of ours carry our protocol number, by which leftovers are found.
+//! Rules and routes that lead packets into the TUN, to be set by `netlink`. All of ours carry our protocol number, by which
+//! leftovers are found.
 //!
 //! | priority | rule | |
 //! | --- | --- | --- |
@@ -25,16 +26,12 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
-use rtnetlink::packet_route::address::AddressHeaderFlags;
-use rtnetlink::packet_route::route::{
-    RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
+use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::packet_route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange, RuleUidRange,
 };
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
-use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
+use rtnetlink::RouteMessageBuilder;
 
 use super::bypass::User;
 use crate::egress::Prefix;
@@ -48,19 +45,17 @@ pub const CAPTURED: u32 = 0x6d71;
 const FIRST: u32 = 27100;
 const LAST: u32 = 27106;
 const TABLE: u32 = 27101;
-const BLOCKED: u32 = 27102;
+pub const BLOCKED: u32 = 27102;
 /// Leads everything into the TUN.
 const ALL: u32 = 27103;
 /// Every address is local.
 const LOCAL: u32 = 27104;
+pub const TABLES: [u32; 4] = [TABLE, BLOCKED, ALL, LOCAL];
 const DNS: u16 = 53;
 /// In /etc/iproute2/rt_protos of nobody.
-const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
+pub const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
 /// `FIB_RULE_FIND_SADDR`: the rule fits a socket without an address that would get this one. IPv6 alone knows it.
 const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x10000);
-/// As on the loopback interface, no packet of which leaves the host either.
-const MTU: u32 = 65_535;
-
 /// Of one family.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends {
@@ -69,7 +64,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    fn bits(&self) -> u8 {
+    pub fn bits(&self) -> u8 {
         if self.host.is_ipv4() {
             30
         } else {
@@ -93,23 +88,18 @@ impl Ends {
     }
 }
 
-fn failed(what: &'static str) -> impl Fn(rtnetlink::Error) -> Error {
-    move |e| Error::failed(what, e)
+/// What is set together, in this order: the kernel looks through rules of one priority in the order in which they came.
+#[derive(Debug, Clone, Default)]
+pub struct Set {
+    pub routes: Vec<RouteMessage>,
+    pub rules: Vec<RuleMessage>,
 }
 
-/// Addresses for the interface, which is up afterwards.
-pub async fn furnish(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
-    let up = LinkUnspec::new_with_index(interface).mtu(MTU).up().build();
-    let set = handle.link().set(up).execute().await;
-    set.map_err(failed("bringing the TUN up"))?;
-    for ends in ends {
-        let mut request = handle.address().add(interface, ends.host, ends.bits());
-        // Nobody else could have it.
-        request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
-        let added = request.execute().await;
-        added.map_err(failed("the TUN's address"))?;
+impl Set {
+    pub fn extend(&mut self, more: Set) {
+        self.routes.extend(more.routes);
+        self.rules.extend(more.rules);
     }
-    Ok(())
 }
 
 /// What the rules catch; with `leak = "block"` the rest of that goes nowhere.
@@ -133,6 +123,13 @@ impl Caught {
         let tcp = tcp.into_iter().filter(|_| self.tcp);
         tcp.chain(datagrams.into_iter().filter(|_| self.datagrams))
             .collect()
+    }
+
+    pub fn set(&self, ends: &[Ends]) -> Set {
+        Set {
+            routes: Vec::new(),
+            rules: ends.iter().flat_map(|ends| self.rules(ends)).collect(),
+        }
     }
 
     fn rules(&self, ends: &Ends) -> Vec<RuleMessage> {
@@ -193,118 +190,92 @@ fn datagrams(v4: bool) -> [IpProtocol; 2] {
 
 /// Connections of the TUN's own address are taken by transparent listeners. A process that is killed takes the route with it:
 /// what is left of its connections goes nowhere.
-pub async fn keep_local(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
+pub fn local(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
+    let mut set = Set::default();
     for ends in ends {
         let local = route(ends.host.is_ipv4(), LOCAL, ends.everywhere(), 0)?
             .kind(RouteType::Local)
             .scope(RouteScope::Host)
             .output_interface(interface)
             .build();
-        let added = handle.route().add(local).execute().await;
-        added.map_err(failed("a route to this host"))?;
+        set.routes.push(local);
         let captured = || RuleAttribute::FwMark(CAPTURED);
         let marked = vec![captured(), RuleAttribute::Table(LOCAL)];
         let back = vec![RuleAttribute::Iifname(TUN.into())];
         let mut back = lookup(ends, FIRST, LOCAL, IpProtocol::Tcp, back);
         back.header.src_len = ends.whole();
         back.attributes.push(RuleAttribute::Source(ends.host));
-        let rules = vec![
+        set.rules.extend([
             rule(ends, FIRST, RuleAction::ToTable, marked),
             rule(ends, FIRST, RuleAction::Blackhole, vec![captured()]),
             back,
-        ];
-        add(handle, rules).await?;
+        ]);
     }
-    Ok(())
+    Ok(set)
 }
 
-/// The tables, and the rules that stay. Nothing is caught yet, but for packets of the TUN's own address.
-pub async fn prepare(
-    handle: &Handle,
-    interface: u32,
+/// What stands whether the relay answers or not, and needs no TUN. Nothing is caught by it, but for packets of the TUN's own
+/// address; with `block` nothing gets out.
+pub fn standing(
     ends: &[Ends],
     direct: &[Prefix],
     users: &[User],
     block: bool,
     lans: &[String],
-) -> Result<(), Error> {
-    let table_failed = failed("routes to the TUN");
+) -> Result<Set, Error> {
+    let mut set = Set::default();
     for ends in ends {
         let v4 = ends.host.is_ipv4();
         let tables: &[u32] = if block { &[TABLE, BLOCKED] } else { &[TABLE] };
         for table in tables {
             for prefix in direct.iter().filter(|p| p.address().is_ipv4() == v4) {
-                let throw = route(v4, *table, prefix.address(), prefix.bits())?
-                    .kind(RouteType::Throw)
-                    .build();
-                let added = handle.route().add(throw).replace().execute().await;
-                added.map_err(&table_failed)?;
+                let throw = route(v4, *table, prefix.address(), prefix.bits())?;
+                set.routes.push(throw.kind(RouteType::Throw).build());
             }
         }
-        let everywhere = ends.everywhere();
+        if block {
+            let nowhere = route(v4, BLOCKED, ends.everywhere(), 0)?;
+            set.routes
+                .push(nowhere.kind(RouteType::Unreachable).build());
+        }
+        // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
+        // led back.
+        set.rules.extend(frame(ends));
+        if ends.host.is_ipv6() {
+            set.rules.push(any_protocol(ends, FIRST + 4));
+        }
+        set.rules.extend(of_users(ends, users));
+        let protocols = [IpProtocol::Tcp].into_iter().chain(datagrams(v4));
+        for protocol in protocols {
+            set.rules.extend(of_protocol(ends, protocol, block, lans));
+        }
+    }
+    Ok(set)
+}
+
+/// Those of [`standing`] that need no TUN's address: they are the same for every process.
+pub fn barrier(mut standing: Set, ends: &[Ends]) -> Set {
+    let host = |a: &RuleAttribute| matches!(a, RuleAttribute::Source(ip) if ends.iter().any(|e| e.host == *ip));
+    standing
+        .rules
+        .retain(|rule| !rule.attributes.iter().any(host));
+    standing
+}
+
+/// The ways into the TUN, which rules look up.
+pub fn ways(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
+    let mut set = Set::default();
+    for ends in ends {
         for table in [TABLE, ALL] {
-            let into = route(v4, table, everywhere, 0)?
+            let into = route(ends.host.is_ipv4(), table, ends.everywhere(), 0)?
                 .output_interface(interface)
                 .pref_source(ends.host)
                 .map_err(|e| Error::failed("routes to the TUN", e))?
                 .build();
-            let added = handle.route().add(into).execute().await;
-            added.map_err(&table_failed)?;
-        }
-        if block {
-            let nowhere = route(v4, BLOCKED, everywhere, 0)?
-                .kind(RouteType::Unreachable)
-                .build();
-            let added = handle.route().add(nowhere).execute().await;
-            added.map_err(&table_failed)?;
+            set.routes.push(into);
         }
     }
-    for ends in ends {
-        // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
-        // led back.
-        let mut all = frame(ends);
-        if ends.host.is_ipv6() {
-            all.push(any_protocol(ends, FIRST + 4));
-        }
-        all.extend(of_users(ends, users));
-        for protocol in [IpProtocol::Tcp]
-            .into_iter()
-            .chain(datagrams(ends.host.is_ipv4()))
-        {
-            all.extend(standing(ends, protocol, block, lans));
-        }
-        add(handle, all).await?;
-    }
-    Ok(())
-}
-
-async fn add(handle: &Handle, rules: Vec<RuleMessage>) -> Result<(), Error> {
-    for rule in rules {
-        let mut request = handle.rule().add();
-        *request.message_mut() = rule;
-        let added = request.execute().await;
-        added.map_err(failed("a routing rule (Linux 4.17 or later has ipproto)"))?;
-    }
-    Ok(())
-}
-
-/// From now on this is caught, in place of that.
-pub async fn catch(
-    handle: &Handle,
-    ends: &[Ends],
-    now: &Caught,
-    wanted: &Caught,
-) -> Result<(), Error> {
-    for ends in ends {
-        let (now, wanted) = (now.rules(ends), wanted.rules(ends));
-        let missing = |rule: &&RuleMessage| !now.contains(rule);
-        add(handle, wanted.iter().filter(missing).cloned().collect()).await?;
-        for rule in now.into_iter().filter(|rule| !wanted.contains(rule)) {
-            let removed = handle.rule().del(rule).execute().await;
-            removed.map_err(failed("removing a routing rule"))?;
-        }
-    }
-    Ok(())
+    Ok(set)
 }
 
 fn route(v4: bool, table: u32, to: IpAddr, bits: u8) -> Result<RouteMessageBuilder<IpAddr>, Error> {
@@ -317,7 +288,7 @@ fn route(v4: bool, table: u32, to: IpAddr, bits: u8) -> Result<RouteMessageBuild
     Ok(builder)
 }
 
-fn family(v4: bool) -> AddressFamily {
+pub fn family(v4: bool) -> AddressFamily {
     if v4 {
         AddressFamily::Inet
     } else {
@@ -453,7 +424,12 @@ fn forwarded(
     lookup(ends, priority, table, protocol, over)
 }
 
-fn standing(ends: &Ends, protocol: IpProtocol, block: bool, lans: &[String]) -> Vec<RuleMessage> {
+fn of_protocol(
+    ends: &Ends,
+    protocol: IpProtocol,
+    block: bool,
+    lans: &[String],
+) -> Vec<RuleMessage> {
     let main = vec![RuleAttribute::SuppressPrefixLen(0)];
     let mut all = vec![
         lookup(ends, FIRST + 2, 254, protocol, main),
@@ -469,46 +445,4 @@ fn standing(ends: &Ends, protocol: IpProtocol, block: bool, lans: &[String]) -> 
         all.push(lookup(ends, FIRST + 5, BLOCKED, protocol, vec![]));
     }
     all
-}
-
-/// Takes back all that is ours, of a process that was killed too. Whether there was any.
-pub async fn clear(handle: &Handle) -> Result<bool, Error> {
-    let mut found = false;
-    for version in [IpVersion::V4, IpVersion::V6] {
-        // A kernel without IPv6 has none of either.
-        let rules: Vec<RuleMessage> = handle
-            .rule()
-            .get(version.clone())
-            .execute()
-            .try_collect()
-            .await
-            .unwrap_or_default();
-        let ours = |a: &RuleAttribute| *a == RuleAttribute::Protocol(PROTOCOL);
-        for rule in rules.into_iter().filter(|r| r.attributes.iter().any(ours)) {
-            found = true;
-            let removed = handle.rule().del(rule).execute().await;
-            removed.map_err(failed("removing a routing rule"))?;
-        }
-        let mut any = RouteMessage::default();
-        any.header.address_family = family(version == IpVersion::V4);
-        let routes: Vec<RouteMessage> = handle
-            .route()
-            .get(any)
-            .execute()
-            .try_collect()
-            .await
-            .unwrap_or_default();
-        let ours = |r: &RouteMessage| {
-            r.header.protocol == PROTOCOL
-                && [TABLE, BLOCKED, ALL, LOCAL]
-                    .iter()
-                    .any(|table| r.attributes.contains(&RouteAttribute::Table(*table)))
-        };
-        for route in routes.into_iter().filter(ours) {
-            found = true;
-            let removed = handle.route().del(route).execute().await;
-            removed.map_err(failed("removing a route"))?;
-        }
-    }
-    Ok(found)
 }
