@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use mp_kernel::controller::Controller;
 use mp_kernel::diag::Subflow;
+use mp_kernel::host::{self, daemon_stem};
 use mp_kernel::pm::{Endpoint, Limits, PathManager};
 use mp_policy::path_manager::removal::{self, Standing};
 use nix::fcntl::Flock;
@@ -87,7 +88,7 @@ impl Endpoints {
         left::clear_up(Path::new(FOLDER));
         let lock = claim::lock(&file.with_extension("lock"))?;
         // Else what it has set would be taken for what was there before.
-        mp_kernel::host::settle()?;
+        host::settle()?;
         let manager = PathManager::new()?;
         let saved = fs::read_to_string(&file)
             .ok()
@@ -236,8 +237,8 @@ impl Endpoints {
 
 /// What daemons of this network namespace have changed.
 fn notes() -> Result<PathBuf, Error> {
-    let cookie = mp_kernel::choose::own_cookie()?;
-    Ok(Path::new(FOLDER).join(format!("daemon-{cookie:x}.json")))
+    let stem = daemon_stem(mp_kernel::choose::own_cookie()?);
+    Ok(Path::new(FOLDER).join(format!("{stem}.json")))
 }
 
 /// As the policy has them.

@@ -85,10 +85,15 @@ pub fn settle() -> Result<(), Error> {
     undo(&folder)
 }
 
-/// Whether a daemon does so in this network namespace; it holds a lock.
+/// What the files of the daemon of a network namespace are called, but for their endings. It holds a lock on `.lock`.
+pub fn daemon_stem(cookie: u64) -> String {
+    format!("daemon-{cookie:x}")
+}
+
+/// Whether a daemon does so in this network namespace.
 fn is_managed() -> Result<bool, Error> {
-    let cookie = choose::own_cookie()?;
-    let lock = PathBuf::from(state::DIR).join(format!("daemon-{cookie:x}.lock"));
+    let stem = daemon_stem(choose::own_cookie()?);
+    let lock = PathBuf::from(state::DIR).join(format!("{stem}.lock"));
     Ok(fs::File::open(lock).is_ok_and(|lock| state::try_flock_shared(&lock).is_err()))
 }
 

@@ -169,18 +169,12 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::pm::tests::in_namespace;
 
     /// Router advertisements of many homes bring an address of a unique local prefix beside the global one.
     #[test]
     fn the_first_address_is_the_one_that_connections_get() {
-        // SAFETY: plain system calls.
-        if unsafe { libc::geteuid() } != 0 {
-            mp_testing::skip("network namespaces need root");
-            return;
-        }
-        let elsewhere = std::thread::spawn(|| {
-            // SAFETY: as above; this thread alone is elsewhere.
-            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+        in_namespace(|| {
             let ip = |line: &str| {
                 let done = Command::new("ip").args(line.split(' ')).output().unwrap();
                 assert!(done.status.success(), "{line}: {done:?}");
@@ -206,6 +200,5 @@ mod tests {
             ip("-6 route delete default");
             assert_eq!(addresses().len(), 3);
         });
-        elsewhere.join().unwrap();
     }
 }

@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The test that calls it is to return: this machine lacks something that the test needs.
 #[track_caller]
@@ -41,44 +41,24 @@ pub fn runs(lacking: Option<impl Display>) -> bool {
     false
 }
 
-/// For tests of one binary of which only so many run side by side: emulated paths would take each other's CPU.
-pub struct Turns {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// Lasts as long as the test.
-pub struct Turn<'a>(&'a Turns);
+/// For tests of one binary that must not run side by side: emulated paths would take each other's CPU.
+pub struct Turns(Mutex<()>);
 
 impl Turns {
-    pub const fn new(at_once: usize) -> Turns {
-        Turns {
-            free: Mutex::new(at_once),
-            freed: Condvar::new(),
-        }
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Turns {
+        Turns(Mutex::new(()))
     }
 
-    /// Waits for the test's turn; `None` where it cannot run.
+    /// Waits for the test's turn, which lasts as long as the guard; `None` where it cannot run.
     #[track_caller]
-    pub fn take(&self, lacking: Option<impl Display>) -> Option<Turn<'_>> {
+    pub fn take(&self, lacking: Option<impl Display>) -> Option<MutexGuard<'_, ()>> {
+        // A test that failed in its turn does not spoil those of the others.
         runs(lacking).then(|| {
-            let mut free = (self.freed)
-                .wait_while(self.lock(), |free| *free == 0)
-                .unwrap_or_else(PoisonError::into_inner);
-            *free -= 1;
-            Turn(self)
+            self.0
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.lock() += 1;
-        self.0.freed.notify_one();
     }
 }
 
@@ -92,8 +72,6 @@ fn line(why: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
     use super::*;
 
     #[test]
@@ -106,26 +84,5 @@ mod tests {
             "{line}"
         );
         assert!(line.ends_with("): no root here\n"), "{line}");
-    }
-
-    #[test]
-    fn no_more_than_so_many_run_at_once_and_one_that_panics_gives_its_turn_back() {
-        static TURNS: Turns = Turns::new(2);
-        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for number in 0..8 {
-                let (running, most) = (&running, &most);
-                let test = move || {
-                    let _turn = TURNS.take(None::<&str>);
-                    most.fetch_max(1 + running.fetch_add(1, Relaxed), Relaxed);
-                    std::thread::yield_now();
-                    running.fetch_sub(1, Relaxed);
-                    assert!(number != 3, "as a test that fails");
-                };
-                scope.spawn(move || drop(std::panic::catch_unwind(test)));
-            }
-        });
-        assert!(most.into_inner() <= 2);
-        assert_eq!(*TURNS.lock(), 2);
     }
 }

@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::MutexGuard;
 
 use mp_kernel::choose::{inside, own_cookie};
-use mp_testing::{Turn, Turns};
+use mp_testing::Turns;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -23,14 +24,14 @@ pub struct Hosts {
     server: Namespace,
     folder: TempDir,
     daemon: Option<Child>,
-    _turn: Turn<'static>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Hosts {
     /// `None` where this machine cannot run any. One pair at a time.
     #[track_caller]
     pub fn new(rate: &str) -> Option<Hosts> {
-        static TURNS: Turns = Turns::new(1);
+        static TURNS: Turns = Turns::new();
         let turn = TURNS.take(mp_kernel::check::check().err())?;
         let hosts = Hosts {
             device: Namespace::new("d"),

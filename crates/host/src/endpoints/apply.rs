@@ -106,14 +106,12 @@ impl Endpoints {
         let mut applied = Applied::default();
         for w in wanted {
             let ours = self.before.added.contains(&w.address);
-            let moved = |e: &Endpoint| ours && e.interface != Some(w.interface);
+            // Its subflows are bound to an interface that has the address no more.
+            let moved = |e: &Endpoint| {
+                ours && e.interface != Some(w.interface) && !indispensable(w.address, &[], subflows)
+            };
             match at(there, w.address) {
-                Some(old) if anew.contains(&w.address) => {
-                    self.manager.delete_endpoint(old)?;
-                    self.removed.note(old.clone(), true, subflows);
-                }
-                // Its subflows are bound to an interface that has the address no more.
-                Some(old) if moved(old) && !indispensable(w.address, &[], subflows) => {
+                Some(old) if anew.contains(&w.address) || moved(old) => {
                     self.manager.delete_endpoint(old)?;
                     self.removed.note(old.clone(), true, subflows);
                 }

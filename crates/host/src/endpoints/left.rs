@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mp_kernel::controller;
+use mp_kernel::host::daemon_stem;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::{Before, FOLDER};
@@ -39,7 +40,7 @@ pub(super) fn clear_up(folder: &Path) {
     live.insert(FIRST);
     for (cookie, path) in left.into_iter().filter(|(c, _)| !live.contains(c)) {
         // One that has come since then is locked.
-        let lock = folder.join(format!("daemon-{cookie:x}.lock"));
+        let lock = folder.join(format!("{}.lock", daemon_stem(cookie)));
         let free = match File::open(&lock) {
             Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok(),
             Err(e) => e.kind() == ErrorKind::NotFound,

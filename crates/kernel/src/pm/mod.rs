@@ -6,7 +6,7 @@
 
 mod events;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod types;
 mod wire;
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::mptcp_info::{full_info, mptcp_info};
 
 #[track_caller]
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     // SAFETY: no arguments.
     let root = unsafe { libc::geteuid() } == 0;
     if !mp_testing::runs((!root).then_some("a network namespace needs root")) {

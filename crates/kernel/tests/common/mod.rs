@@ -3,8 +3,10 @@
 
 pub mod lab;
 
+use std::sync::MutexGuard;
+
 use mp_kernel::controller::{self, Controller, Options};
-use mp_testing::{Turn, Turns};
+use mp_testing::Turns;
 
 /// Whether this machine can run kernel tests.
 #[track_caller]
@@ -14,8 +16,8 @@ pub fn kernel_ready() -> bool {
 
 /// One transfer at a time: the tests share two CPUs, and shares are measured.
 #[track_caller]
-pub fn turn() -> Option<Turn<'static>> {
-    static TURNS: Turns = Turns::new(1);
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURNS: Turns = Turns::new();
     TURNS.take(mp_kernel::check::check().err())
 }
 

@@ -231,8 +231,7 @@ impl Lane {
 
     /// UDP payload over the link of this slot, both ways together.
     pub fn carried(&self, slot: usize) -> u64 {
-        let links = self.settings.links.borrow().clone();
-        let link = links[slot].as_ref();
+        let link = self.settings.links.borrow()[slot].clone();
         link.map_or(0, |link| {
             let [carried] = lock(&self.tally).of(slot, &link.name, self.total(slot));
             carried

@@ -44,10 +44,11 @@ impl Flow {
             && self.sender.unsent() == 0
     }
 
-    /// It has ended its stream and gone, and nothing more is to be read from it: only the socket's error shows that.
+    /// It has ended its stream and gone, and nothing more is to be read from it: only the socket's error shows that. While bytes
+    /// move, writing them does.
     fn application_has_failed(&self) -> bool {
-        let application = self.application.as_ref();
-        let application = application.filter(|_| self.heard_out && self.sender.done());
+        let silent = self.rested && self.heard_out && self.sender.done();
+        let application = self.application.as_ref().filter(|_| silent);
         application.is_some_and(|a| !matches!(SockRef::from(a).take_error(), Ok(None)))
     }
 
