@@ -481,11 +481,11 @@ fn a_relays_name_needs_no_resolver_while_all_is_blocked() {
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
 }
 
-/// Ours among others, in their order.
+/// Ours among others. The order within a priority counts for nothing.
 fn ours(hosts: &Hosts) -> String {
     hosts.in_device(|| {
         sh("for version in -4 -6; do
-                ip $version rule
+                ip $version rule | sort
                 for table in 27101 27102 27103 27104; do
                     ip $version route show table $table 2>/dev/null | sort
                 done
@@ -511,9 +511,8 @@ fn what_another_program_removes_is_set_again() {
     for removal in [
         // As systemd-networkd does when it starts.
         "ip rule flush protocol 177; ip -6 rule flush protocol 177",
-        // The first of several at one priority: their order counts.
-        "ip rule del priority 27101; ip rule del priority 27100; ip -6 rule del priority 27100",
-        "ip rule del priority 27105; ip -6 rule del priority 27105; ip rule del priority 27102",
+        "ip rule del priority 27105; ip rule del priority 27100; ip -6 rule del priority 27100",
+        "ip rule del priority 27110; ip -6 rule del priority 27110; ip rule del priority 27107",
         "for table in 27101 27102 27103 27104; do
              ip route flush table $table; ip -6 route flush table $table
          done",

@@ -2,6 +2,7 @@
 //! program has removed: systemd-networkd removes all rules that it does not know when it starts.
 
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,19 +25,39 @@ const POLL: Duration = Duration::from_secs(2);
 /// Between two looks at rules and routes where the kernel has told of no removal.
 const CHECK: Duration = Duration::from_secs(10);
 
-pub struct Follow {
-    pub handle: Handle,
-    pub ends: Vec<Ends>,
+/// What is to be caught.
+pub struct Catch {
     pub device: Arc<Device>,
-    pub lane: watch::Receiver<bool>,
-    pub reach: watch::Receiver<bool>,
-    pub caught: watch::Sender<Caught>,
     /// `leak = "block"`: everything is caught always.
     pub block: bool,
     pub lans: Vec<String>,
     /// Where resolvers are that are asked through the relay; [`None`]: nowhere.
     pub private: Option<Vec<Prefix>>,
     pub direct: Vec<Prefix>,
+}
+
+impl Catch {
+    /// `reached`: the relay answers, `datagrams`: over UDP too. `kept` are resolvers that stay whatever leads to them.
+    pub fn wanted(&self, reached: bool, datagrams: bool, kept: &[IpAddr]) -> Caught {
+        let links = self.device.links();
+        let of = |private| resolvers::replaced(&links, private, &self.direct, kept);
+        Caught {
+            tcp: self.block || reached,
+            datagrams: self.block || reached && datagrams,
+            lans: self.lans.clone(),
+            resolvers: self.private.as_deref().map(of).unwrap_or_default(),
+            block: self.block,
+        }
+    }
+}
+
+pub struct Follow {
+    pub handle: Handle,
+    pub ends: Vec<Ends>,
+    pub catch: Catch,
+    pub lane: watch::Receiver<bool>,
+    pub reach: watch::Receiver<bool>,
+    pub caught: watch::Sender<Caught>,
     pub bypassed: Cgroups,
     /// Stands all the time.
     pub standing: Set,
@@ -48,25 +69,14 @@ pub struct Follow {
 
 impl Follow {
     fn wanted(&mut self) -> Caught {
-        let tcp = self.block || *self.reach.borrow_and_update();
-        let datagrams = self.block || tcp && *self.lane.borrow_and_update();
-        let links = self.device.links();
+        let reached = *self.reach.borrow_and_update();
+        let datagrams = *self.lane.borrow_and_update();
         // A link that comes back is to bring no query to its router before the next look.
-        let kept = match self.block {
+        let kept = match self.catch.block {
             true => self.caught.borrow().resolvers.clone(),
             false => Vec::new(),
         };
-        let resolvers = self
-            .private
-            .as_ref()
-            .map(|private| resolvers::replaced(&links, private, &self.direct, &kept));
-        Caught {
-            tcp,
-            lans: self.lans.clone(),
-            datagrams,
-            resolvers: resolvers.unwrap_or_default(),
-            block: self.block,
-        }
+        self.catch.wanted(reached, datagrams, &kept)
     }
 
     pub async fn update(&mut self) -> Result<(), Error> {

@@ -51,7 +51,7 @@ use crate::Error;
 pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
 pub use bypass::{Cgroup, Refused, User};
-use follow::Follow;
+use follow::{Catch, Follow};
 use netlink::Netlink;
 use out::Out;
 pub use routes::MARK;
@@ -231,8 +231,22 @@ impl Capture {
     ) -> Result<Capture, Error> {
         let ends = addresses::addresses(here)?;
         let mut standing = standing(&device, settings, &ends)?;
+        let catch = Catch {
+            device: device.clone(),
+            block: settings.block,
+            lans: settings.lans.clone(),
+            private: (!settings.direct_dns).then(private),
+            direct: own_direct(&device, settings),
+        };
+        let mut first = Caught::default();
         let stood = match settings.block {
-            true => netlink::set(&netlink.handle, &standing).await,
+            true => {
+                let kept = netlink::resolvers(&netlink.handle).await;
+                first = catch.wanted(true, true, &kept);
+                let mut all = standing.clone();
+                all.extend(first.set(&ends));
+                netlink::set(&netlink.handle, &all).await
+            }
             false => netlink::clear(&netlink.handle).await,
         };
         let file = file?;
@@ -259,9 +273,7 @@ impl Capture {
             .collect();
         let (shortcut, translates) = match shortcut {
             Ok(shortcut) => {
-                let mut local = routes::local(index, &ends)?;
-                local.extend(standing);
-                standing = local;
+                standing.extend(routes::local(index, &ends)?);
                 listeners.extend(shortcut.listeners);
                 (Some(shortcut.programs), None)
             }
@@ -278,7 +290,7 @@ impl Capture {
             firewall::check(&file, &out, v4.peer, v4.listener).await?;
         }
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
-        let (caught, is_caught) = watch::channel(Caught::default());
+        let (caught, is_caught) = watch::channel(first);
         let (reach, reached) = watch::channel(true);
         let doubts = Arc::new(Notify::new());
         let shared = Arc::new(Shared {
@@ -324,14 +336,10 @@ impl Capture {
         let mut follow = Follow {
             handle: handle.clone(),
             ends: ends.clone(),
-            device: device.clone(),
+            catch,
             lane: lane.up(),
             reach: reached,
             caught,
-            block: settings.block,
-            lans: settings.lans.clone(),
-            private: (!settings.direct_dns).then(private),
-            direct: own_direct(&device, settings),
             bypassed,
             standing,
             surplus: Vec::new(),
@@ -394,11 +402,11 @@ impl Capture {
             false => Ok(false),
         };
         // Flows that have yet to end hold the file; the interface is not to wait for them.
-        let removed = self.netlink.handle.link().del(self.index).execute().await;
+        let removed = netlink::remove_link(&self.netlink.handle, self.index).await;
         self.tasks.shutdown().await;
         self.gone().await;
         cleared?;
-        removed.map_err(|e| Error::failed(format!("removing {TUN}"), e))
+        removed
     }
 
     /// Until somebody has removed the interface.

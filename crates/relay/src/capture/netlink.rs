@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::future::pending;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use rtnetlink::{Handle, IpVersion, LinkUnspec, MulticastGroup};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, Instant};
 
-use super::routes::{family, Ends, Set, BLOCKED, PROTOCOL, TABLES};
+use super::routes::{self, family, Ends, Set, BLOCKED, PROTOCOL, TABLES};
+use crate::links::TUN;
 use crate::Error;
 
 /// As on the loopback interface, no packet of which leaves the host either.
@@ -86,21 +88,11 @@ pub async fn set(handle: &Handle, all: &Set) -> Result<bool, Error> {
             Err(e) => drop(failure.get_or_insert(failed("routes to the TUN")(e))),
         }
     }
-    let mut renewed = HashSet::new();
     for rule in &all.rules {
-        // The kernel puts a rule behind all of its priority.
-        let place = (u8::from(rule.header.family), priority(rule));
-        if renewed.contains(&place) {
-            let _ = remove(handle, rule.clone()).await;
-        }
         let mut request = handle.rule().add();
         *request.message_mut() = rule.clone();
         match unless(nix::errno::Errno::EEXIST, request.execute().await) {
-            Ok(true) => {
-                any = true;
-                renewed.insert(place);
-            }
-            Ok(false) => {}
+            Ok(new) => any |= new,
             Err(e) => {
                 let failed = failed("a routing rule (Linux 4.17 or later has ipproto)");
                 failure.get_or_insert(failed(e));
@@ -115,6 +107,15 @@ pub async fn remove(handle: &Handle, rule: RuleMessage) -> Result<(), Error> {
     let removed = handle.rule().del(rule).execute().await;
     let removed = unless(nix::errno::Errno::ENOENT, removed);
     removed.map(drop).map_err(failed("removing a routing rule"))
+}
+
+/// Somebody may have removed it before.
+pub async fn remove_link(handle: &Handle, interface: u32) -> Result<(), Error> {
+    let removed = handle.link().del(interface).execute().await;
+    let removed = unless(nix::errno::Errno::ENODEV, removed);
+    removed
+        .map(drop)
+        .map_err(|e| Error::failed(format!("removing {TUN}"), e))
 }
 
 /// Takes back all that is ours, of a process that was killed too. Whether there was any.
@@ -165,6 +166,13 @@ pub async fn blocks(handle: &Handle) -> bool {
     rules.iter().any(|rule| rule.attributes.contains(&blocks))
 }
 
+/// Resolvers whose queries rules of ours, or of a process that was killed, lead to the relay.
+pub async fn resolvers(handle: &Handle) -> Vec<IpAddr> {
+    let mut all = ours(handle, IpVersion::V4).await;
+    all.extend(ours(handle, IpVersion::V6).await);
+    all.iter().filter_map(routes::resolver).collect()
+}
+
 async fn ours(handle: &Handle, version: IpVersion) -> Vec<RuleMessage> {
     // A kernel without IPv6 has none.
     let rules = handle.rule().get(version).execute();
@@ -180,15 +188,6 @@ fn is_our_rule(rule: &RuleMessage) -> bool {
 fn is_our_route(route: &RouteMessage) -> bool {
     let ours = |table: &u32| route.attributes.contains(&RouteAttribute::Table(*table));
     route.header.protocol == PROTOCOL && TABLES.iter().any(ours)
-}
-
-fn priority(rule: &RuleMessage) -> u32 {
-    let mut all = rule.attributes.iter();
-    let found = all.find_map(|a| match a {
-        RuleAttribute::Priority(priority) => Some(*priority),
-        _ => None,
-    });
-    found.unwrap_or(0)
 }
 
 type Attributes = Vec<(u16, Vec<u8>)>;

@@ -3,20 +3,24 @@
 //!
 //! | priority | rule | |
 //! | --- | --- | --- |
-//! | 27100 | `fwmark MARK goto 27106` | path connections |
-//! | 27100 | `fwmark CAPTURED lookup 27104`, `fwmark CAPTURED blackhole` | connections of programs, from their SYN-ACK on |
-//! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
-//! | 27100 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27106` | sockets of users that stay direct, without an address yet |
-//! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
-//! | 27101 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
-//! | 27101 | the first of these, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, for when the TUN's routes are gone |
-//! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
-//! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
-//! | 27104 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
-//! | 27105 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
-//! | 27106 | `nop` | |
+//! | 27100 | `fwmark MARK goto 27111` | path connections |
+//! | 27101 | `fwmark CAPTURED lookup 27104` | connections of programs, from their SYN-ACK on |
+//! | 27101 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
+//! | 27102 | `fwmark CAPTURED blackhole` | when the TUN is gone |
+//! | 27103 | IPv6: `from HOST lookup 27101` | with users that stay direct: resets of other users' connections |
+//! | 27104 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27111` | sockets of users that stay direct, without an address yet |
+//! | 27105 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
+//! | 27105 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
+//! | 27106 | the first of 27105, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, when the TUN's routes are gone |
+//! | 27107 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
+//! | 27108 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
+//! | 27109 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
+//! | 27110 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
+//! | 27111 | `nop` | |
 //!
-//! The same for `ipproto udp` and for ICMP, and of 27103 and 27105 with `iif LAN` in place of `from`. The rules that catch
+//! The order of rules of one priority counts for nothing, so that any of them can be set again by itself.
+//!
+//! The same for `ipproto udp` and for ICMP, and of 27108 and 27110 with `iif LAN` in place of `from`. The rules that catch
 //! come and go with the relay and its datagram lane; the others stay, so that flows of before keep their way.
 //!
 //! Table 27104 has every address for one of this host's; the rules for it are there with a transparent listener alone.
@@ -42,8 +46,19 @@ use crate::Error;
 pub const MARK: u32 = 0x6d70;
 /// Of both ends of a connection that a transparent listener has taken.
 pub const CAPTURED: u32 = 0x6d71;
-const FIRST: u32 = 27100;
-const LAST: u32 = 27106;
+/// Priorities of rules.
+const OWN: u32 = 27100;
+const TAKEN: u32 = 27101;
+const TAKEN_NO_MORE: u32 = 27102;
+const RESETS: u32 = 27103;
+const USERS: u32 = 27104;
+const QUERIES: u32 = 27105;
+const QUERIES_BLOCKED: u32 = 27106;
+const MAIN: u32 = 27107;
+const UNBOUND: u32 = 27108;
+const BOUND: u32 = 27109;
+const REST: u32 = 27110;
+const LAST: u32 = 27111;
 const TABLE: u32 = 27101;
 pub const BLOCKED: u32 = 27102;
 /// Leads everything into the TUN.
@@ -56,6 +71,7 @@ const DNS: u16 = 53;
 pub const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
 /// `FIB_RULE_FIND_SADDR`: the rule fits a socket without an address that would get this one. IPv6 alone knows it.
 const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x10000);
+
 /// Of one family.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends {
@@ -88,7 +104,7 @@ impl Ends {
     }
 }
 
-/// What is set together, in this order: the kernel looks through rules of one priority in the order in which they came.
+/// What is set together, in this order.
 #[derive(Debug, Clone, Default)]
 pub struct Set {
     pub routes: Vec<RouteMessage>,
@@ -137,28 +153,28 @@ impl Caught {
         let protocols = self.protocols(v4);
         let all = protocols.iter();
         let mut all: Vec<RuleMessage> = all
-            .map(|protocol| unbound(ends, FIRST + 3, TABLE, *protocol))
+            .map(|protocol| unbound(ends, UNBOUND, TABLE, *protocol))
             .collect();
         for (lan, protocol) in self
             .lans
             .iter()
             .flat_map(|l| protocols.iter().map(move |p| (l, *p)))
         {
-            all.push(forwarded(ends, FIRST + 3, TABLE, protocol, lan));
+            all.push(forwarded(ends, UNBOUND, TABLE, protocol, lan));
         }
         let resolvers = self.resolvers.iter().filter(|r| r.is_ipv4() == v4);
         for (resolver, protocol) in resolvers.flat_map(|r| protocols.iter().map(move |p| (r, *p))) {
             let asks = [IpProtocol::Tcp, IpProtocol::Udp].contains(&protocol);
             let mut rules = Vec::new();
             if asks {
-                rules.push(unbound(ends, FIRST + 1, ALL, protocol));
+                rules.push(unbound(ends, QUERIES, ALL, protocol));
             }
             // Errors about answers that nobody waits for any more quote them.
             if v4 || !asks {
-                rules.push(from(ends, ends.host, FIRST + 1, ALL, protocol));
+                rules.push(from(ends, ends.host, QUERIES, ALL, protocol));
             }
             if self.block && asks {
-                rules.push(unreachable(ends, FIRST + 1, protocol));
+                rules.push(unreachable(ends, QUERIES_BLOCKED, protocol));
             }
             for mut rule in rules {
                 rule.header.dst_len = ends.whole();
@@ -176,6 +192,16 @@ impl Caught {
         }
         all
     }
+}
+
+/// Of [`Caught::resolvers`], the one that this rule is for.
+pub fn resolver(rule: &RuleMessage) -> Option<IpAddr> {
+    let of_query = rule.attributes.contains(&RuleAttribute::Priority(QUERIES));
+    let to = |a: &RuleAttribute| match a {
+        RuleAttribute::Destination(ip) => Some(*ip),
+        _ => None,
+    };
+    rule.attributes.iter().find_map(to).filter(|_| of_query)
 }
 
 /// UDP, and ICMP or ICMPv6.
@@ -202,12 +228,12 @@ pub fn local(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
         let captured = || RuleAttribute::FwMark(CAPTURED);
         let marked = vec![captured(), RuleAttribute::Table(LOCAL)];
         let back = vec![RuleAttribute::Iifname(TUN.into())];
-        let mut back = lookup(ends, FIRST, LOCAL, IpProtocol::Tcp, back);
+        let mut back = lookup(ends, TAKEN, LOCAL, IpProtocol::Tcp, back);
         back.header.src_len = ends.whole();
         back.attributes.push(RuleAttribute::Source(ends.host));
         set.rules.extend([
-            rule(ends, FIRST, RuleAction::ToTable, marked),
-            rule(ends, FIRST, RuleAction::Blackhole, vec![captured()]),
+            rule(ends, TAKEN, RuleAction::ToTable, marked),
+            rule(ends, TAKEN_NO_MORE, RuleAction::Blackhole, vec![captured()]),
             back,
         ]);
     }
@@ -238,11 +264,11 @@ pub fn standing(
             set.routes
                 .push(nowhere.kind(RouteType::Unreachable).build());
         }
-        // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
+        // The last one first: the mark's jumps to it. Then the mark's, before those that divert: a path connection is never
         // led back.
         set.rules.extend(frame(ends));
         if ends.host.is_ipv6() {
-            set.rules.push(any_protocol(ends, FIRST + 4));
+            set.rules.push(any_protocol(ends, BOUND));
         }
         set.rules.extend(of_users(ends, users));
         let protocols = [IpProtocol::Tcp].into_iter().chain(datagrams(v4));
@@ -316,7 +342,7 @@ fn frame(ends: &Ends) -> Vec<RuleMessage> {
     let marked = vec![RuleAttribute::FwMark(MARK), RuleAttribute::Goto(LAST)];
     vec![
         rule(ends, LAST, RuleAction::Nop, vec![]),
-        rule(ends, FIRST, RuleAction::Goto, marked),
+        rule(ends, OWN, RuleAction::Goto, marked),
     ]
 }
 
@@ -350,7 +376,7 @@ fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
     let mut all = Vec::new();
     if ends.host.is_ipv6() && !users.is_empty() {
         // No rule of IPv6 is for sockets without an address alone: resets of other users' connections keep their way.
-        all.push(any_protocol(ends, FIRST));
+        all.push(any_protocol(ends, RESETS));
     }
     // The kernel refuses a rule that is there.
     let users: BTreeSet<u32> = users.iter().map(|User(number)| *number).collect();
@@ -364,7 +390,7 @@ fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
             RuleAttribute::UidRange(range),
             RuleAttribute::Goto(LAST),
         ];
-        let mut message = rule(ends, FIRST, RuleAction::Goto, own);
+        let mut message = rule(ends, USERS, RuleAction::Goto, own);
         if ends.host.is_ipv4() {
             message.header.src_len = ends.whole();
             message
@@ -432,17 +458,17 @@ fn of_protocol(
 ) -> Vec<RuleMessage> {
     let main = vec![RuleAttribute::SuppressPrefixLen(0)];
     let mut all = vec![
-        lookup(ends, FIRST + 2, 254, protocol, main),
-        from(ends, ends.host, FIRST + 4, TABLE, protocol),
+        lookup(ends, MAIN, 254, protocol, main),
+        from(ends, ends.host, BOUND, TABLE, protocol),
     ];
     if block && ends.host.is_ipv4() {
-        all.push(unbound(ends, FIRST + 5, BLOCKED, protocol));
+        all.push(unbound(ends, REST, BLOCKED, protocol));
         let forwarded = lans
             .iter()
-            .map(|lan| forwarded(ends, FIRST + 5, BLOCKED, protocol, lan));
+            .map(|lan| forwarded(ends, REST, BLOCKED, protocol, lan));
         all.extend(forwarded);
     } else if block {
-        all.push(lookup(ends, FIRST + 5, BLOCKED, protocol, vec![]));
+        all.push(lookup(ends, REST, BLOCKED, protocol, vec![]));
     }
     all
 }
