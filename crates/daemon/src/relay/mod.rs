@@ -144,6 +144,16 @@ impl Relay {
         matches!(self.stage, Stage::On(_))
     }
 
+    /// A daemon before this one may have left a block that this one's file no longer wants.
+    pub async fn unblock(settings: Option<&Settings>) {
+        let direct = settings.is_some_and(|s| s.relay.leak == Leak::Direct);
+        if direct && !mp_relay::is_captured() {
+            if let Err(e) = capture::clear().await {
+                log::line(Priority::Error, &e.to_string(), &[]);
+            }
+        }
+    }
+
     /// From now on this one, or none. Others than before are disconnected first.
     pub async fn set(
         &mut self,
@@ -301,7 +311,7 @@ impl Relay {
             Stage::Starting { task, needed } => {
                 drop(needed);
                 let Ok(Ok(running)) = task.await else {
-                    if !leave {
+                    if !leave && !mp_relay::is_captured() {
                         // Of one before it, which was to leave connections cut off.
                         let _ = capture::clear().await;
                     }

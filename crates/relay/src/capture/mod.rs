@@ -197,40 +197,23 @@ impl Capture {
         if device.relay().iter().any(own) {
             return Err(Error::Usage("the relay is on this host: its own connections would come back to it; use run --relay LINE -- COMMAND".into()));
         }
-        if let Some(missing) = settings
-            .lans
-            .iter()
-            .find(|lan| nix::net::if_::if_nametoindex(lan.as_str()).is_err())
-        {
-            return Err(Error::Usage(format!(
-                "--lan {missing}: there is no such interface"
-            )));
-        }
         raise_descriptors();
         let file = match mp_kernel::tun::open(TUN) {
             // Another process's, whose rules stay.
             Err(e) if has_tun() => return Err(e.into()),
             file => file.map_err(Error::from),
         };
+        let absent = |lan: &&String| nix::net::if_::if_nametoindex(lan.as_str()).is_err();
+        let file = match settings.lans.iter().find(absent) {
+            Some(lan) => Err(Error::Usage(format!(
+                "--lan {lan}: there is no such interface"
+            ))),
+            None => file,
+        };
+        let ends = addresses::addresses(&here)?;
         let netlink = Netlink::open()?;
-        let stays = settings.block && (settings.insists || netlink::blocks(&netlink.handle).await);
-        let started = Self::begin(device, settings, &here, file, netlink).await;
-        if started.is_err() && !stays {
-            clear().await?;
-        }
-        started
-    }
-
-    /// With [`Settings::block`] nothing gets out from the first step on, whatever stood before and whichever step fails.
-    async fn begin(
-        device: Arc<Device>,
-        settings: &Settings,
-        here: &[Interface],
-        file: Result<File, Error>,
-        netlink: Netlink,
-    ) -> Result<Capture, Error> {
-        let ends = addresses::addresses(here)?;
-        let mut standing = standing(&device, settings, &ends)?;
+        let handle = netlink.handle.clone();
+        let stays = settings.block && settings.insists || netlink::blocks(&handle).await;
         let catch = Catch {
             device: device.clone(),
             block: settings.block,
@@ -238,19 +221,42 @@ impl Capture {
             private: (!settings.direct_dns).then(private),
             direct: own_direct(&device, settings),
         };
-        let mut first = Caught::default();
-        let stood = match settings.block {
-            true => {
-                let kept = netlink::resolvers(&netlink.handle).await;
-                first = catch.wanted(true, true, &kept);
-                let mut all = standing.clone();
-                all.extend(first.set(&ends));
-                netlink::set(&netlink.handle, &all).await
-            }
-            false => netlink::clear(&netlink.handle).await,
+        let standing = standing(&device, settings, &ends)?;
+        // With a block nothing gets out from here on, whatever stood before and whichever step fails.
+        let (mut first, mut barrier) = (Caught::default(), Set::default());
+        if settings.block {
+            first = catch.wanted(true, true, &netlink::resolvers(&handle).await);
+            barrier = standing.clone();
+            barrier.extend(first.set(&ends));
+            barrier = routes::barrier(barrier, &ends);
+        }
+        let stood = netlink::set(&handle, &barrier).await.map(drop);
+        let started = match stood.and(file) {
+            Ok(file) => Self::begin(settings, file, ends, netlink, catch, standing, first).await,
+            Err(e) => Err(e),
         };
-        let file = file?;
-        stood?;
+        if started.is_err() {
+            let handle = Netlink::open()?;
+            match (stays, settings.block) {
+                (true, true) => netlink::clear_but(&handle.handle, &barrier).await?,
+                // Of a process before this one.
+                (true, false) => false,
+                (false, _) => netlink::clear(&handle.handle).await?,
+            };
+        }
+        started
+    }
+
+    async fn begin(
+        settings: &Settings,
+        file: File,
+        ends: Vec<Ends>,
+        netlink: Netlink,
+        catch: Catch,
+        mut standing: Set,
+        first: Caught,
+    ) -> Result<Capture, Error> {
+        let device = catch.device.clone();
         let bypassed = Cgroups::watch(&settings.direct_cgroups);
         let index = nix::net::if_::if_nametoindex(TUN).map_err(|e| Error::failed(TUN, e))?;
         netlink::furnish(&netlink.handle, index, &ends).await?;
@@ -346,16 +352,18 @@ impl Capture {
             restored: capture.restored.clone(),
         };
         let led = async {
-            netlink::set(&handle, &follow.standing).await?;
+            netlink::set(&handle, &follow.all()).await?;
             follow.update().await?;
             let mut up = lane.up();
             let _ = timeout(LANE_PATIENCE, up.wait_for(|up| *up)).await;
             follow.update().await?;
             // Of a process before this one, whose block has stood until now.
-            netlink::clear_but(&handle, &follow.all()).await
+            netlink::clear_but(&handle, &follow.all()).await?;
+            // Where one of ours was taken for one of those: the kernel does not tell jumps to different rules apart.
+            netlink::set(&handle, &follow.all()).await
         };
         if let Err(e) = led.await {
-            let _ = capture.leave().await;
+            let _ = capture.end(false).await;
             return Err(e);
         }
         capture

@@ -290,6 +290,8 @@ impl Drop for Removals {
 
 fn is_removal(message: &NetlinkMessage<RouteNetlinkMessage>) -> bool {
     match &message.payload {
+        // Some were lost.
+        NetlinkPayload::Overrun(_) => true,
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRule(rule)) => is_our_rule(rule),
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRoute(route)) => is_our_route(route),
         _ => false,

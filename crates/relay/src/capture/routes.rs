@@ -11,11 +11,11 @@
 //! | 27104 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27111` | sockets of users that stay direct, without an address yet |
 //! | 27105 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
 //! | 27105 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
-//! | 27106 | the first of 27105, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, when the TUN's routes are gone |
+//! | 27106 | those about DNS of 27105, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, when the TUN's routes are gone |
 //! | 27107 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27108 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
 //! | 27109 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
-//! | 27110 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
+//! | 27110 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`, `from HOST`) | with `leak = "block"` |
 //! | 27111 | `nop` | |
 //!
 //! The order of rules of one priority counts for nothing, so that any of them can be set again by itself.
@@ -174,7 +174,7 @@ impl Caught {
                 rules.push(from(ends, ends.host, QUERIES, ALL, protocol));
             }
             if self.block && asks {
-                rules.push(unreachable(ends, QUERIES_BLOCKED, protocol));
+                rules.extend(unreachable(ends, QUERIES_BLOCKED, protocol));
             }
             for mut rule in rules {
                 rule.header.dst_len = ends.whole();
@@ -279,13 +279,12 @@ pub fn standing(
     Ok(set)
 }
 
-/// Those of [`standing`] that need no TUN's address: they are the same for every process.
-pub fn barrier(mut standing: Set, ends: &[Ends]) -> Set {
-    let host = |a: &RuleAttribute| matches!(a, RuleAttribute::Source(ip) if ends.iter().any(|e| e.host == *ip));
-    standing
-        .rules
-        .retain(|rule| !rule.attributes.iter().any(host));
-    standing
+/// Without the rules for the TUN's IPv6 address, which is another one in every process.
+pub fn barrier(mut all: Set, ends: &[Ends]) -> Set {
+    let own = |ip: &IpAddr| ip.is_ipv6() && ends.iter().any(|e| e.host == *ip);
+    let of_own = |a: &RuleAttribute| matches!(a, RuleAttribute::Source(ip) if own(ip));
+    all.rules.retain(|rule| !rule.attributes.iter().any(of_own));
+    all
 }
 
 /// The ways into the TUN, which rules look up.
@@ -426,16 +425,20 @@ fn unbound(ends: &Ends, priority: u32, table: u32, protocol: IpProtocol) -> Rule
     message
 }
 
-/// For sockets that have no address; in IPv6 for all, because the rule of those has no use for a route that is none.
-fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> RuleMessage {
-    let mut of = vec![RuleAttribute::IpProtocol(protocol)];
-    let v4 = ends.host.is_ipv4();
-    if v4 {
-        of.push(RuleAttribute::Source(Ipv4Addr::UNSPECIFIED.into()));
+/// For sockets that have no address or the TUN's; in IPv6 for all, because the rule of those without has no use for a route that
+/// is none.
+fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> Vec<RuleMessage> {
+    let of = |source: Option<IpAddr>| {
+        let mut attributes = vec![RuleAttribute::IpProtocol(protocol)];
+        attributes.extend(source.map(RuleAttribute::Source));
+        let mut message = rule(ends, priority, RuleAction::Unreachable, attributes);
+        message.header.src_len = source.map_or(0, |_| ends.whole());
+        message
+    };
+    match ends.host.is_ipv4() {
+        true => [ends.everywhere(), ends.host].map(Some).map(of).into(),
+        false => vec![of(None)],
     }
-    let mut message = rule(ends, priority, RuleAction::Unreachable, of);
-    message.header.src_len = if v4 { ends.whole() } else { 0 };
-    message
 }
 
 /// For packets that came in over this interface and go on.
@@ -463,6 +466,7 @@ fn of_protocol(
     ];
     if block && ends.host.is_ipv4() {
         all.push(unbound(ends, REST, BLOCKED, protocol));
+        all.push(from(ends, ends.host, REST, BLOCKED, protocol));
         let forwarded = lans
             .iter()
             .map(|lan| forwarded(ends, REST, BLOCKED, protocol, lan));

@@ -122,6 +122,12 @@ impl Device {
     pub async fn connect(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
         let device = Device::open(settings, identity).await?;
         let settings = &device.settings;
+        let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
+        if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
+            return Err(Error::Usage(format!(
+                "--link {missing}: there is no such interface"
+            )));
+        }
         if settings.links.is_empty() && device.links().is_empty() {
             return Err(Error::Missing(
                 match settings.rules {
@@ -151,7 +157,7 @@ impl Device {
         Err(Error::Failed(format!("relay {place}: {why}{of_before}")))
     }
 
-    /// As [`Device::connect`], without waiting for the relay.
+    /// As [`Device::connect`], without waiting for the relay, nor for links that it is to use.
     pub async fn open(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
         let folder = identity.parent().unwrap_or(Path::new("."));
         let identity = Identity::open(identity)?;
@@ -163,12 +169,6 @@ impl Device {
             names => Choose::Named(names.to_vec()),
         };
         let links = links::watch(choose, settings.rules.clone())?;
-        let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
-        if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
-            return Err(Error::Usage(format!(
-                "--link {missing}: there is no such interface"
-            )));
-        }
         let paths = match settings.transport {
             Transport::Tcp => links.clone(),
             Transport::Mptcp => {
@@ -196,6 +196,14 @@ impl Device {
             meters: meters.clone(),
         };
         let pool = Pool::start(filled, &mut tasks);
+        let (answers, found, folder) = (pool.clone(), relay.clone(), folder.to_owned());
+        let line = (settings.line.host.clone(), settings.line.port);
+        tasks.spawn(async move {
+            // Not before: a captive portal has addresses for every name.
+            if answers.first().await.is_ok() {
+                place::remember(&line.0, line.1, &folder, &found);
+            }
+        });
         Ok(Arc::new(Device {
             settings,
             session: keys::random(),

@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// By HOST:PORT.
 type Remembered = BTreeMap<String, Vec<IpAddr>>;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Place {
     pub addresses: Vec<SocketAddr>,
     /// Why these are the addresses of before.
     pub unresolved: Option<String>,
 }
 
-/// What the host's resolver says; what it said last, by the file in `folder`, where it says nothing.
+/// What the host's resolver says; by the file in `folder`, where the relay answered last, if it says nothing.
 pub async fn find(host: &str, port: u16, folder: &Path) -> Result<Place, Error> {
     let found = match timeout(PATIENCE, lookup_host((host, port))).await {
         Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
@@ -42,35 +42,46 @@ fn of(
     folder: &Path,
     found: Result<Vec<IpAddr>, String>,
 ) -> Result<Place, Error> {
-    let (file, key) = (folder.join(FILE), format!("{host}:{port}"));
-    // A file that cannot be read costs no more than the memory.
-    let text = fs::read_to_string(&file).unwrap_or_default();
-    let mut remembered: Remembered = toml::from_str(&text).unwrap_or_default();
     let place = |ips: &[IpAddr], unresolved| Place {
         addresses: ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect(),
         unresolved,
     };
     let why = match found {
-        Ok(ips) if !ips.is_empty() => {
-            let is_name = host.parse::<IpAddr>().is_err();
-            if is_name && remembered.get(&key) != Some(&ips) {
-                remembered.insert(key, ips.clone());
-                if let Ok(text) = toml::to_string(&remembered) {
-                    // The next start has the resolver, or waits for it as this one would have.
-                    let _ = mp_files::replace(&file, text.as_bytes());
-                }
-            }
-            return Ok(place(&ips, None));
-        }
+        Ok(ips) if !ips.is_empty() => return Ok(place(&ips, None)),
         Ok(_) => "it has no address".to_owned(),
         Err(why) => why,
     };
-    match remembered.get(&key) {
+    let key = key(host, port);
+    match remembered(folder).get(&key) {
         Some(ips) if !ips.is_empty() => Ok(place(ips, Some(why))),
         _ => Err(Error::Failed(format!(
             "relay {key}: its name is not resolved ({why})"
         ))),
     }
+}
+
+/// For [`find`], once the relay has answered there.
+pub fn remember(host: &str, port: u16, folder: &Path, place: &Place) {
+    let (mut all, key) = (remembered(folder), key(host, port));
+    let ips: Vec<IpAddr> = place.addresses.iter().map(SocketAddr::ip).collect();
+    let is_name = host.parse::<IpAddr>().is_err();
+    if is_name && all.get(&key) != Some(&ips) {
+        all.insert(key, ips);
+        if let Ok(text) = toml::to_string(&all) {
+            // The next start has the resolver, or waits for it as this one would have.
+            let _ = mp_files::replace(&folder.join(FILE), text.as_bytes());
+        }
+    }
+}
+
+fn key(host: &str, port: u16) -> String {
+    format!("{host}:{port}")
+}
+
+/// A file that cannot be read costs no more than the memory.
+fn remembered(folder: &Path) -> Remembered {
+    let text = fs::read_to_string(folder.join(FILE)).unwrap_or_default();
+    toml::from_str(&text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -86,7 +97,9 @@ mod tests {
                 [] => Err("no answer".to_owned()),
                 found => Ok(found.to_vec()),
             };
-            of(host, port, folder.path(), found).map_err(|e| e.to_string())
+            let place = of(host, port, folder.path(), found).map_err(|e| e.to_string())?;
+            remember(host, port, folder.path(), &place);
+            Ok(place)
         };
         let place = |addresses: &[&str], unresolved: bool| {
             Ok(Place {
@@ -102,6 +115,9 @@ mod tests {
             assert_eq!(at("a.example", 443, &ips), place(&whole, false));
             assert_eq!(at("a.example", 443, &[]), place(&whole, true));
         }
+        // A place where no relay has answered.
+        let wrong = Ok(vec!["10.0.0.1".parse().unwrap()]);
+        assert!(of("a.example", 443, folder.path(), wrong).is_ok());
         at("b.example", 443, &["192.0.2.3"]).unwrap();
         let last = place(&["192.0.2.2:443", "[2001:db8::2]:443"], true);
         assert_eq!(at("a.example", 443, &[]), last);
