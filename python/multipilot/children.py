@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+
+from multipilot.console import fail, say
 
 
 class Children:
@@ -40,3 +45,28 @@ class Children:
             process.send_signal(signal.SIGINT)
         for process in list(self._running):
             process.wait()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Refuses a folder in which another call puts its runs. The lock ends with this process, however that ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("wb") as file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            fail(f"{folder}: another call works there; wait for it, or choose another folder with --out")
+        yield
+
+
+def wait_for(folder: Path) -> None:
+    """A comparison outlives the command that began it where that is killed, and does what the next one would."""
+    lock = folder / ".lock"
+    if not lock.exists():
+        return
+    with lock.open("rb") as file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            say(f"{folder}: the comparison that an earlier call began there still runs; waiting for it")
+            flock(file, LOCK_EX)

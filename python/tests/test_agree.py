@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from multipilot.agree import grid, page
 from multipilot.agree.judge import MOST_RUNS, PLANNED_HALF, Verdict, Whole, judge, runs_needed
 from multipilot.agree.picture import draw
 from multipilot.agree.worlds import RealRun, RealWorld, simulate
+from multipilot.children import alone
 from multipilot.stats import Mean
 
 FACTORS = ("controller", "loss", "round_trip_ms", "rate_mbit", "paths")
@@ -211,6 +213,14 @@ def test_runs_go_through_the_command_and_resume(tmp_path: Path) -> None:
     again = RealWorld(tmp_path, budget_s=0, world="sim")
     assert again.measure({good: 2})
     assert again.goodputs(good, 2) == first == simulate(good, 2)
+
+
+def test_one_call_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    with alone(tmp_path / "out"), pytest.raises(typer.Exit) as refused, alone(tmp_path / "out"):
+        pass
+    assert refused.value.exit_code == 2
+    with alone(tmp_path / "out"):
+        pass
 
 
 def test_gap_is_relative_to_the_kernel() -> None:

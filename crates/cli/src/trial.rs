@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use mp_kernel::check::Missing;
 use mp_policy::scheduler;
 use mp_record::metrics::{mbps, median};
 use mp_scenario::{Change, Rate, Scenario};
@@ -141,7 +142,21 @@ fn chosen(all: Vec<Way>, only: &[String]) -> Outcome<Vec<Way>> {
             names.join(", ")
         )));
     }
+    let chosen = |way: &Way| only.is_empty() || only.contains(&way.name);
+    let ways: Vec<Way> = all.into_iter().filter(chosen).collect();
+    let over_relay = |way: &Way| matches!(way.carrier, Carrier::Relay(_));
+    if ways.iter().any(over_relay) {
+        let unable = |missing: Missing| {
+            Failure::Unable(format!("{missing}; --only direct,lte,mptcp does without"))
+        };
+        mp_kernel::tun::check().map_err(unable)?;
+    }
     let lacks = mp_kernel::check::mptcp().err();
+    let all_mptcp = ways.iter().all(|way| way.carrier == Carrier::Mptcp);
+    if let (Some(lack), true) = (&lacks, all_mptcp) {
+        let line = format!("this machine lacks {} ({})", lack.what, lack.mend);
+        return Err(Failure::Unable(line));
+    }
     let keep = |way: &Way| match &lacks {
         Some(lack) if way.carrier == Carrier::Mptcp => {
             say(&format!(
@@ -150,9 +165,9 @@ fn chosen(all: Vec<Way>, only: &[String]) -> Outcome<Vec<Way>> {
             ));
             false
         }
-        _ => only.is_empty() || only.contains(&way.name),
+        _ => true,
     };
-    Ok(all.into_iter().filter(keep).collect())
+    Ok(ways.into_iter().filter(keep).collect())
 }
 
 fn create(folder: &PathBuf) -> Outcome<PathBuf> {

@@ -224,6 +224,7 @@ impl Daemon {
         }
         // Last: a daemon that does not start turns no program's socket.
         let mptcpify = Mptcpify::start(&config.mptcpify);
+        Relay::unblock(relayed.as_ref()).await;
         relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,

@@ -134,8 +134,13 @@ pub fn net_admin() -> bool {
     effective(CAP_NET_ADMIN)
 }
 
-/// All of them.
+/// All of them that this kernel has: before Linux 5.8 CAP_SYS_ADMIN stands for the last two.
 fn effective(needed: u64) -> bool {
+    let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap")
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .unwrap_or(63);
+    let needed = needed & (u64::MAX >> (63 - last.min(63)));
     fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| {

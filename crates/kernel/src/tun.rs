@@ -17,20 +17,27 @@ pub const HEADER: usize = 10;
 /// Of its first byte: the checksum field covers the pseudo-header alone.
 pub const PARTIAL_CHECKSUM: u8 = 1;
 
-/// Reads and writes do not wait.
-pub fn open(name: &str) -> Result<File, Error> {
-    let lacks = |what, mend| Error::Missing(Missing(vec![Lack { what, mend }]));
-    let file = OpenOptions::new()
+/// Whether this process could make one.
+pub fn check() -> Result<(), Missing> {
+    device().map(drop)
+}
+
+fn device() -> Result<File, Missing> {
+    let lacks = |what, mend| Missing(vec![Lack { what, mend }]);
+    let opened = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
-        .open(FILE)
-        .map_err(|e| match e.kind() {
-            io::ErrorKind::PermissionDenied => {
-                lacks("the right to open /dev/net/tun", "run as root")
-            }
-            _ => lacks("/dev/net/tun", "modprobe tun, as root"),
-        })?;
+        .open(FILE);
+    opened.map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => lacks("the right to open /dev/net/tun", "run as root"),
+        _ => lacks("/dev/net/tun", "modprobe tun, as root"),
+    })
+}
+
+/// Reads and writes do not wait.
+pub fn open(name: &str) -> Result<File, Error> {
+    let file = device().map_err(Error::Missing)?;
     if name.len() >= libc::IFNAMSIZ {
         return Err(Error::Usage(format!("{name}: too long for an interface")));
     }

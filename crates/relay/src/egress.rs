@@ -24,6 +24,16 @@ impl FromStr for Prefix {
             "" if !text.contains('/') => most,
             bits => bits.parse().ok().filter(|b| *b <= most).ok_or_else(wrong)?,
         };
+        let address = match address {
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+                Ipv4Addr::from(u32::from(ip) & mask).into()
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+                Ipv6Addr::from(u128::from(ip) & mask).into()
+            }
+        };
         Ok(Prefix { address, bits })
     }
 }

@@ -1,5 +1,6 @@
 //! Quantities with units, read exactly (no floats on the way) and printed so that they read back to the same value.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::model::QueueLimit;
@@ -121,6 +122,9 @@ pub(crate) fn range(text: &str, expected: &'static str) -> Result<(Duration, Dur
     Ok((bottom, top))
 }
 
+/// Transfers per second that differ from none and from all at once.
+const FREQUENCIES: RangeInclusive<f64> = 1e-6..=1e5;
+
 /// Transfers per second.
 pub(crate) fn frequency(text: &str) -> Result<f64, Problem> {
     let bad = || (format!("\"{text}\" is not a frequency"), FREQUENCY);
@@ -135,7 +139,11 @@ pub(crate) fn frequency(text: &str) -> Result<f64, Problem> {
     if !number.is_finite() || number <= 0.0 {
         return Err((format!("\"{text}\" is not above zero"), FREQUENCY));
     }
-    Ok(number / per)
+    let a_second = number / per;
+    if !FREQUENCIES.contains(&a_second) {
+        return Err((format!("\"{text}\" is out of range"), FREQUENCY));
+    }
+    Ok(a_second)
 }
 
 /// How long a queue may grow: as told, or in bandwidth-delay products of its path.
@@ -252,7 +260,15 @@ mod tests {
         for text in ["5ms..1ms", "5ms", "..5ms", "1..", "a..b"] {
             assert!(range(text, "").is_err(), "{text}");
         }
-        for text in ["8", "0/s", "-1/s", "nan/s", "8/fortnight"] {
+        for text in [
+            "8",
+            "0/s",
+            "-1/s",
+            "nan/s",
+            "8/fortnight",
+            "1e12/s",
+            "1e-30/s",
+        ] {
             assert!(frequency(text).is_err(), "{text}");
         }
         for text in ["100", "1.5p", "100q"] {

@@ -133,10 +133,17 @@ pub fn create(file: &Path, name: &str, role: Role) -> Result<String, Error> {
         .and_then(|mut f| f.read_exact(&mut random))
         .map_err(|e| Error::Failed(format!("/dev/urandom: {e}")))?;
     let token = hex(&random);
+    let before = std::fs::read(file).unwrap_or_default();
     let mut kept = private::file(file, OpenOptions::new().append(true))?;
     // Root makes tokens for a service that runs as the owner of the folder, and has to be able to read them.
     mp_files::belong_to_folder(&kept, file).map_err(failed)?;
-    writeln!(kept, "{name} {} {}", word(role), hex(&hash(&token))).map_err(failed)?;
+    // An editor may have left the last line without its end.
+    let end = match before.last() {
+        None | Some(b'\n') => "",
+        Some(_) => "\n",
+    };
+    let line = format!("{end}{name} {} {}\n", word(role), hex(&hash(&token)));
+    kept.write_all(line.as_bytes()).map_err(failed)?;
     Ok(token)
 }
 
@@ -197,6 +204,21 @@ mod tests {
         let error = create(&file, "a", Role::Device).unwrap_err().to_string();
         assert!(error.contains("has a token already"), "{error}");
         assert!(create(&file, "two words", Role::Device).is_err());
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_stays_a_line_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens");
+        let one = create(&file, "a", Role::Device).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.trim_end()).unwrap();
+        let two = create(&file, "b", Role::Device).unwrap();
+        let tokens = Tokens::load(&file).unwrap();
+        let names = [one, two].map(|token| tokens.holder(&token).unwrap().name.clone());
+        assert_eq!(names, ["a", "b"]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
     }
 
     #[test]

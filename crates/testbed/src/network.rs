@@ -198,7 +198,8 @@ pub fn interface(scenario: &Scenario, path: usize) -> String {
         .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match plain && !taken && name.len() < 16 {
         true => name.clone(),
-        false => format!("path{path}"),
+        // No path's name has a dot.
+        false => format!("path.{path}"),
     }
 }
 
@@ -400,4 +401,21 @@ fn settings(scenario: &Scenario, userspace_path_manager: bool) -> Result<(), Err
 
 fn write_sysctl(key: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/{}", key.replace('.', "/")), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_whose_names_are_too_long_for_interfaces_get_names_that_no_other_has() {
+        let path = |name: &str| format!("[paths.{name}]\nrate = '1Mbit'\ndelay = '1ms'\n");
+        let text = path("path1") + &path("a-name-of-more-than-15");
+        let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("x.toml", &text, "".as_ref(), &none, &overrides);
+        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let names = [0, 1].map(|path| interface(&scenario, path));
+        assert_eq!(names, ["path1", "path.1"]);
+    }
 }

@@ -113,15 +113,23 @@ fn collect(_guard: &Guard) -> io::Result<()> {
         let path = Path::new(NAMESPACES).join(name);
         // A file that is no mount point: its run was killed before it mounted the namespace.
         let _ = umount2(&path, MntFlags::MNT_DETACH);
-        fs::remove_file(&path)?;
+        remove(&path)?;
     }
     for entry in fs::read_dir(CLAIMS)? {
         let entry = entry?;
         if let Some(id) = entry.file_name().to_str() {
             if !lives(id)? {
-                fs::remove_file(entry.path())?;
+                remove(&entry.path())?;
             }
         }
     }
     Ok(())
+}
+
+/// A run that ends removes its own files, and waits for nobody who collects.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }

@@ -145,10 +145,9 @@ fn run_in(
             congestion: c.kernel_name().to_owned(),
         })
         .collect();
-    let hashes = Arc::new(Body::hashes(
-        seed,
-        plan.flows.iter().filter_map(|f| f.bytes),
-    ));
+    let lengths = plan.flows.iter().filter_map(|f| f.bytes);
+    let hashes = Body::hashes(seed, lengths, stop).ok_or(Error::Stopped)?;
+    let hashes = Arc::new(hashes);
     let (network, ports) = Network::new(scenario, &plan.groups)?;
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Stopped);

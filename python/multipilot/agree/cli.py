@@ -19,6 +19,7 @@ from multipilot.agree import drawn, grid, page, worlds
 from multipilot.agree.bearing import bearing
 from multipilot.agree.drawn import AnyCell, Trace
 from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
+from multipilot.children import alone
 from multipilot.papers.runs import trace_pairs
 from multipilot.stats import Mean
 
@@ -89,20 +90,20 @@ def agree(
     real = worlds.RealWorld(out, console.seconds(budget), jobs or 1, world.value)
     try:
         # Before minutes of simulation, not after.
-        out.mkdir(parents=True, exist_ok=True)
-        sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS, out)
-        wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
-        two_stages = not (runs or quick)
-        todo = real.missing(real.second_stage(wanted) if two_stages else wanted)
-        if jobs is None and not quick and not relay and todo:
-            found = bearing(out)
-            real.jobs = found.jobs
-            share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
-            console.say(f"{found.jobs} runs at once: {share}")
-        complete = _measure(real, wanted)
-        if two_stages:
-            wanted = real.second_stage(wanted)
+        with alone(out):
+            sim = _simulate(cells, worlds.FIRST_SEEDS if quick else worlds.MOST_SEEDS, out)
+            wanted = {cell: runs or (FEWEST_RUNS if quick else worlds.kernel_runs(sim[cell])) for cell in cells}
+            two_stages = not (runs or quick)
+            todo = real.missing(real.second_stage(wanted) if two_stages else wanted)
+            if jobs is None and not quick and not relay and todo:
+                found = bearing(out)
+                real.jobs = found.jobs
+                share = f"the heaviest cell kept {100 * found.share:.1f} % of its goodput alone"
+                console.say(f"{found.jobs} runs at once: {share}")
             complete = _measure(real, wanted)
+            if two_stages:
+                wanted = real.second_stage(wanted)
+                complete = _measure(real, wanted)
     except (ScenarioError, SimulationError, console.RunFailed) as error:
         console.fail(str(error), console.RUN_FAILED)
     except console.CannotHere as error:
@@ -114,7 +115,10 @@ def agree(
         raise typer.Exit(130) from None
     whole = Whole([judge(cell, sim[cell], real.goodputs(cell, wanted[cell])) for cell in cells], world.value, seed)
     target = page_ or out / "agree.md"
-    page.write(whole, target, real.failures, quick, real.jobs)
+    try:
+        page.write(whole, target, real.failures, quick, real.jobs)
+    except OSError as error:
+        console.fail(f"{error}; choose a file that can be written with --page")
     if json_:
         print(json.dumps(page.document(whole, real.failures), indent=1))
     else:

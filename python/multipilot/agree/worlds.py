@@ -18,7 +18,8 @@ from typing import Any
 from multipilot import console, simulation
 from multipilot.agree.drawn import AnyCell
 from multipilot.agree.judge import runs_needed
-from multipilot.children import Children
+from multipilot.children import Children, wait_for
+from multipilot.files import replacing
 from multipilot.papers.provenance import simulator_source
 from multipilot.stats import mean_of
 
@@ -53,7 +54,9 @@ def simulated(cell: AnyCell, most: int, out: Path) -> list[float]:
     kept = out / "sim" / f"{cell.folder}-{most}-{simulator_source()}.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(simulate(cell, most)), encoding="utf-8")
+        goodputs = simulate(cell, most)
+        with replacing(kept) as fresh:
+            fresh.write_text(json.dumps(goodputs), encoding="utf-8")
     values: list[float] = json.loads(kept.read_text(encoding="utf-8"))
     return values
 
@@ -180,10 +183,14 @@ class RealWorld:
     def _run(self, run: RealRun) -> str | None:
         """The error's line where the run failed. A machine that cannot do it ends everything."""
         folder = run.folder(self.out)
+        wait_for(folder)
+        if run.result(self.out):
+            return None
         # What an earlier call left here is no result.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        scenario = folder.parent / "cell.toml"
+        # Another run of this cell may be at its own.
+        scenario = folder.with_suffix(".toml")
         scenario.write_text(run.cell.scenario(), encoding="utf-8")
         call = [console.command(), "compare", str(scenario), "--world", self.world, "--seeds", "1"]
         call += ["--set", f"seed={run.seed}", "--out", str(folder), "--json"]

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from multipilot import console
+from multipilot.children import alone
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, run, say
 from multipilot.papers import check, sample
 from multipilot.papers.cost import Cost, Meter, spell
@@ -115,14 +116,15 @@ def paper(
             return
         if lock:
             refuse_to_lock(chosen, runner)
-        folder.mkdir(parents=True, exist_ok=True)
-        results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
-        page = publish(chosen, results, wanted, check.earlier(chosen, runner))
-        (folder / "index.html").write_text(page.html, encoding="utf-8")
-        (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
-        if lock:
-            bases = {world: check.bases(chosen, runner, world) for world in (SIM, *REAL)}
-            say(f"verdicts: {locked(chosen, results, bases, sample.kept(chosen, runner, results), runner.scenarios)}")
+        with alone(folder):
+            results, refusal, failed = _measure(chosen, runner, worlds, wanted, seconds, jobs, data)
+            page = publish(chosen, results, wanted, check.earlier(chosen, runner))
+            (folder / "index.html").write_text(page.html, encoding="utf-8")
+            (folder / "result.json").write_text(as_text(page.document), encoding="utf-8")
+            if lock:
+                bases = {world: check.bases(chosen, runner, world) for world in (SIM, *REAL)}
+                samples = sample.kept(chosen, runner, results)
+                say(f"verdicts: {locked(chosen, results, bases, samples, runner.scenarios)}")
     except (ValueError, OSError) as error:
         fail(str(error))
     except RunFailed as error:

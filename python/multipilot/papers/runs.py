@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +20,8 @@ from typing import Any
 
 from multipilot import simulation, toml
 from multipilot.agree.worlds import BUSY
-from multipilot.children import Children
-from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, say, seconds
+from multipilot.children import Children, wait_for
+from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, seconds
 from multipilot.papers.cost import Cost, of_comparison
 from multipilot.papers.folder import reproductions
 from multipilot.papers.paper import Experiment, Point
@@ -232,7 +231,7 @@ class Runner:
     def _compare(self, asked: Asked, heard: Callable[[str], None] = lambda _: None) -> None:
         if asked.done:
             return
-        _wait_for(asked.folder)
+        wait_for(asked.folder)
         begun = monotonic()
         file = self._file(asked.scenario)
         call = [self.command, "compare", str(file), "--world", asked.world, "--seeds", str(asked.seeds)]
@@ -289,19 +288,6 @@ def _inline(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_inline(entry) for entry in value) + "]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def _wait_for(folder: Path) -> None:
-    """A comparison outlives the paper's command where that is killed, and does what this one would."""
-    lock = folder / ".lock"
-    if not lock.exists():
-        return
-    with lock.open("rb") as file:
-        try:
-            flock(file, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            say(f"{folder}: the comparison that an earlier call began there still runs; waiting for it")
-            flock(file, LOCK_EX)
 
 
 def _failure(code: int, lines: list[str]) -> Exception:

@@ -104,9 +104,15 @@ async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome
         }
     };
     tokio::pin!(stop);
+    let mut restored = 0;
     loop {
+        if capture.restored() != restored {
+            restored = capture.restored();
+            outcome::say(&format!("multipilot: {}", capture::RESTORED));
+        }
         tokio::select! {
             () = &mut stop => return Ok(None),
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
             () = capture.gone() => {
                 return Err(Failure::Run(format!("somebody has removed the interface {}", mp_relay::links::TUN)));
             }

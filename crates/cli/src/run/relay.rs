@@ -77,6 +77,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
                 direct_users: args.capture.direct_users.clone(),
                 direct_cgroups: args.capture.direct_cgroups.clone(),
                 block: args.capture.leak == Some(Leak::Block),
+                insists: false,
                 direct_dns: args.capture.dns == Some(Dns::Direct),
                 lans: args.capture.lan.clone(),
             };

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use crate::hosts::{Hosts, PUBLIC};
 use crate::program::get;
 
-const RULES: &str = "nft -f - <<'END'
+pub const RULES: &str = "nft -f - <<'END'
 table inet f {
   chain input {
     type filter hook input priority 0; policy drop;

@@ -1,9 +1,11 @@
 //! `leak = "block"`: no packet leaves the device but to the relay, whatever happens to links, relay and daemon.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -12,9 +14,12 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::datagrams::{ask, connect, echo, lane, ECHO};
-use crate::hosts::{until, Hosts, LINKS, RELAY};
+use crate::firewall;
+use crate::hosts::{until, Hosts, LINKS, PUBLIC, RELAY};
+use crate::namespace::sh;
 use crate::ping::Pinger;
 use crate::program::get;
+use crate::rules::both_paths_open;
 
 /// Programs' targets behind the relay, of either family.
 const SERVERS: [&str; 2] = ["198.51.100.2", "2001:db8:99::2"];
@@ -93,7 +98,7 @@ impl Watch {
 
 /// A link's own.
 fn address(hosts: &Hosts, link: &str) -> [u8; 6] {
-    let said = hosts.in_device(|| crate::namespace::sh(&format!("ip -j link show dev {link}")));
+    let said = hosts.in_device(|| sh(&format!("ip -j link show dev {link}")));
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     let text = said[0]["address"].as_str().unwrap();
     let bytes = text.split(':').map(|b| u8::from_str_radix(b, 16).unwrap());
@@ -249,7 +254,7 @@ fn lead_ipv6(hosts: &Hosts, number: u8) {
             _ => public,
         }
     };
-    hosts.in_relay(|| crate::namespace::sh(&addresses(2)));
+    hosts.in_relay(|| sh(&addresses(2)));
     hosts.on_device(&format!(
         "{}
          ip -6 route replace default via 2001:db8:77:{number}::2 dev {link} metric {number}",
@@ -354,4 +359,218 @@ fn nothing_leaves_but_to_the_relay() {
         watch.elsewhere().is_superset(&all)
     });
     watch.end();
+}
+
+/// UDP to every server, all the time.
+struct Flood {
+    over: Arc<AtomicBool>,
+    sending: JoinHandle<()>,
+}
+
+impl Flood {
+    fn start(hosts: &Hosts) -> Flood {
+        let sockets = hosts.in_device(|| ["0.0.0.0:0", "[::]:0"].map(UdpSocket::bind));
+        let sockets = sockets.map(Result::unwrap);
+        let over = Arc::<AtomicBool>::default();
+        let ends = over.clone();
+        let sending = thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                for (socket, to) in sockets.iter().zip(SERVERS) {
+                    let _ = socket.send_to(b"?", (to.parse::<IpAddr>().unwrap(), 80));
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Flood { over, sending }
+    }
+
+    fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.sending.join().unwrap();
+    }
+}
+
+/// A daemon's file with this line and `leak = "block"`.
+fn block(hosts: &Hosts, line: &str) {
+    let file = hosts.path("line");
+    fs::write(&file, format!("{line}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    hosts.configure(&format!("line-file = {file:?}\nleak = \"block\""), "");
+}
+
+#[track_caller]
+fn await_start(hosts: &Hosts) {
+    until("connections go to the relay", || {
+        hosts.relay_status()["state"] == "on"
+    });
+}
+
+#[track_caller]
+fn is_cut_off(hosts: &Hosts) {
+    let to: SocketAddr = PUBLIC[0].parse().unwrap();
+    let connected = hosts.in_device(|| TcpStream::connect(to));
+    let why = connected.expect_err("it goes out").kind();
+    let unreachable = [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable];
+    assert!(unreachable.contains(&why), "{why:?}");
+}
+
+fn log(hosts: &Hosts) -> String {
+    fs::read_to_string(hosts.path("daemon.log")).unwrap()
+}
+
+/// Behind the relay, a resolver that knows `relay.example` alone.
+fn resolver(hosts: &Hosts) {
+    let socket = hosts.in_relay(|| UdpSocket::bind("198.51.100.2:53").unwrap());
+    let relay: SocketAddr = RELAY.parse().unwrap();
+    let IpAddr::V4(relay) = relay.ip() else {
+        panic!("{relay}")
+    };
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut query) {
+            let name = 12 + query[12..length].iter().position(|b| *b == 0).unwrap();
+            let is_a = query[name + 1..name + 3] == [0, 1];
+            let mut answer = query[..2].to_vec();
+            answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
+            answer.extend(&query[12..name + 5]);
+            if is_a {
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
+                answer.extend(relay.octets());
+            }
+            let _ = socket.send_to(&answer, from);
+        }
+    });
+}
+
+#[test]
+fn a_relays_name_needs_no_resolver_while_all_is_blocked() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    resolver(&hosts);
+    let file = "nameserver 198.51.100.2\noptions timeout:1 attempts:1\n";
+    hosts.resolvers(file, file);
+    block(
+        &hosts,
+        &hosts.line.replacen("10.99.0.1", "relay.example", 1),
+    );
+    let download = |hosts: &Hosts| {
+        let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
+        assert_eq!(get(stream, 100_000, &mut |_| ()), "whole");
+    };
+    let of_before = "its addresses are those of before";
+    hosts.up_with(&[]);
+    await_start(&hosts);
+    download(&hosts);
+    assert!(!log(&hosts).contains(of_before), "{}", log(&hosts));
+    for restart in 1..=2 {
+        hosts.kill_background();
+        is_cut_off(&hosts);
+        hosts.up_with(&[]);
+        await_start(&hosts);
+        assert_eq!(log(&hosts).matches(of_before).count(), restart);
+        download(&hosts);
+    }
+    // It begins anew by itself.
+    hosts.on_device("ip link del tun-multipilot");
+    until("the daemon has seen it", || {
+        log(&hosts).contains("somebody has removed")
+    });
+    await_start(&hosts);
+    download(&hosts);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+}
+
+/// Ours among others. The order within a priority counts for nothing.
+fn ours(hosts: &Hosts) -> String {
+    hosts.in_device(|| {
+        sh("for version in -4 -6; do
+                ip $version rule | sort
+                for table in 27101 27102 27103 27104; do
+                    ip $version route show table $table 2>/dev/null | sort
+                done
+            done")
+    })
+}
+
+#[test]
+fn what_another_program_removes_is_set_again() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let router = format!("nameserver {}\n", ROUTER[0]);
+    hosts.resolvers(&router, &router);
+    hosts.up(&["--leak", "block"]);
+    both_paths_open(&hosts);
+    until("DNS is led to the relay", || {
+        is_led(&hosts, &format!("{}:53", ROUTER[0]))
+    });
+    let before = ours(&hosts);
+    let again = "another program removed rules or routes of the relay";
+    assert!(!log(&hosts).contains(again), "{}", log(&hosts));
+    for removal in [
+        // As systemd-networkd does when it starts.
+        "ip rule flush protocol 177; ip -6 rule flush protocol 177",
+        "ip rule del priority 27105; ip rule del priority 27100; ip -6 rule del priority 27100",
+        "ip rule del priority 27110; ip -6 rule del priority 27110; ip rule del priority 27107",
+        "for table in 27101 27102 27103 27104; do
+             ip route flush table $table; ip -6 route flush table $table
+         done",
+    ] {
+        hosts.on_device(removal);
+        until("all stands again", || ours(&hosts) == before);
+    }
+    until("the log says so", || log(&hosts).contains(again));
+    hosts.kill_background();
+    is_cut_off(&hosts);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert!(!ours(&hosts).contains("proto 177"), "{}", ours(&hosts));
+}
+
+#[test]
+fn nothing_leaves_while_a_daemon_starts_again_or_cannot() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    [1, 2].iter().for_each(|link| lead_ipv6(&hosts, *link));
+    let routers = ROUTER.map(|ip| format!("nameserver {ip}\n")).concat();
+    hosts.resolvers(&routers, &routers);
+    let before = hosts.network();
+    block(&hosts, &hosts.line);
+    hosts.on_device(firewall::RULES);
+    hosts.up_with(&[]);
+    until("the firewall is named", || {
+        let why = hosts.relay_status()["why"].clone();
+        why.as_str().unwrap_or_default().contains("ufw")
+    });
+    let watch = Watch::start(&hosts);
+    let flood = Flood::start(&hosts);
+    is_cut_off(&hosts);
+    // Several tries, 1, 2 and 4 s apart.
+    Talk::new(&hosts).all_for(&hosts, NOTICED);
+    is_cut_off(&hosts);
+    hosts.on_device("nft add rule inet f input iifname tun-multipilot accept");
+    await_start(&hosts);
+    for _ in 0..3 {
+        hosts.kill_background();
+        is_cut_off(&hosts);
+        hosts.up_with(&[]);
+        await_start(&hosts);
+    }
+    flood.end();
+    assert_eq!(watch.end().elsewhere, BTreeSet::new());
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert_eq!(hosts.network(), before);
+
+    // By hand: whoever asked is told, and the host stays as it was.
+    hosts.on_device("nft delete table inet f");
+    hosts.on_device(firewall::RULES);
+    hosts.configure("", "");
+    let (log, config) = (hosts.path("daemon.log"), hosts.path("daemon.toml"));
+    let (log, config) = (log.to_str().unwrap(), config.to_str().unwrap());
+    let line = hosts.line.clone();
+    let words = ["up", "--log", log, "--config", config, "--relay", &line];
+    let reply = hosts.multipilot(&[&words[..], &["--leak", "block"]].concat());
+    assert_eq!(reply.code, 3, "{}", reply.err);
+    assert_eq!(hosts.network(), before);
 }

@@ -107,6 +107,8 @@ pub struct Relay {
     observer: Arc<Observer>,
     /// As it was warned of.
     refused_cgroups: Vec<capture::Refused>,
+    /// Of the capture's count, what was logged.
+    restored: u64,
     arms: Option<Arms>,
     carried: Carried,
     polled: Instant,
@@ -129,6 +131,7 @@ impl Relay {
             decisions: BTreeMap::new(),
             observer: Arc::default(),
             refused_cgroups: Vec::new(),
+            restored: 0,
             arms: None,
             carried: Carried::default(),
             polled: Instant::now(),
@@ -139,6 +142,16 @@ impl Relay {
 
     pub fn is_on(&self) -> bool {
         matches!(self.stage, Stage::On(_))
+    }
+
+    /// A daemon before this one may have left a block that this one's file no longer wants.
+    pub async fn unblock(settings: Option<&Settings>) {
+        let direct = settings.is_some_and(|s| s.relay.leak == Leak::Direct);
+        if direct && !mp_relay::is_captured() {
+            if let Err(e) = capture::clear().await {
+                log::line(Priority::Error, &e.to_string(), &[]);
+            }
+        }
     }
 
     /// From now on this one, or none. Others than before are disconnected first.
@@ -183,21 +196,23 @@ impl Relay {
         let (needed, no_more) = oneshot::channel::<()>();
         let (rules, observer) = (self.rules.subscribe(), self.observer.clone());
         let task = tokio::spawn(async move {
+            let taken = capture::Settings {
+                direct: settings.relay.direct.clone(),
+                direct_users: settings.relay.direct_users.clone(),
+                direct_cgroups: settings.relay.direct_cgroups.clone(),
+                block: settings.relay.leak == Leak::Block,
+                // Whoever asked by hand is told that it failed.
+                insists: !settings.asked,
+                direct_dns: settings.relay.direct_dns,
+                lans: settings.relay.lans.clone(),
+            };
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                connect(&settings, rules, observer).await
+                connect(&settings, &taken, rules, observer).await
             };
             let device = tokio::select! {
                 connected = connecting => connected?,
                 _ = no_more => return Err(mp_relay::Error::Failed("given up".into())),
-            };
-            let taken = capture::Settings {
-                direct: settings.relay.direct,
-                direct_users: settings.relay.direct_users,
-                direct_cgroups: settings.relay.direct_cgroups,
-                block: settings.relay.leak == Leak::Block,
-                direct_dns: settings.relay.direct_dns,
-                lans: settings.relay.lans,
             };
             // Not given up in between: it would leave half of its rules.
             match Capture::start(device.clone(), &taken).await {
@@ -244,9 +259,15 @@ impl Relay {
                         fields,
                     );
                 }
+                if let Some(why) = running.device.unresolved() {
+                    let message =
+                        "the relay's name is not resolved: its addresses are those of before";
+                    log::line(Priority::Warning, message, &[("why", &why)]);
+                }
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
                 self.refused_cgroups.clear();
+                self.restored = 0;
                 self.warn_of_cgroups();
                 self.carried.begin();
                 if let Some(answer) = self.answer.take() {
@@ -290,7 +311,7 @@ impl Relay {
             Stage::Starting { task, needed } => {
                 drop(needed);
                 let Ok(Ok(running)) = task.await else {
-                    if !leave {
+                    if !leave && !mp_relay::is_captured() {
                         // Of one before it, which was to leave connections cut off.
                         let _ = capture::clear().await;
                     }
@@ -325,6 +346,7 @@ impl Relay {
                 self.save();
             }
             self.warn_of_cgroups();
+            self.warn_of_removals();
         }
         let mut weak = BTreeSet::new();
         for (name, is_weak) in interfaces {
@@ -353,6 +375,17 @@ impl Relay {
             log::line(Priority::Warning, &warning, &[]);
         }
         self.refused_cgroups = refused;
+    }
+
+    fn warn_of_removals(&mut self) {
+        let Stage::On(running) = &self.stage else {
+            return;
+        };
+        let restored = running.capture.restored();
+        if restored != self.restored {
+            self.restored = restored;
+            log::line(Priority::Warning, capture::RESTORED, &[]);
+        }
     }
 
     /// From now on the links are used as this one says.
@@ -390,6 +423,7 @@ impl Relay {
 
 async fn connect(
     settings: &Settings,
+    taken: &capture::Settings,
     rules: watch::Receiver<Rules>,
     observer: Arc<Observer>,
 ) -> Result<Arc<Device>, mp_relay::Error> {
@@ -408,7 +442,15 @@ async fn connect(
     };
     match relay.leak {
         // Nothing is to get out until the relay answers.
-        Leak::Block if !settings.asked => Device::open(device, &identity).await,
+        Leak::Block if !settings.asked => {
+            let device = Device::open(device, &identity).await?;
+            if device.unresolved().is_some() {
+                // The relay may be elsewhere now: if it does not answer, its name is asked for again.
+                capture::block(&device, taken).await?;
+                device.answered().await?;
+            }
+            Ok(device)
+        }
         _ => Device::connect(device, &identity).await,
     }
 }

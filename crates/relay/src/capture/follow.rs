@@ -1,84 +1,151 @@
-//! Leads packets into the TUN and out of it again, as the relay and its datagram lane come and go.
+//! Leads packets into the TUN and out of it again, as the relay and its datagram lane come and go, and sets again what another
+//! program has removed: systemd-networkd removes all rules that it does not know when it starts.
 
+use std::future::pending;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rtnetlink::packet_route::rule::RuleMessage;
 use rtnetlink::Handle;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, Instant};
 
 use super::bypass::Cgroups;
+use super::netlink::{self, Removals};
 use super::resolvers;
-use super::routes::{self, Caught, Ends};
+use super::routes::{Caught, Ends, Set};
 use crate::device::Device;
 use crate::egress::Prefix;
 use crate::Error;
 
 /// Between two polls of the host's resolvers and cgroups.
 const POLL: Duration = Duration::from_secs(2);
+/// Between two looks at rules and routes where the kernel has told of no removal.
+const CHECK: Duration = Duration::from_secs(10);
 
-pub struct Follow {
-    pub handle: Handle,
-    pub ends: Vec<Ends>,
+/// What is to be caught.
+pub struct Catch {
     pub device: Arc<Device>,
-    pub lane: watch::Receiver<bool>,
-    pub reach: watch::Receiver<bool>,
-    pub caught: watch::Sender<Caught>,
     /// `leak = "block"`: everything is caught always.
     pub block: bool,
     pub lans: Vec<String>,
     /// Where resolvers are that are asked through the relay; [`None`]: nowhere.
     pub private: Option<Vec<Prefix>>,
     pub direct: Vec<Prefix>,
+}
+
+impl Catch {
+    /// `reached`: the relay answers, `datagrams`: over UDP too. `kept` are resolvers that stay whatever leads to them.
+    pub fn wanted(&self, reached: bool, datagrams: bool, kept: &[IpAddr]) -> Caught {
+        let links = self.device.links();
+        let of = |private| resolvers::replaced(&links, private, &self.direct, kept);
+        Caught {
+            tcp: self.block || reached,
+            datagrams: self.block || reached && datagrams,
+            lans: self.lans.clone(),
+            resolvers: self.private.as_deref().map(of).unwrap_or_default(),
+            block: self.block,
+        }
+    }
+}
+
+pub struct Follow {
+    pub handle: Handle,
+    pub ends: Vec<Ends>,
+    pub catch: Catch,
+    pub lane: watch::Receiver<bool>,
+    pub reach: watch::Receiver<bool>,
+    pub caught: watch::Sender<Caught>,
     pub bypassed: Cgroups,
+    /// Stands all the time.
+    pub standing: Set,
+    /// That are wanted no more, and could not be removed yet.
+    pub surplus: Vec<RuleMessage>,
+    /// How often others had removed something.
+    pub restored: Arc<AtomicU64>,
 }
 
 impl Follow {
     fn wanted(&mut self) -> Caught {
-        let tcp = self.block || *self.reach.borrow_and_update();
-        let datagrams = self.block || tcp && *self.lane.borrow_and_update();
-        let links = self.device.links();
+        let reached = *self.reach.borrow_and_update();
+        let datagrams = *self.lane.borrow_and_update();
         // A link that comes back is to bring no query to its router before the next look.
-        let kept = match self.block {
+        let kept = match self.catch.block {
             true => self.caught.borrow().resolvers.clone(),
             false => Vec::new(),
         };
-        let resolvers = self
-            .private
-            .as_ref()
-            .map(|private| resolvers::replaced(&links, private, &self.direct, &kept));
-        Caught {
-            tcp,
-            lans: self.lans.clone(),
-            datagrams,
-            resolvers: resolvers.unwrap_or_default(),
-            block: self.block,
-        }
+        self.catch.wanted(reached, datagrams, &kept)
     }
 
     pub async fn update(&mut self) -> Result<(), Error> {
         let wanted = self.wanted();
         let now = self.caught.borrow().clone();
-        if now == wanted {
+        if now == wanted && self.surplus.is_empty() {
             return Ok(());
         }
         if wanted.tcp {
             // Before the first packet comes.
             self.caught.send_replace(wanted.clone());
         }
-        let result = routes::catch(&self.handle, &self.ends, &now, &wanted).await;
+        let set = wanted.set(&self.ends);
+        let added = netlink::set(&self.handle, &set).await;
+        let before = now.set(&self.ends).rules;
+        let gone = before.into_iter().filter(|rule| !set.rules.contains(rule));
+        self.surplus.extend(gone);
+        let mut removed = Ok(());
+        for rule in std::mem::take(&mut self.surplus) {
+            if set.rules.contains(&rule) {
+                continue;
+            }
+            if let Err(e) = netlink::remove(&self.handle, rule.clone()).await {
+                self.surplus.push(rule);
+                removed = Err(e);
+            }
+        }
         self.caught.send_replace(wanted);
-        result
+        added.map(drop).and(removed)
+    }
+
+    /// All that is to be there now.
+    pub fn all(&self) -> Set {
+        let mut all = self.standing.clone();
+        all.extend(self.caught.borrow().set(&self.ends));
+        all
+    }
+
+    async fn restore(&self) {
+        if let Ok(true) = netlink::set(&self.handle, &self.all()).await {
+            self.restored.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub async fn run(mut self) {
+        // Without it the looks find what there is to find.
+        let mut removals = Removals::watch().ok();
+        let mut checked = None::<Instant>;
         loop {
-            // Rules that somebody else has removed are as good as ours.
+            if checked.is_none_or(|at| at.elapsed() >= CHECK) {
+                self.restore().await;
+                checked = Some(Instant::now());
+            }
+            // What fails is tried again at the next look.
             let _ = self.update().await;
             self.bypassed.update();
+            let removed = async {
+                match &mut removals {
+                    Some(removals) => removals.next().await,
+                    None => pending().await,
+                }
+            };
             let changed = tokio::select! {
                 changed = self.lane.changed() => changed,
                 changed = self.reach.changed() => changed,
+                () = removed => {
+                    checked = None;
+                    Ok(())
+                }
                 () = sleep(POLL) => Ok(()),
             };
             if changed.is_err() {

@@ -2,8 +2,8 @@
 //! device's end.
 //!
 //! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] and [`icmp`] read and
-//! make packets, [`fragments`] joins them, `routes` leads them into the TUN, `follow` takes care that it does so while the relay answers
-//! (`reach`), `bypass` are programs that stay direct.
+//! make packets, [`fragments`] joins them, `routes` are the rules that lead them into the TUN, `netlink` sets them, `follow` takes
+//! care that they stand while the relay answers (`reach`), `bypass` are programs that stay direct.
 
 pub mod fragments;
 pub mod icmp;
@@ -17,6 +17,7 @@ mod busiest;
 mod bypass;
 mod firewall;
 mod follow;
+mod netlink;
 mod out;
 mod reach;
 mod resolvers;
@@ -24,14 +25,14 @@ mod routes;
 mod transparent;
 mod tun;
 
+use std::fs::File;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mp_kernel::interfaces;
+use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::transparent::Transparent;
-use rtnetlink::Handle;
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::pipe;
 use tokio::net::TcpListener;
@@ -50,11 +51,12 @@ use crate::Error;
 pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
 pub use bypass::{Cgroup, Refused, User};
-use follow::Follow;
+use follow::{Catch, Follow};
+use netlink::Netlink;
 use out::Out;
-use routes::Caught;
 pub use routes::MARK;
-use translate::{Ends, Translator};
+use routes::{Caught, Ends, Set};
+use translate::Translator;
 use tun::{Counts, Shared};
 
 /// Private (RFC 1918, RFC 4193), shared (RFC 6598), link-local, multicast and broadcast addresses, which a relay elsewhere
@@ -71,6 +73,9 @@ pub const DIRECT: [&str; 10] = [
     "255.255.255.255/32",
     "ff00::/8",
 ];
+/// To be said where [`Capture::restored`] has changed.
+pub const RESTORED: &str =
+    "another program removed rules or routes of the relay: they are set again";
 /// For applications that ask again whether their connection is really over.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 /// For the first path of the datagram lane, before the streams begin without it.
@@ -86,6 +91,8 @@ pub struct Settings {
     pub direct_cgroups: Vec<Cgroup>,
     /// Whether all stays cut off when this process dies without its last words, and while the relay is out of reach.
     pub block: bool,
+    /// With it: all is cut off also where it cannot be started. Else it stays as it was.
+    pub insists: bool,
     /// Resolvers in private ranges are asked themselves, and not the relay's in their place.
     pub direct_dns: bool,
     /// Interfaces whose hosts are served too: this one is their router.
@@ -137,33 +144,49 @@ pub struct Capture {
     /// Why all connections are translated: there is no shortcut.
     translates: Option<String>,
     bypassed: Cgroups,
-}
-
-struct Netlink {
-    handle: Handle,
-    connection: JoinHandle<()>,
-}
-
-impl Netlink {
-    fn open() -> Result<Netlink, Error> {
-        let (connection, handle, _) =
-            rtnetlink::new_connection().map_err(|e| Error::failed("netlink", e))?;
-        Ok(Netlink {
-            handle,
-            connection: tokio::spawn(connection),
-        })
-    }
-}
-
-impl Drop for Netlink {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
+    restored: Arc<AtomicU64>,
 }
 
 /// Takes back what a process that was killed has left. Whether there was anything.
 pub async fn clear() -> Result<bool, Error> {
-    routes::clear(&Netlink::open()?.handle).await
+    netlink::clear(&Netlink::open()?.handle).await
+}
+
+/// With [`Settings::block`], before it is known whether the device's relay answers: nothing goes anywhere but to there until
+/// [`Capture::start`], or until [`clear`].
+pub async fn block(device: &Device, settings: &Settings) -> Result<(), Error> {
+    if has_tun() {
+        // Another process's, whose rules these would be among.
+        return Ok(());
+    }
+    let here = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
+    let ends = addresses::addresses(&here)?;
+    let barrier = routes::barrier(standing(device, settings, &ends)?, &ends);
+    let set = netlink::set(&Netlink::open()?.handle, &barrier).await;
+    set.map(drop)
+}
+
+fn has_tun() -> bool {
+    nix::net::if_::if_nametoindex(TUN).is_ok()
+}
+
+fn private() -> Vec<Prefix> {
+    let prefix = |text: &&str| text.parse().expect("a prefix");
+    DIRECT.iter().map(prefix).collect()
+}
+
+/// Beside [`DIRECT`].
+fn own_direct(device: &Device, settings: &Settings) -> Vec<Prefix> {
+    let mut direct = settings.direct.clone();
+    direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
+    direct
+}
+
+fn standing(device: &Device, settings: &Settings, ends: &[Ends]) -> Result<Set, Error> {
+    let mut direct = own_direct(device, settings);
+    direct.extend(private());
+    let users = &settings.direct_users;
+    routes::standing(ends, &direct, users, settings.block, &settings.lans)
 }
 
 impl Capture {
@@ -174,34 +197,80 @@ impl Capture {
         if device.relay().iter().any(own) {
             return Err(Error::Usage("the relay is on this host: its own connections would come back to it; use run --relay LINE -- COMMAND".into()));
         }
-        if let Some(missing) = settings
-            .lans
-            .iter()
-            .find(|lan| nix::net::if_::if_nametoindex(lan.as_str()).is_err())
-        {
-            return Err(Error::Usage(format!(
-                "--lan {missing}: there is no such interface"
-            )));
-        }
-        let bypassed = Cgroups::watch(&settings.direct_cgroups);
         raise_descriptors();
-        let file = mp_kernel::tun::open(TUN)?;
-        let netlink = Netlink::open()?;
-        routes::clear(&netlink.handle).await?;
-        let index = nix::net::if_::if_nametoindex(TUN).map_err(|e| Error::failed(TUN, e))?;
+        let file = match mp_kernel::tun::open(TUN) {
+            // Another process's, whose rules stay.
+            Err(e) if has_tun() => return Err(e.into()),
+            file => file.map_err(Error::from),
+        };
+        let absent = |lan: &&String| nix::net::if_::if_nametoindex(lan.as_str()).is_err();
+        let file = match settings.lans.iter().find(absent) {
+            Some(lan) => Err(Error::Usage(format!(
+                "--lan {lan}: there is no such interface"
+            ))),
+            None => file,
+        };
         let ends = addresses::addresses(&here)?;
-        routes::furnish(&netlink.handle, index, &ends).await?;
+        let netlink = Netlink::open()?;
+        let handle = netlink.handle.clone();
+        let stays = settings.block && settings.insists || netlink::blocks(&handle).await;
+        let catch = Catch {
+            device: device.clone(),
+            block: settings.block,
+            lans: settings.lans.clone(),
+            private: (!settings.direct_dns).then(private),
+            direct: own_direct(&device, settings),
+        };
+        let standing = standing(&device, settings, &ends)?;
+        // With a block nothing gets out from here on, whatever stood before and whichever step fails.
+        let (mut first, mut barrier) = (Caught::default(), Set::default());
+        if settings.block {
+            first = catch.wanted(true, true, &netlink::resolvers(&handle).await);
+            barrier = standing.clone();
+            barrier.extend(first.set(&ends));
+            barrier = routes::barrier(barrier, &ends);
+        }
+        let stood = netlink::set(&handle, &barrier).await.map(drop);
+        let started = match stood.and(file) {
+            Ok(file) => Self::begin(settings, file, ends, netlink, catch, standing, first).await,
+            Err(e) => Err(e),
+        };
+        if started.is_err() {
+            let handle = Netlink::open()?;
+            match (stays, settings.block) {
+                (true, true) => netlink::clear_but(&handle.handle, &barrier).await?,
+                // Of a process before this one.
+                (true, false) => false,
+                (false, _) => netlink::clear(&handle.handle).await?,
+            };
+        }
+        started
+    }
+
+    async fn begin(
+        settings: &Settings,
+        file: File,
+        ends: Vec<Ends>,
+        netlink: Netlink,
+        catch: Catch,
+        mut standing: Set,
+        first: Caught,
+    ) -> Result<Capture, Error> {
+        let device = catch.device.clone();
+        let bypassed = Cgroups::watch(&settings.direct_cgroups);
+        let index = nix::net::if_::if_nametoindex(TUN).map_err(|e| Error::failed(TUN, e))?;
+        netlink::furnish(&netlink.handle, index, &ends).await?;
         let shortcut = transparent::start(&netlink.handle, index, &ends).await;
         let mut listeners = Vec::new();
         for ends in &ends {
             listeners.push(addresses::listen(ends.host)?);
         }
         let local = |l: &TcpListener| l.local_addr().map_err(|e| Error::failed("listener", e));
-        let translated: Result<Vec<Ends>, Error> = ends
+        let translated: Result<Vec<translate::Ends>, Error> = ends
             .iter()
             .zip(&listeners)
             .map(|(ends, listener)| {
-                Ok(Ends {
+                Ok(translate::Ends {
                     listener: local(listener)?,
                     peer: ends.peer,
                     transparent: shortcut.is_ok().then_some(ends.host),
@@ -210,19 +279,13 @@ impl Capture {
             .collect();
         let (shortcut, translates) = match shortcut {
             Ok(shortcut) => {
+                standing.extend(routes::local(index, &ends)?);
                 listeners.extend(shortcut.listeners);
                 (Some(shortcut.programs), None)
             }
             Err(e) => (None, Some(e.to_string())),
         };
-        let mut direct = settings.direct.clone();
-        direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
-        let own = direct.clone();
-        let private: Vec<Prefix> = DIRECT
-            .iter()
-            .map(|text| text.parse().expect("a prefix"))
-            .collect();
-        direct.extend(private.iter().cloned());
+        standing.extend(routes::ways(index, &ends)?);
         let mut tasks = JoinSet::new();
         let out = Arc::new(Out {
             tun: file.try_clone().map_err(|e| Error::failed(TUN, e))?,
@@ -230,14 +293,10 @@ impl Capture {
         });
         let translated = translated?;
         if let Some(v4) = translated.iter().find(|ends| ends.peer.is_ipv4()) {
-            let passes = firewall::check(&file, &out, v4.peer, v4.listener).await;
-            if let Err(e) = passes {
-                routes::clear(&netlink.handle).await?;
-                return Err(e);
-            }
+            firewall::check(&file, &out, v4.peer, v4.listener).await?;
         }
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
-        let (caught, is_caught) = watch::channel(Caught::default());
+        let (caught, is_caught) = watch::channel(first);
         let (reach, reached) = watch::channel(true);
         let doubts = Arc::new(Notify::new());
         let shared = Arc::new(Shared {
@@ -277,39 +336,34 @@ impl Capture {
             shortcut,
             translates,
             bypassed: bypassed.clone(),
+            restored: Arc::default(),
         };
         let handle = capture.netlink.handle.clone();
         let mut follow = Follow {
             handle: handle.clone(),
             ends: ends.clone(),
-            device: device.clone(),
+            catch,
             lane: lane.up(),
             reach: reached,
             caught,
-            block: settings.block,
-            lans: settings.lans.clone(),
-            private: (!settings.direct_dns).then_some(private),
-            direct: own,
             bypassed,
+            standing,
+            surplus: Vec::new(),
+            restored: capture.restored.clone(),
         };
         let led = async {
-            routes::prepare(
-                &handle,
-                index,
-                &ends,
-                &direct,
-                &settings.direct_users,
-                settings.block,
-                &settings.lans,
-            )
-            .await?;
+            netlink::set(&handle, &follow.all()).await?;
             follow.update().await?;
             let mut up = lane.up();
             let _ = timeout(LANE_PATIENCE, up.wait_for(|up| *up)).await;
-            follow.update().await
+            follow.update().await?;
+            // Of a process before this one, whose block has stood until now.
+            netlink::clear_but(&handle, &follow.all()).await?;
+            // Where one of ours was taken for one of those: the kernel does not tell jumps to different rules apart.
+            netlink::set(&handle, &follow.all()).await
         };
         if let Err(e) = led.await {
-            let _ = capture.stop().await;
+            let _ = capture.end(false).await;
             return Err(e);
         }
         capture
@@ -352,15 +406,15 @@ impl Capture {
         }
         drop(self.shortcut.take());
         let cleared = match clear {
-            true => routes::clear(&self.netlink.handle).await,
+            true => netlink::clear(&self.netlink.handle).await,
             false => Ok(false),
         };
         // Flows that have yet to end hold the file; the interface is not to wait for them.
-        let removed = self.netlink.handle.link().del(self.index).execute().await;
+        let removed = netlink::remove_link(&self.netlink.handle, self.index).await;
         self.tasks.shutdown().await;
         self.gone().await;
         cleared?;
-        removed.map_err(|e| Error::failed(format!("removing {TUN}"), e))
+        removed
     }
 
     /// Until somebody has removed the interface.
@@ -375,6 +429,11 @@ impl Capture {
     /// Cgroups whose programs were to stay direct and do not.
     pub fn refused_cgroups(&self) -> Vec<Refused> {
         self.bypassed.refused()
+    }
+
+    /// How often another program had removed rules or routes, which were set again.
+    pub fn restored(&self) -> u64 {
+        self.restored.load(Ordering::Relaxed)
     }
 
     /// Why packets of connections all go through the TUN, where they do.

@@ -1,21 +1,26 @@
-//! Rules and routes that lead packets into the TUN. All of ours carry our protocol number, by which leftovers are found.
+//! Rules and routes that lead packets into the TUN, to be set by `netlink`. All of ours carry our protocol number, by which
+//! leftovers are found.
 //!
 //! | priority | rule | |
 //! | --- | --- | --- |
-//! | 27100 | `fwmark MARK goto 27106` | path connections |
-//! | 27100 | `fwmark CAPTURED lookup 27104`, `fwmark CAPTURED blackhole` | connections of programs, from their SYN-ACK on |
-//! | 27100 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
-//! | 27100 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27106` | sockets of users that stay direct, without an address yet |
-//! | 27101 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
-//! | 27101 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
-//! | 27101 | the first of these, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, for when the TUN's routes are gone |
-//! | 27102 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
-//! | 27103 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
-//! | 27104 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
-//! | 27105 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`) | with `leak = "block"` |
-//! | 27106 | `nop` | |
+//! | 27100 | `fwmark MARK goto 27111` | path connections |
+//! | 27101 | `fwmark CAPTURED lookup 27104` | connections of programs, from their SYN-ACK on |
+//! | 27101 | `from HOST iif TUN ipproto tcp lookup 27104` | their SYNs, which come back |
+//! | 27102 | `fwmark CAPTURED blackhole` | when the TUN is gone |
+//! | 27103 | IPv6: `from HOST lookup 27101` | with users that stay direct: resets of other users' connections |
+//! | 27104 | `from 0.0.0.0/32 iif lo uidrange USER-USER goto 27111` | sockets of users that stay direct, without an address yet |
+//! | 27105 | `from 0.0.0.0/32 to RESOLVER ipproto udp dport 53 lookup 27103` | DNS, and the same `from HOST`; caught |
+//! | 27105 | `from HOST to RESOLVER ipproto icmp lookup 27103` | errors about DNS; caught |
+//! | 27106 | those about DNS of 27105, `unreachable` (IPv6: from everywhere) | with `leak = "block"`, when the TUN's routes are gone |
+//! | 27107 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
+//! | 27108 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
+//! | 27109 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
+//! | 27110 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`, `from HOST`) | with `leak = "block"` |
+//! | 27111 | `nop` | |
 //!
-//! The same for `ipproto udp` and for ICMP, and of 27103 and 27105 with `iif LAN` in place of `from`. The rules that catch
+//! The order of rules of one priority counts for nothing, so that any of them can be set again by itself.
+//!
+//! The same for `ipproto udp` and for ICMP, and of 27108 and 27110 with `iif LAN` in place of `from`. The rules that catch
 //! come and go with the relay and its datagram lane; the others stay, so that flows of before keep their way.
 //!
 //! Table 27104 has every address for one of this host's; the rules for it are there with a transparent listener alone.
@@ -25,16 +30,12 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
-use rtnetlink::packet_route::address::AddressHeaderFlags;
-use rtnetlink::packet_route::route::{
-    RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
+use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::packet_route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange, RuleUidRange,
 };
 use rtnetlink::packet_route::{AddressFamily, IpProtocol};
-use rtnetlink::{Handle, IpVersion, LinkUnspec, RouteMessageBuilder};
+use rtnetlink::RouteMessageBuilder;
 
 use super::bypass::User;
 use crate::egress::Prefix;
@@ -45,21 +46,31 @@ use crate::Error;
 pub const MARK: u32 = 0x6d70;
 /// Of both ends of a connection that a transparent listener has taken.
 pub const CAPTURED: u32 = 0x6d71;
-const FIRST: u32 = 27100;
-const LAST: u32 = 27106;
+/// Priorities of rules.
+const OWN: u32 = 27100;
+const TAKEN: u32 = 27101;
+const TAKEN_NO_MORE: u32 = 27102;
+const RESETS: u32 = 27103;
+const USERS: u32 = 27104;
+const QUERIES: u32 = 27105;
+const QUERIES_BLOCKED: u32 = 27106;
+const MAIN: u32 = 27107;
+const UNBOUND: u32 = 27108;
+const BOUND: u32 = 27109;
+const REST: u32 = 27110;
+const LAST: u32 = 27111;
 const TABLE: u32 = 27101;
-const BLOCKED: u32 = 27102;
+pub const BLOCKED: u32 = 27102;
 /// Leads everything into the TUN.
 const ALL: u32 = 27103;
 /// Every address is local.
 const LOCAL: u32 = 27104;
+pub const TABLES: [u32; 4] = [TABLE, BLOCKED, ALL, LOCAL];
 const DNS: u16 = 53;
 /// In /etc/iproute2/rt_protos of nobody.
-const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
+pub const PROTOCOL: RouteProtocol = RouteProtocol::Other(177);
 /// `FIB_RULE_FIND_SADDR`: the rule fits a socket without an address that would get this one. IPv6 alone knows it.
 const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x10000);
-/// As on the loopback interface, no packet of which leaves the host either.
-const MTU: u32 = 65_535;
 
 /// Of one family.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +80,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    fn bits(&self) -> u8 {
+    pub fn bits(&self) -> u8 {
         if self.host.is_ipv4() {
             30
         } else {
@@ -93,23 +104,18 @@ impl Ends {
     }
 }
 
-fn failed(what: &'static str) -> impl Fn(rtnetlink::Error) -> Error {
-    move |e| Error::failed(what, e)
+/// What is set together, in this order.
+#[derive(Debug, Clone, Default)]
+pub struct Set {
+    pub routes: Vec<RouteMessage>,
+    pub rules: Vec<RuleMessage>,
 }
 
-/// Addresses for the interface, which is up afterwards.
-pub async fn furnish(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
-    let up = LinkUnspec::new_with_index(interface).mtu(MTU).up().build();
-    let set = handle.link().set(up).execute().await;
-    set.map_err(failed("bringing the TUN up"))?;
-    for ends in ends {
-        let mut request = handle.address().add(interface, ends.host, ends.bits());
-        // Nobody else could have it.
-        request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
-        let added = request.execute().await;
-        added.map_err(failed("the TUN's address"))?;
+impl Set {
+    pub fn extend(&mut self, more: Set) {
+        self.routes.extend(more.routes);
+        self.rules.extend(more.rules);
     }
-    Ok(())
 }
 
 /// What the rules catch; with `leak = "block"` the rest of that goes nowhere.
@@ -135,33 +141,40 @@ impl Caught {
             .collect()
     }
 
+    pub fn set(&self, ends: &[Ends]) -> Set {
+        Set {
+            routes: Vec::new(),
+            rules: ends.iter().flat_map(|ends| self.rules(ends)).collect(),
+        }
+    }
+
     fn rules(&self, ends: &Ends) -> Vec<RuleMessage> {
         let v4 = ends.host.is_ipv4();
         let protocols = self.protocols(v4);
         let all = protocols.iter();
         let mut all: Vec<RuleMessage> = all
-            .map(|protocol| unbound(ends, FIRST + 3, TABLE, *protocol))
+            .map(|protocol| unbound(ends, UNBOUND, TABLE, *protocol))
             .collect();
         for (lan, protocol) in self
             .lans
             .iter()
             .flat_map(|l| protocols.iter().map(move |p| (l, *p)))
         {
-            all.push(forwarded(ends, FIRST + 3, TABLE, protocol, lan));
+            all.push(forwarded(ends, UNBOUND, TABLE, protocol, lan));
         }
         let resolvers = self.resolvers.iter().filter(|r| r.is_ipv4() == v4);
         for (resolver, protocol) in resolvers.flat_map(|r| protocols.iter().map(move |p| (r, *p))) {
             let asks = [IpProtocol::Tcp, IpProtocol::Udp].contains(&protocol);
             let mut rules = Vec::new();
             if asks {
-                rules.push(unbound(ends, FIRST + 1, ALL, protocol));
+                rules.push(unbound(ends, QUERIES, ALL, protocol));
             }
             // Errors about answers that nobody waits for any more quote them.
             if v4 || !asks {
-                rules.push(from(ends, ends.host, FIRST + 1, ALL, protocol));
+                rules.push(from(ends, ends.host, QUERIES, ALL, protocol));
             }
             if self.block && asks {
-                rules.push(unreachable(ends, FIRST + 1, protocol));
+                rules.extend(unreachable(ends, QUERIES_BLOCKED, protocol));
             }
             for mut rule in rules {
                 rule.header.dst_len = ends.whole();
@@ -181,6 +194,16 @@ impl Caught {
     }
 }
 
+/// Of [`Caught::resolvers`], the one that this rule is for.
+pub fn resolver(rule: &RuleMessage) -> Option<IpAddr> {
+    let of_query = rule.attributes.contains(&RuleAttribute::Priority(QUERIES));
+    let to = |a: &RuleAttribute| match a {
+        RuleAttribute::Destination(ip) => Some(*ip),
+        _ => None,
+    };
+    rule.attributes.iter().find_map(to).filter(|_| of_query)
+}
+
 /// UDP, and ICMP or ICMPv6.
 fn datagrams(v4: bool) -> [IpProtocol; 2] {
     let icmp = if v4 {
@@ -193,118 +216,91 @@ fn datagrams(v4: bool) -> [IpProtocol; 2] {
 
 /// Connections of the TUN's own address are taken by transparent listeners. A process that is killed takes the route with it:
 /// what is left of its connections goes nowhere.
-pub async fn keep_local(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
+pub fn local(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
+    let mut set = Set::default();
     for ends in ends {
         let local = route(ends.host.is_ipv4(), LOCAL, ends.everywhere(), 0)?
             .kind(RouteType::Local)
             .scope(RouteScope::Host)
             .output_interface(interface)
             .build();
-        let added = handle.route().add(local).execute().await;
-        added.map_err(failed("a route to this host"))?;
+        set.routes.push(local);
         let captured = || RuleAttribute::FwMark(CAPTURED);
         let marked = vec![captured(), RuleAttribute::Table(LOCAL)];
         let back = vec![RuleAttribute::Iifname(TUN.into())];
-        let mut back = lookup(ends, FIRST, LOCAL, IpProtocol::Tcp, back);
+        let mut back = lookup(ends, TAKEN, LOCAL, IpProtocol::Tcp, back);
         back.header.src_len = ends.whole();
         back.attributes.push(RuleAttribute::Source(ends.host));
-        let rules = vec![
-            rule(ends, FIRST, RuleAction::ToTable, marked),
-            rule(ends, FIRST, RuleAction::Blackhole, vec![captured()]),
+        set.rules.extend([
+            rule(ends, TAKEN, RuleAction::ToTable, marked),
+            rule(ends, TAKEN_NO_MORE, RuleAction::Blackhole, vec![captured()]),
             back,
-        ];
-        add(handle, rules).await?;
+        ]);
     }
-    Ok(())
+    Ok(set)
 }
 
-/// The tables, and the rules that stay. Nothing is caught yet, but for packets of the TUN's own address.
-pub async fn prepare(
-    handle: &Handle,
-    interface: u32,
+/// What stands whether the relay answers or not, and needs no TUN. Nothing is caught by it, but for packets of the TUN's own
+/// address; with `block` nothing gets out.
+pub fn standing(
     ends: &[Ends],
     direct: &[Prefix],
     users: &[User],
     block: bool,
     lans: &[String],
-) -> Result<(), Error> {
-    let table_failed = failed("routes to the TUN");
+) -> Result<Set, Error> {
+    let mut set = Set::default();
     for ends in ends {
         let v4 = ends.host.is_ipv4();
         let tables: &[u32] = if block { &[TABLE, BLOCKED] } else { &[TABLE] };
         for table in tables {
             for prefix in direct.iter().filter(|p| p.address().is_ipv4() == v4) {
-                let throw = route(v4, *table, prefix.address(), prefix.bits())?
-                    .kind(RouteType::Throw)
-                    .build();
-                let added = handle.route().add(throw).replace().execute().await;
-                added.map_err(&table_failed)?;
+                let throw = route(v4, *table, prefix.address(), prefix.bits())?;
+                set.routes.push(throw.kind(RouteType::Throw).build());
             }
         }
-        let everywhere = ends.everywhere();
+        if block {
+            let nowhere = route(v4, BLOCKED, ends.everywhere(), 0)?;
+            set.routes
+                .push(nowhere.kind(RouteType::Unreachable).build());
+        }
+        // The last one first: the mark's jumps to it. Then the mark's, before those that divert: a path connection is never
+        // led back.
+        set.rules.extend(frame(ends));
+        if ends.host.is_ipv6() {
+            set.rules.push(any_protocol(ends, BOUND));
+        }
+        set.rules.extend(of_users(ends, users));
+        let protocols = [IpProtocol::Tcp].into_iter().chain(datagrams(v4));
+        for protocol in protocols {
+            set.rules.extend(of_protocol(ends, protocol, block, lans));
+        }
+    }
+    Ok(set)
+}
+
+/// Without the rules for the TUN's IPv6 address, which is another one in every process.
+pub fn barrier(mut all: Set, ends: &[Ends]) -> Set {
+    let own = |ip: &IpAddr| ip.is_ipv6() && ends.iter().any(|e| e.host == *ip);
+    let of_own = |a: &RuleAttribute| matches!(a, RuleAttribute::Source(ip) if own(ip));
+    all.rules.retain(|rule| !rule.attributes.iter().any(of_own));
+    all
+}
+
+/// The ways into the TUN, which rules look up.
+pub fn ways(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
+    let mut set = Set::default();
+    for ends in ends {
         for table in [TABLE, ALL] {
-            let into = route(v4, table, everywhere, 0)?
+            let into = route(ends.host.is_ipv4(), table, ends.everywhere(), 0)?
                 .output_interface(interface)
                 .pref_source(ends.host)
                 .map_err(|e| Error::failed("routes to the TUN", e))?
                 .build();
-            let added = handle.route().add(into).execute().await;
-            added.map_err(&table_failed)?;
-        }
-        if block {
-            let nowhere = route(v4, BLOCKED, everywhere, 0)?
-                .kind(RouteType::Unreachable)
-                .build();
-            let added = handle.route().add(nowhere).execute().await;
-            added.map_err(&table_failed)?;
+            set.routes.push(into);
         }
     }
-    for ends in ends {
-        // The last one first: the mark's jumps to it. With the mark's before those that divert: a path connection is never
-        // led back.
-        let mut all = frame(ends);
-        if ends.host.is_ipv6() {
-            all.push(any_protocol(ends, FIRST + 4));
-        }
-        all.extend(of_users(ends, users));
-        for protocol in [IpProtocol::Tcp]
-            .into_iter()
-            .chain(datagrams(ends.host.is_ipv4()))
-        {
-            all.extend(standing(ends, protocol, block, lans));
-        }
-        add(handle, all).await?;
-    }
-    Ok(())
-}
-
-async fn add(handle: &Handle, rules: Vec<RuleMessage>) -> Result<(), Error> {
-    for rule in rules {
-        let mut request = handle.rule().add();
-        *request.message_mut() = rule;
-        let added = request.execute().await;
-        added.map_err(failed("a routing rule (Linux 4.17 or later has ipproto)"))?;
-    }
-    Ok(())
-}
-
-/// From now on this is caught, in place of that.
-pub async fn catch(
-    handle: &Handle,
-    ends: &[Ends],
-    now: &Caught,
-    wanted: &Caught,
-) -> Result<(), Error> {
-    for ends in ends {
-        let (now, wanted) = (now.rules(ends), wanted.rules(ends));
-        let missing = |rule: &&RuleMessage| !now.contains(rule);
-        add(handle, wanted.iter().filter(missing).cloned().collect()).await?;
-        for rule in now.into_iter().filter(|rule| !wanted.contains(rule)) {
-            let removed = handle.rule().del(rule).execute().await;
-            removed.map_err(failed("removing a routing rule"))?;
-        }
-    }
-    Ok(())
+    Ok(set)
 }
 
 fn route(v4: bool, table: u32, to: IpAddr, bits: u8) -> Result<RouteMessageBuilder<IpAddr>, Error> {
@@ -317,7 +313,7 @@ fn route(v4: bool, table: u32, to: IpAddr, bits: u8) -> Result<RouteMessageBuild
     Ok(builder)
 }
 
-fn family(v4: bool) -> AddressFamily {
+pub fn family(v4: bool) -> AddressFamily {
     if v4 {
         AddressFamily::Inet
     } else {
@@ -345,7 +341,7 @@ fn frame(ends: &Ends) -> Vec<RuleMessage> {
     let marked = vec![RuleAttribute::FwMark(MARK), RuleAttribute::Goto(LAST)];
     vec![
         rule(ends, LAST, RuleAction::Nop, vec![]),
-        rule(ends, FIRST, RuleAction::Goto, marked),
+        rule(ends, OWN, RuleAction::Goto, marked),
     ]
 }
 
@@ -379,7 +375,7 @@ fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
     let mut all = Vec::new();
     if ends.host.is_ipv6() && !users.is_empty() {
         // No rule of IPv6 is for sockets without an address alone: resets of other users' connections keep their way.
-        all.push(any_protocol(ends, FIRST));
+        all.push(any_protocol(ends, RESETS));
     }
     // The kernel refuses a rule that is there.
     let users: BTreeSet<u32> = users.iter().map(|User(number)| *number).collect();
@@ -393,7 +389,7 @@ fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
             RuleAttribute::UidRange(range),
             RuleAttribute::Goto(LAST),
         ];
-        let mut message = rule(ends, FIRST, RuleAction::Goto, own);
+        let mut message = rule(ends, USERS, RuleAction::Goto, own);
         if ends.host.is_ipv4() {
             message.header.src_len = ends.whole();
             message
@@ -429,16 +425,20 @@ fn unbound(ends: &Ends, priority: u32, table: u32, protocol: IpProtocol) -> Rule
     message
 }
 
-/// For sockets that have no address; in IPv6 for all, because the rule of those has no use for a route that is none.
-fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> RuleMessage {
-    let mut of = vec![RuleAttribute::IpProtocol(protocol)];
-    let v4 = ends.host.is_ipv4();
-    if v4 {
-        of.push(RuleAttribute::Source(Ipv4Addr::UNSPECIFIED.into()));
+/// For sockets that have no address or the TUN's; in IPv6 for all, because the rule of those without has no use for a route that
+/// is none.
+fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> Vec<RuleMessage> {
+    let of = |source: Option<IpAddr>| {
+        let mut attributes = vec![RuleAttribute::IpProtocol(protocol)];
+        attributes.extend(source.map(RuleAttribute::Source));
+        let mut message = rule(ends, priority, RuleAction::Unreachable, attributes);
+        message.header.src_len = source.map_or(0, |_| ends.whole());
+        message
+    };
+    match ends.host.is_ipv4() {
+        true => [ends.everywhere(), ends.host].map(Some).map(of).into(),
+        false => vec![of(None)],
     }
-    let mut message = rule(ends, priority, RuleAction::Unreachable, of);
-    message.header.src_len = if v4 { ends.whole() } else { 0 };
-    message
 }
 
 /// For packets that came in over this interface and go on.
@@ -453,62 +453,26 @@ fn forwarded(
     lookup(ends, priority, table, protocol, over)
 }
 
-fn standing(ends: &Ends, protocol: IpProtocol, block: bool, lans: &[String]) -> Vec<RuleMessage> {
+fn of_protocol(
+    ends: &Ends,
+    protocol: IpProtocol,
+    block: bool,
+    lans: &[String],
+) -> Vec<RuleMessage> {
     let main = vec![RuleAttribute::SuppressPrefixLen(0)];
     let mut all = vec![
-        lookup(ends, FIRST + 2, 254, protocol, main),
-        from(ends, ends.host, FIRST + 4, TABLE, protocol),
+        lookup(ends, MAIN, 254, protocol, main),
+        from(ends, ends.host, BOUND, TABLE, protocol),
     ];
     if block && ends.host.is_ipv4() {
-        all.push(unbound(ends, FIRST + 5, BLOCKED, protocol));
+        all.push(unbound(ends, REST, BLOCKED, protocol));
+        all.push(from(ends, ends.host, REST, BLOCKED, protocol));
         let forwarded = lans
             .iter()
-            .map(|lan| forwarded(ends, FIRST + 5, BLOCKED, protocol, lan));
+            .map(|lan| forwarded(ends, REST, BLOCKED, protocol, lan));
         all.extend(forwarded);
     } else if block {
-        all.push(lookup(ends, FIRST + 5, BLOCKED, protocol, vec![]));
+        all.push(lookup(ends, REST, BLOCKED, protocol, vec![]));
     }
     all
-}
-
-/// Takes back all that is ours, of a process that was killed too. Whether there was any.
-pub async fn clear(handle: &Handle) -> Result<bool, Error> {
-    let mut found = false;
-    for version in [IpVersion::V4, IpVersion::V6] {
-        // A kernel without IPv6 has none of either.
-        let rules: Vec<RuleMessage> = handle
-            .rule()
-            .get(version.clone())
-            .execute()
-            .try_collect()
-            .await
-            .unwrap_or_default();
-        let ours = |a: &RuleAttribute| *a == RuleAttribute::Protocol(PROTOCOL);
-        for rule in rules.into_iter().filter(|r| r.attributes.iter().any(ours)) {
-            found = true;
-            let removed = handle.rule().del(rule).execute().await;
-            removed.map_err(failed("removing a routing rule"))?;
-        }
-        let mut any = RouteMessage::default();
-        any.header.address_family = family(version == IpVersion::V4);
-        let routes: Vec<RouteMessage> = handle
-            .route()
-            .get(any)
-            .execute()
-            .try_collect()
-            .await
-            .unwrap_or_default();
-        let ours = |r: &RouteMessage| {
-            r.header.protocol == PROTOCOL
-                && [TABLE, BLOCKED, ALL, LOCAL]
-                    .iter()
-                    .any(|table| r.attributes.contains(&RouteAttribute::Table(*table)))
-        };
-        for route in routes.into_iter().filter(ours) {
-            found = true;
-            let removed = handle.route().del(route).execute().await;
-            removed.map_err(failed("removing a route"))?;
-        }
-    }
-    Ok(found)
 }

@@ -9,6 +9,7 @@ use rtnetlink::Handle;
 use tokio::net::TcpListener;
 
 use super::addresses;
+use super::netlink;
 use super::routes::{self, Ends, CAPTURED};
 use crate::links::TUN;
 use crate::Error;
@@ -36,7 +37,7 @@ pub async fn start(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<Sho
         })
         .collect();
     let programs = Transparent::attach(&of, interface, CAPTURED)?;
-    routes::keep_local(handle, interface, ends).await?;
+    netlink::set(handle, &routes::local(interface, ends)?).await?;
     Ok(Shortcut {
         listeners,
         programs,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mp_kernel::tun;
+use tokio::io::Interest;
 use tokio::net::unix::pipe;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
@@ -210,7 +211,11 @@ fn is_partial(header: &[u8]) -> bool {
 pub async fn pump(shared: Arc<Shared>, tun: pipe::Receiver, _alive: watch::Sender<()>) {
     let mut buffer = vec![0; LARGEST];
     let mut waiting = 0;
-    while tun.readable().await.is_ok() {
+    while let Ok(ready) = tun.ready(Interest::READABLE | Interest::ERROR).await {
+        // An interface that is removed becomes an error alone, and nothing to read.
+        if ready.is_error() {
+            return;
+        }
         loop {
             match tun.try_read(&mut buffer) {
                 Ok(count) => {

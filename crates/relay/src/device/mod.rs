@@ -1,6 +1,7 @@
 //! The device's end: one connection a link to the relay for each flow, taken from a pool of ready ones.
 
 mod feed;
+mod place;
 mod pool;
 mod woken;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use serde::{Deserialize, Serialize};
-use tokio::net::{lookup_host, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -30,6 +31,7 @@ use crate::socket::Transport;
 use crate::wire::{Line, Opener, Refusal, Target};
 use crate::Error;
 
+use place::Place;
 use pool::Pool;
 
 /// Of a flow, waiting for it.
@@ -68,7 +70,7 @@ pub struct Device {
     links: watch::Receiver<Links>,
     /// Of the streams.
     paths: watch::Receiver<Links>,
-    relay: Vec<SocketAddr>,
+    relay: Place,
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     meters: Arc<Meters>,
@@ -115,10 +117,17 @@ pub fn state(priority: Priority) -> &'static str {
 }
 
 impl Device {
-    /// Waits until the relay has taken this device over at least one link. `identity` is made where there is none.
+    /// Waits until the relay has taken this device over at least one link. `identity` is made where there is none; beside it
+    /// is what its name was resolved to.
     pub async fn connect(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
         let device = Device::open(settings, identity).await?;
         let settings = &device.settings;
+        let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
+        if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
+            return Err(Error::Usage(format!(
+                "--link {missing}: there is no such interface"
+            )));
+        }
         if settings.links.is_empty() && device.links().is_empty() {
             return Err(Error::Missing(
                 match settings.rules {
@@ -128,40 +137,38 @@ impl Device {
                 .into(),
             ));
         }
-        let place = format!("{}:{}", settings.line.host, settings.line.port);
-        match timeout(PATIENCE, device.pool.first()).await {
-            Ok(Ok(())) => Ok(device),
-            Ok(Err(line)) => Err(Error::Failed(format!("relay {place}: {line}"))),
-            Err(_) => {
-                let why = device.last_failure();
-                let why = why.as_deref().unwrap_or("no answer");
-                Err(Error::Failed(format!("relay {place}: {why}")))
-            }
-        }
+        device.answered().await?;
+        Ok(device)
     }
 
-    /// As [`Device::connect`], without waiting for the relay.
+    /// Until the relay has taken this device over a link, as [`Device::connect`] does.
+    pub async fn answered(&self) -> Result<(), Error> {
+        let line = &self.settings.line;
+        let place = format!("{}:{}", line.host, line.port);
+        let why = match timeout(PATIENCE, self.pool.first()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(line)) => line,
+            Err(_) => self.last_failure().unwrap_or_else(|| "no answer".into()),
+        };
+        let of_before = match self.unresolved() {
+            Some(why) => format!(" at the addresses of before: its name is not resolved ({why})"),
+            None => String::new(),
+        };
+        Err(Error::Failed(format!("relay {place}: {why}{of_before}")))
+    }
+
+    /// As [`Device::connect`], without waiting for the relay, nor for links that it is to use.
     pub async fn open(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
+        let folder = identity.parent().unwrap_or(Path::new("."));
         let identity = Identity::open(identity)?;
-        let (host, port) = (&settings.line.host, settings.line.port);
-        let place = format!("{host}:{port}");
-        let found = lookup_host((host.as_str(), port))
-            .await
-            .map_err(|e| Error::failed(format!("relay {place}"), e))?;
-        let relay: Vec<SocketAddr> = found.collect();
-        let here = relay.iter().any(|a| a.ip().is_loopback());
+        let relay = place::find(&settings.line.host, settings.line.port, folder).await?;
+        let here = relay.addresses.iter().any(|a| a.ip().is_loopback());
         let choose = match settings.links.as_slice() {
             [] if here => Choose::Routes,
             [] => Choose::LeadingOut,
             names => Choose::Named(names.to_vec()),
         };
         let links = links::watch(choose, settings.rules.clone())?;
-        let known = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_ok();
-        if let Some(missing) = settings.links.iter().find(|name| !known(name)) {
-            return Err(Error::Usage(format!(
-                "--link {missing}: there is no such interface"
-            )));
-        }
         let paths = match settings.transport {
             Transport::Tcp => links.clone(),
             Transport::Mptcp => {
@@ -178,7 +185,7 @@ impl Device {
         let woken = watch::Sender::new(());
         tasks.spawn(woken::watch(woken.clone()));
         let filled = pool::Settings {
-            relay: relay.clone(),
+            relay: relay.addresses.clone(),
             transport: settings.transport,
             mark: settings.mark,
             tls: tls.clone(),
@@ -189,6 +196,14 @@ impl Device {
             meters: meters.clone(),
         };
         let pool = Pool::start(filled, &mut tasks);
+        let (answers, found, folder) = (pool.clone(), relay.clone(), folder.to_owned());
+        let line = (settings.line.host.clone(), settings.line.port);
+        tasks.spawn(async move {
+            // Not before: a captive portal has addresses for every name.
+            if answers.first().await.is_ok() {
+                place::remember(&line.0, line.1, &folder, &found);
+            }
+        });
         Ok(Arc::new(Device {
             settings,
             session: keys::random(),
@@ -298,13 +313,18 @@ impl Device {
 
     /// The relay's addresses, as they were resolved.
     pub fn relay(&self) -> Vec<IpAddr> {
-        self.relay.iter().map(SocketAddr::ip).collect()
+        self.relay.addresses.iter().map(SocketAddr::ip).collect()
+    }
+
+    /// Why these are the addresses of before: the relay may have others now.
+    pub fn unresolved(&self) -> Option<&str> {
+        self.relay.unresolved.as_deref()
     }
 
     /// For the datagram lane beside the streams.
     pub fn datagrams(&self) -> datagram::Settings {
         datagram::Settings {
-            relay: self.relay.clone(),
+            relay: self.relay.addresses.clone(),
             secret: Secret::derive(&self.settings.line.secret),
             tls: self.tls.clone(),
             session: self.session,

@@ -1,8 +1,9 @@
 //! The bytes that are transferred: pseudo-random from the run's seed, so that both ends know them, and no two runs the same.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -40,21 +41,25 @@ impl Body {
         (!bytes.is_empty()).then(|| bytes.into())
     }
 
-    /// Hashes of the bodies of these lengths.
-    pub fn hashes(seed: u64, lengths: impl IntoIterator<Item = u64>) -> HashMap<u64, Hash> {
+    /// Hashes of the bodies of these lengths. Long ones take minutes: `None` once `stop` is set.
+    pub fn hashes(
+        seed: u64,
+        lengths: impl IntoIterator<Item = u64>,
+        stop: &AtomicBool,
+    ) -> Option<HashMap<u64, Hash>> {
+        let lengths: BTreeSet<u64> = lengths.into_iter().collect();
         let hash = |length| {
             let mut body = Body::new(seed, Some(length));
             let mut hash = Sha256::new();
             while let Some(chunk) = body.chunk() {
+                if stop.load(Ordering::Relaxed) {
+                    return None;
+                }
                 hash.update(&chunk);
             }
-            hash.finalize().into()
+            Some((length, hash.finalize().into()))
         };
-        let mut hashes = HashMap::new();
-        for length in lengths {
-            hashes.entry(length).or_insert_with(|| hash(length));
-        }
-        hashes
+        lengths.into_iter().map(hash).collect()
     }
 }
 

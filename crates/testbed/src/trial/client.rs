@@ -14,6 +14,7 @@ use hyper::Request;
 use hyper_util::rt::TokioIo;
 use rattan_env::netns::NetNs;
 use tokio::net::UdpSocket;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
@@ -43,9 +44,14 @@ impl Programs {
         self,
         namespace: Arc<NetNs>,
         results: Sender<Experience>,
+        mut stop: watch::Receiver<bool>,
     ) -> Result<Worker, Error> {
         worker::start("programs", namespace, move || async move {
-            let (download, call, pages) = tokio::join!(self.download(), self.call(), self.pages());
+            let all = async { tokio::join!(self.download(), self.call(), self.pages()) };
+            let (download, call, pages) = tokio::select! {
+                all = all => all,
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            };
             let call = call.map_err(|source| Error::System {
                 what: "the call failed".into(),
                 source,

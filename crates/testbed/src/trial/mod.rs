@@ -142,7 +142,7 @@ pub fn trial(
     let (results, answer) = channel();
     threads
         .clients
-        .push(programs.start(hosts.device(), results)?);
+        .push(programs.start(hosts.device(), results, threads.stop.subscribe())?);
 
     let mut faults = Faults::of(scenario);
     let experience = loop {
