@@ -22,8 +22,11 @@ pub fn check() -> Result<(), Missing> {
     device().map(drop)
 }
 
+fn lacks(what: &'static str, mend: &'static str) -> Missing {
+    Missing(vec![Lack { what, mend }])
+}
+
 fn device() -> Result<File, Missing> {
-    let lacks = |what, mend| Missing(vec![Lack { what, mend }]);
     let opened = OpenOptions::new()
         .read(true)
         .write(true)
@@ -66,10 +69,10 @@ pub fn open(name: &str) -> Result<File, Error> {
         Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(Error::Usage(format!(
             "{name}: another process has this interface; multipilot down ends it"
         ))),
-        Err(e) if e.raw_os_error() == Some(libc::EPERM) => Err(lacks(
+        Err(e) if e.raw_os_error() == Some(libc::EPERM) => Err(Error::Missing(lacks(
             "the right to make interfaces",
             "run as root (CAP_NET_ADMIN)",
-        )),
+        ))),
         set => set.context(name).map(|()| file),
     }
 }

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mp_kernel::interfaces::{self, Interface};
+use mp_kernel::interfaces;
 use mp_kernel::transparent::Transparent;
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::pipe;
