@@ -153,8 +153,8 @@ fn connection(index: usize, paths: Vec<String>) -> impl Strategy<Value = Connect
         .prop_map(|(a, b)| (a.min(b), a.max(b)));
     let size = prop_oneof![
         Just((None, None, None)),
-        (1..u64::MAX, option::of(1e-6..1e6f64)).prop_map(|(b, a)| (Some(b), None, a)),
-        (span, option::of(1e-6..1e6f64)).prop_map(|(l, a)| (None, Some(l), a)),
+        (1..u64::MAX, option::of(1e-6..1e5f64)).prop_map(|(b, a)| (Some(b), None, a)),
+        (span, option::of(1e-6..1e5f64)).prop_map(|(l, a)| (None, Some(l), a)),
     ];
     let count = paths.len();
     let own = (

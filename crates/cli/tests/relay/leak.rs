@@ -574,3 +574,44 @@ fn nothing_leaves_while_a_daemon_starts_again_or_cannot() {
     assert_eq!(reply.code, 3, "{}", reply.err);
     assert_eq!(hosts.network(), before);
 }
+
+#[test]
+fn a_link_that_is_not_there_yet_opens_no_way_around_the_relay() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let file = hosts.path("line");
+    block(&hosts, &hosts.line);
+    let keys =
+        format!("line-file = {file:?}\nleak = \"block\"\nlinks = [\"modem0\"]\nlans = [\"ap0\"]");
+    hosts.configure(&keys, "");
+    hosts.up_with(&[]);
+    until("the missing interface is named", || {
+        let why = hosts.relay_status()["why"].clone();
+        why.as_str().unwrap_or_default().contains("ap0")
+    });
+    is_cut_off(&hosts);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert!(!ours(&hosts).contains("proto 177"), "{}", ours(&hosts));
+}
+
+#[test]
+fn a_daemon_whose_file_no_longer_blocks_ends_the_block_before_the_relay_answers() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let file = hosts.path("line");
+    block(&hosts, &hosts.line);
+    hosts.up_with(&[]);
+    await_start(&hosts);
+    hosts.kill_background();
+    hosts.kill_relay();
+    is_cut_off(&hosts);
+    hosts.configure(&format!("line-file = {file:?}"), "");
+    hosts.up_with(&[]);
+    until("connections go out directly", || {
+        !ours(&hosts).contains("proto 177")
+    });
+    assert_ne!(hosts.relay_status()["state"], "on");
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+}
