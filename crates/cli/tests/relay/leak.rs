@@ -583,7 +583,7 @@ fn a_link_that_is_not_there_yet_opens_no_way_around_the_relay() {
     let file = hosts.path("line");
     block(&hosts, &hosts.line);
     let keys =
-        format!("line-file = {file:?}\nleak = \"block\"\nlinks = [\"modem0\"]\nlans = [\"ap0\"]");
+        format!("line-file = {file:?}\nleak = \"block\"\nlinks = [\"modem0\"]\nlan = [\"ap0\"]");
     hosts.configure(&keys, "");
     hosts.up_with(&[]);
     until("the missing interface is named", || {
