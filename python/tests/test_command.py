@@ -90,7 +90,8 @@ def test_a_wrong_call_of_a_module_names_the_module() -> None:
         done = subprocess.run(call, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         # The words between are Click's, and other ones in each of its versions.
-        assert done.stderr.startswith("multipilot: no such option") and "--zz" in done.stderr
+        assert done.stderr.startswith("multipilot: no such option")
+        assert "--zz" in done.stderr
         assert done.stderr.endswith(f"; see python -m multipilot.{module} --help\n")
         assert done.stderr.count("\n") == 1
 
