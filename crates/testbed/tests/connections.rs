@@ -98,13 +98,13 @@ fn a_lossy_path_is_set_to_backup_by_the_client_alone() {
     assert!(in_backup("a") && !in_backup("b"));
 }
 
-/// Probes restore it: time alone would not before 14 s. That it then stays in use is exact in the simulator alone
+/// By probes, or at the end of its time in backup. How soon, and that it stays in use, is exact in the simulator alone
 /// (`a_path_restored_after_its_loss_stays_in_use`).
 #[test]
-fn a_path_in_backup_for_its_loss_is_used_soon_after_that_has_ended() {
+fn a_path_in_backup_for_its_loss_is_used_again_after_that_has_ended() {
     let Some(_turn) = turn() else { return };
     let text = r#"
-        duration = "13s"
+        duration = "26s"
         sample_interval = "50ms"
         paths.a = { rate = "20Mbit", delay = "5ms" }
         paths.b = { rate = "20Mbit", delay = "10ms" }
@@ -112,7 +112,7 @@ fn a_path_in_backup_for_its_loss_is_used_soon_after_that_has_ended() {
         connections = [{ direction = "upload" }]
         events = [
             { at = "1s", path = "a", loss = 0.1 },
-            { at = "8s", path = "a", loss = 0.0 },
+            { at = "10s", path = "a", loss = 0.0 },
         ]
         variants = [{ controller = "lia", path_manager = "loss-aware" }]
     "#;
@@ -121,8 +121,8 @@ fn a_path_in_backup_for_its_loss_is_used_soon_after_that_has_ended() {
     let mut states: Vec<(f64, bool)> = on_a().map(|s| (s.time_s, s.backup)).collect();
     states.dedup_by_key(|s| s.1);
     // Probes that were answered by chance may have restored it meanwhile.
-    assert!(on_a().any(|s| s.time_s < 8.0 && s.backup), "{states:?}");
-    assert!(on_a().any(|s| s.time_s > 8.0 && !s.backup), "{states:?}");
+    assert!(on_a().any(|s| s.time_s < 10.0 && s.backup), "{states:?}");
+    assert!(on_a().any(|s| s.time_s > 10.0 && !s.backup), "{states:?}");
 }
 
 /// RM_ADDR, which the other path takes far longer to carry than this one a handshake, closes what the peer then has from the
