@@ -405,6 +405,15 @@ fn await_start(hosts: &Hosts) {
     });
 }
 
+/// Until `status` says why there is no relay.
+#[track_caller]
+fn await_reason(hosts: &Hosts, word: &str) {
+    until(&format!("{word} is named"), || {
+        let why = hosts.relay_status()["why"].clone();
+        why.as_str().unwrap_or_default().contains(word)
+    });
+}
+
 #[track_caller]
 fn is_cut_off(hosts: &Hosts) {
     let to: SocketAddr = PUBLIC[0].parse().unwrap();
@@ -539,10 +548,7 @@ fn nothing_leaves_while_a_daemon_starts_again_or_cannot() {
     block(&hosts, &hosts.line);
     hosts.on_device(firewall::RULES);
     hosts.up_with(&[]);
-    until("the firewall is named", || {
-        let why = hosts.relay_status()["why"].clone();
-        why.as_str().unwrap_or_default().contains("ufw")
-    });
+    await_reason(&hosts, "ufw");
     let watch = Watch::start(&hosts);
     let flood = Flood::start(&hosts);
     is_cut_off(&hosts);
@@ -586,10 +592,7 @@ fn a_link_that_is_not_there_yet_opens_no_way_around_the_relay() {
         format!("line-file = {file:?}\nleak = \"block\"\nlinks = [\"modem0\"]\nlan = [\"ap0\"]");
     hosts.configure(&keys, "");
     hosts.up_with(&[]);
-    until("the missing interface is named", || {
-        let why = hosts.relay_status()["why"].clone();
-        why.as_str().unwrap_or_default().contains("ap0")
-    });
+    await_reason(&hosts, "ap0");
     is_cut_off(&hosts);
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
     assert!(!ours(&hosts).contains("proto 177"), "{}", ours(&hosts));

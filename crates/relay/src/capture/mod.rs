@@ -46,7 +46,7 @@ use crate::device::{Device, LinkReport};
 use crate::egress::Prefix;
 use crate::links::TUN;
 use crate::socket::raise_descriptors;
-use crate::Error;
+use crate::{is_captured, Error};
 
 pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
@@ -155,7 +155,7 @@ pub async fn clear() -> Result<bool, Error> {
 /// With [`Settings::block`], before it is known whether the device's relay answers: nothing goes anywhere but to there until
 /// [`Capture::start`], or until [`clear`].
 pub async fn block(device: &Device, settings: &Settings) -> Result<(), Error> {
-    if has_tun() {
+    if is_captured() {
         // Another process's, whose rules these would be among.
         return Ok(());
     }
@@ -164,10 +164,6 @@ pub async fn block(device: &Device, settings: &Settings) -> Result<(), Error> {
     let barrier = routes::barrier(standing(device, settings, &ends)?, &ends);
     let set = netlink::set(&Netlink::open()?.handle, &barrier).await;
     set.map(drop)
-}
-
-fn has_tun() -> bool {
-    nix::net::if_::if_nametoindex(TUN).is_ok()
 }
 
 fn private() -> Vec<Prefix> {
@@ -200,7 +196,7 @@ impl Capture {
         raise_descriptors();
         let file = match mp_kernel::tun::open(TUN) {
             // Another process's, whose rules stay.
-            Err(e) if has_tun() => return Err(e.into()),
+            Err(e) if is_captured() => return Err(e.into()),
             file => file.map_err(Error::from),
         };
         let absent = |lan: &&String| nix::net::if_::if_nametoindex(lan.as_str()).is_err();
