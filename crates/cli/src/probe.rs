@@ -169,15 +169,10 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             ));
         };
         let work = probe::probe(settings, &identity, &how, told);
-        let stop = async {
-            while !signals::stopped() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
         let link = runtime.block_on(async {
             tokio::select! {
                 link = work => Some(link),
-                () = stop => None,
+                () = signals::until_stopped() => None,
             }
         });
         match link {

@@ -2,6 +2,7 @@
 
 mod check;
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use mp_kernel::interfaces;
 use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
-use mp_relay::egress::{Egress, Prefix};
+use mp_relay::egress::{Egress, Own, Prefix};
 use mp_relay::relay::{self, Settings};
 use mp_relay::Error;
 use tokio::runtime::Runtime;
@@ -41,7 +42,7 @@ pub struct Relay {
     /// Let devices connect to port 25
     #[arg(long)]
     allow_smtp: bool,
-    /// Congestion controller of downloads, see multipilot list controllers [default: pilot if it can be loaded, else bbr]
+    /// Congestion controller of downloads, see multipilot list controllers [default: pilot if it can be loaded, else bbr or the system's]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
     /// Time for which connections are kept while their device is away, asleep or without a link [default: 12h]
@@ -90,40 +91,44 @@ fn serve(args: &Relay, store: Store) -> Outcome {
     names::known_controller(args.controller.as_deref())?;
     // A wrong address is refused before a device connects.
     place(args, args.listen.port())?;
-    let own = interfaces::all()?;
     let settings = Settings {
         listen: args.listen,
         store: store.clone(),
         egress: Egress {
             allow: args.allow.clone(),
             allow_smtp: args.allow_smtp,
-            own: own.into_iter().flat_map(|i| i.addresses).collect(),
+            own: Own::of_host(),
         },
         controller: Control::choose(args.controller.as_deref()).map_err(failure)?,
         hold: args.hold.unwrap_or(relay::HOLD),
         rate: args.rate,
         observer: None,
     };
-    let stop = async {
-        while !signals::stopped() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let mut first = Ok(());
+    let first = OnceCell::new();
     let ready = |local: SocketAddr| {
         outcome::say(&format!("multipilot: relay on {local} (Ctrl-C ends it)"));
-        first = greet(args, &store, local.port());
+        let _ = first.set(greet(args, &store, local.port()));
+    };
+    // Without a device, and without a line for one, it is of no use.
+    let stop = async {
+        while !signals::stopped() && !matches!(first.get(), Some(Err(_))) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     };
     runtime()?
         .block_on(relay::run(settings, ready, stop))
         .map_err(failure)?;
-    first
+    first.into_inner().unwrap_or(Ok(()))
 }
 
 /// Remembers the address for lines to come, and prints the first one.
 fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
     let place = place(args, port)?;
-    store.set_place(&place).map_err(failure)?;
+    if let Err(e) = store.set_place(&place) {
+        outcome::say(&format!(
+            "multipilot: {e}; --new-device will not know the relay's address"
+        ));
+    }
     let devices = store.list().map_err(failure)?;
     let usable = devices.iter().filter(|d| d.state != State::Expired).count();
     if usable > 0 {

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::keys;
 use crate::wire::{Frame, Header, Malformed};
 
 /// Bytes read at once.
@@ -22,7 +23,6 @@ const SCRATCH: usize = 1 << 16;
 const TURN: usize = 1 << 18;
 /// For the last words of a connection that is done.
 const FAREWELL: Duration = Duration::from_secs(5);
-const EXPORTER: &[u8] = b"EXPORTER-multipilot-relay-1";
 
 thread_local! {
     /// Where a thread reads to: one for each connection would be most of an idle one's memory.
@@ -98,7 +98,7 @@ impl Carrier {
 
     pub fn exporter(&self) -> io::Result<[u8; 32]> {
         self.tls
-            .export_keying_material([0; 32], EXPORTER, None)
+            .export_keying_material([0; 32], keys::EXPORTER, None)
             .map_err(io::Error::other)
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -157,17 +157,17 @@ impl Store {
     /// Nobody else changes the file meanwhile. What `change` returns, unless it fails; then nothing is written.
     fn change<T>(&self, change: impl FnOnce(&mut Listing) -> Result<T, Error>) -> Result<T, Error> {
         let lock = self.folder.join("lock");
-        let open = File::create(&lock).map_err(|e| Error::failed(lock.display(), e))?;
+        let open = File::create(&lock)
+            .and_then(|file| mp_files::belong_to_folder(&file, &lock).map(|()| file))
+            .map_err(|e| Error::failed(lock.display(), e))?;
         let _held = Flock::lock(open, FlockArg::LockExclusive)
             .map_err(|(_, e)| Error::failed(lock.display(), e))?;
         let mut listing = self.load()?;
         let result = change(&mut listing)?;
         let file = self.file();
         let text = toml::to_string(&listing).map_err(|e| Error::failed(file.display(), e))?;
-        mp_files::replace_durably(&file, text.as_bytes())
+        mp_files::replace_private(&file, |fresh| fs::write(fresh, &text))
             .map_err(|e| Error::failed(file.display(), e))?;
-        // The folder is the owner's alone; the file too, should the folder have been there before.
-        let _ = fs::set_permissions(&file, fs::Permissions::from_mode(0o600));
         Ok(result)
     }
 
@@ -310,6 +310,8 @@ pub struct Register {
     /// The file that was read, and its time then. It is kept open: a clock tick is long, and the number of an inode that
     /// nobody holds serves the next file.
     read: Option<(File, SystemTime)>,
+    /// Why it could not be read last, as it was told.
+    failed: Option<String>,
     known: HashMap<[u8; ID_LENGTH], Known>,
     nonces: HashMap<[u8; ID_LENGTH], Nonces>,
 }
@@ -319,6 +321,7 @@ impl Register {
         let mut register = Register {
             store,
             read: None,
+            failed: None,
             known: HashMap::new(),
             nonces: HashMap::new(),
         };
@@ -344,10 +347,18 @@ impl Register {
         Ok(())
     }
 
+    /// A file that cannot be read changes nothing for the devices that are known.
+    fn follow(&mut self) {
+        let failed = self.refresh().err().map(|e| e.to_string());
+        if let Some(why) = failed.as_ref().filter(|_| failed != self.failed) {
+            eprintln!("multipilot: the devices stay as they were: {why}");
+        }
+        self.failed = failed;
+    }
+
     /// The secret that a knock was made with, unless it was not, or was there before.
     pub fn admit(&mut self, knock: &Knock) -> Option<Secret> {
-        // A broken file changes nothing for the devices that are known.
-        let _ = self.refresh();
+        self.follow();
         let known = self.known.get(&knock.id)?;
         let valid = known.is_usable() && known.secret.verifies(knock);
         let secret = valid.then(|| known.secret.clone())?;
@@ -356,7 +367,7 @@ impl Register {
 
     /// The same on the datagram lane.
     pub fn admit_datagram(&mut self, knock: &DatagramKnock) -> Option<Secret> {
-        let _ = self.refresh();
+        self.follow();
         let valid = |known: &&Known| {
             known.secret.id.starts_with(&knock.id)
                 && known.is_usable()
@@ -374,7 +385,7 @@ impl Register {
 
     /// Whether the device has not been removed.
     pub fn knows(&mut self, id: &[u8; ID_LENGTH]) -> bool {
-        let _ = self.refresh();
+        self.follow();
         self.known.contains_key(id)
     }
 
@@ -416,6 +427,8 @@ fn known(entry: &Entry) -> Option<([u8; ID_LENGTH], Known)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn store() -> (tempfile::TempDir, Store) {
@@ -538,6 +551,33 @@ mod tests {
         assert!(refused.contains("device phone"), "{refused}");
         fs::write(store.file(), text.replace("name =", "name")).unwrap();
         assert!(Store::check(&store.folder).is_err());
+    }
+
+    #[test]
+    fn what_root_adds_to_the_folder_of_a_user_is_the_users() {
+        if !crate::is_root() {
+            eprintln!("left out: giving files away needs root");
+            return;
+        }
+        let (folder, store) = store();
+        std::os::unix::fs::chown(&store.folder, Some(12345), Some(12345)).unwrap();
+        store.add("a", "h", 1).unwrap();
+        for entry in fs::read_dir(&store.folder).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(fs::metadata(&path).unwrap().uid(), 12345, "{path:?}");
+        }
+        drop(folder);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_changes_nothing_for_known_devices() {
+        let (_folder, store) = store();
+        let line = store.add("a", "h", 1).unwrap();
+        let secret = Secret::derive(&line.secret);
+        let mut register = Register::new(store.clone()).unwrap();
+        fs::write(store.file(), "devices = 3").unwrap();
+        assert!(register.admit(&secret.knock()).is_some());
+        assert!(register.failed.as_ref().unwrap().contains("devices.toml"));
     }
 
     #[test]

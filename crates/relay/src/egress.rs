@@ -2,9 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mp_kernel::interfaces;
+
+use crate::lock;
 
 /// Mail between servers (RFC 5321): a relay that forwards it is soon on every list of senders of spam.
 const SMTP: u16 = 25;
+/// The list of own addresses is as old at most.
+const LISTED: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix {
@@ -79,8 +87,52 @@ pub struct Egress {
     pub allow: Vec<Prefix>,
     /// Port 25 too.
     pub allow_smtp: bool,
-    /// The relay's own addresses.
-    pub own: Vec<IpAddr>,
+    pub own: Own,
+}
+
+/// The relay's own addresses: some come later (DHCP, temporary ones of IPv6, one that moves between relays).
+#[derive(Debug, Clone)]
+pub struct Own {
+    list: fn() -> Option<Vec<IpAddr>>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    addresses: Vec<IpAddr>,
+    listed: Option<Instant>,
+}
+
+impl Own {
+    /// Those of this host.
+    pub fn of_host() -> Own {
+        Own::listed(|| {
+            let all = interfaces::all().ok()?;
+            Some(all.into_iter().flat_map(|i| i.addresses).collect())
+        })
+    }
+
+    fn listed(list: fn() -> Option<Vec<IpAddr>>) -> Own {
+        Own {
+            list,
+            known: Arc::default(),
+        }
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        let mut known = lock(&self.known);
+        if known.listed.is_none_or(|at| at.elapsed() >= LISTED) {
+            known.addresses = (self.list)().unwrap_or(std::mem::take(&mut known.addresses));
+            known.listed = Some(Instant::now());
+        }
+        known.addresses.contains(&address)
+    }
+}
+
+impl Default for Own {
+    fn default() -> Own {
+        Own::listed(|| None)
+    }
 }
 
 impl Egress {
@@ -90,7 +142,7 @@ impl Egress {
             return false;
         }
         self.allow.iter().any(|prefix| prefix.contains(address))
-            || is_public(address) && !self.own.contains(&address)
+            || is_public(address) && !self.own.has(address)
     }
 }
 
@@ -137,12 +189,14 @@ fn is_public_v6(v6: Ipv6Addr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
     fn only_public_addresses_are_permitted() {
         let egress = Egress {
-            own: vec!["8.8.4.4".parse().unwrap()],
+            own: Own::listed(|| Some(vec![[8, 8, 4, 4].into()])),
             ..Egress::default()
         };
         for (address, permitted) in [
@@ -176,6 +230,26 @@ mod tests {
             );
         }
         assert!(!egress.permits("8.8.8.8".parse().unwrap(), 25));
+    }
+
+    #[test]
+    fn own_addresses_may_come_later() {
+        static MOVED: AtomicBool = AtomicBool::new(false);
+        let address = IpAddr::from([8, 8, 4, 4]);
+        let egress = Egress {
+            own: Own::listed(|| {
+                let moved = MOVED.load(Ordering::Relaxed);
+                moved.then(|| vec![[8, 8, 4, 4].into()])
+            }),
+            ..Egress::default()
+        };
+        assert!(egress.permits(address, 443));
+        MOVED.store(true, Ordering::Relaxed);
+        std::thread::sleep(LISTED);
+        assert!(!egress.permits(address, 443));
+        MOVED.store(false, Ordering::Relaxed);
+        std::thread::sleep(LISTED);
+        assert!(!egress.permits(address, 443), "a list that fails");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +13,11 @@ use crate::devices::Register;
 use crate::keys::{self, Secret, PROOF_LENGTH};
 use crate::lock;
 use crate::wire::{Frame, Knock, Malformed, Refusal, KNOCK_LENGTH};
+
+/// At the device's end.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// After failures in a row, doubling; what waits for a connection waits for the first that succeeds.
+pub const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {

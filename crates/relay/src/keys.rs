@@ -36,6 +36,8 @@ use crate::Error;
 
 pub type PublicKey = [u8; 32];
 pub const PROOF_LENGTH: usize = 32;
+/// Of TLS: what a proof is bound to.
+pub const EXPORTER: &[u8] = b"EXPORTER-multipilot-relay-1";
 
 /// SubjectPublicKeyInfo of an Ed25519 key, up to the key itself (RFC 8410).
 const SPKI: [u8; 12] = [
@@ -105,13 +107,21 @@ impl Identity {
             .mode(0o600)
             .open(&beside)
             .map_err(failed)?;
-        let written = new.write_all(&bytes).and_then(|()| new.sync_all());
+        let written = new
+            .write_all(&bytes)
+            .and_then(|()| mp_files::belong_to_folder(&new, file))
+            .and_then(|()| new.sync_all());
         // A link, not a rename: another process may have made a key meanwhile, and that one is the host's.
         let linked = written.and_then(|()| fs::hard_link(&beside, file));
         let _ = fs::remove_file(&beside);
         match linked {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(e)),
-            _ => Self::open(file),
+            _ => Self::read(file)?.ok_or_else(|| {
+                Error::Failed(format!(
+                    "{}: a link to a file that is not there: mount it, or remove the link",
+                    file.display()
+                ))
+            }),
         }
     }
 
@@ -153,7 +163,7 @@ impl Identity {
         Arc::new(config)
     }
 
-    /// TLS with any device that has a key; whose it is, [`peer_key`] says.
+    /// TLS with any device that has a key; whose it is, [`key_of`] says.
     pub fn server(&self) -> Arc<ServerConfig> {
         let verifier = Arc::new(Pinned {
             key: None,
@@ -439,6 +449,18 @@ mod tests {
             .unwrap_err()
             .to_string()
             .contains("remove it"));
+    }
+
+    #[test]
+    fn a_key_on_a_disk_that_is_not_mounted_is_said_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        std::os::unix::fs::symlink(folder.path().join("disk/key"), &file).unwrap();
+        let said = Identity::open(&file).unwrap_err().to_string();
+        assert!(
+            said.contains("a link to a file that is not there"),
+            "{said}"
+        );
     }
 
     #[test]

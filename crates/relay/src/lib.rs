@@ -35,9 +35,17 @@ pub use socket::Transport;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mp_policy::scheduler::{self, Entry};
+
 /// Scheduler of both directions where none is named. Linux' own would wait for the path that empties first: it counts on deep
 /// send buffers, and data wait before these paths' sockets.
 pub const SCHEDULER: &str = "min-rtt";
+
+/// The scheduler of this name. A newer peer's may be unknown here: then [`SCHEDULER`].
+pub fn scheduler(name: &str) -> &'static Entry {
+    let known = scheduler::find(name).or_else(|| scheduler::find(SCHEDULER));
+    known.unwrap_or(&scheduler::all()[0])
+}
 
 /// A thread that panicked leaves nothing half done under a lock of ours.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

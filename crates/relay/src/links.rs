@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::future::pending;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,14 @@ pub fn same_family(a: IpAddr, b: IpAddr) -> bool {
     a.is_ipv4() == b.is_ipv4()
 }
 
+/// Of the same family.
+pub fn unspecified(as_of: IpAddr) -> IpAddr {
+    match as_of {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 impl Link {
     /// Its address of the same family.
     pub fn source(&self, as_of: IpAddr) -> Option<IpAddr> {
@@ -60,6 +69,13 @@ impl Link {
             .iter()
             .copied()
             .find(|a| same_family(*a, as_of))
+    }
+
+    /// The first of the relay's addresses of which it has the family.
+    pub fn reaches(&self, relay: &[SocketAddr]) -> io::Result<SocketAddr> {
+        let has = |relay: &&SocketAddr| self.device.is_none() || self.source(relay.ip()).is_some();
+        let found = relay.iter().find(has).copied();
+        found.ok_or_else(|| io::Error::other("the link has no address of the relay's family"))
     }
 
     /// No interface by itself: the routes decide.

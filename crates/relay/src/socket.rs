@@ -1,7 +1,7 @@
 //! TCP sockets of path connections: where they leave this host, and how they send.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -87,21 +87,33 @@ pub async fn connect(
     let socket = transport.socket(Domain::for_address(relay))?;
     socket.set_nonblocking(true)?;
     let socket = TcpSocket::from_std_stream(socket.into());
-    if let Some(mark) = mark {
-        SockRef::from(&socket).set_mark(mark)?;
-    }
-    if let Some(device) = &link.device {
-        match socket.bind_device(Some(device.as_bytes())) {
-            // Before Linux 5.7 that takes CAP_NET_RAW. The address does where routing rules go by source.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                let source = link.source(relay.ip()).ok_or(e)?;
-                socket.bind(SocketAddr::new(source, 0))?;
-            }
-            bound => bound?,
-        }
+    if let Some(source) = lead_over(&SockRef::from(&socket), link, relay.ip(), mark)? {
+        socket.bind(SocketAddr::new(source, 0))?;
     }
     tune(&SockRef::from(&socket), controller)?;
     socket.connect(relay).await
+}
+
+/// Its packets leave over this link, whatever the routing table prefers. Where it may not be bound to the link (before Linux 5.7 that
+/// takes CAP_NET_RAW), returns the address to bind it to instead, which does where routing rules go by source.
+pub fn lead_over(
+    socket: &SockRef,
+    link: &Link,
+    relay: IpAddr,
+    mark: Option<u32>,
+) -> io::Result<Option<IpAddr>> {
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
+    }
+    let Some(device) = &link.device else {
+        return Ok(None);
+    };
+    match socket.bind_device(Some(device.as_bytes())) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            link.source(relay).map(Some).ok_or(e)
+        }
+        bound => bound.map(|()| None),
+    }
 }
 
 /// For either end of a path connection.

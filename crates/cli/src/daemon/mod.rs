@@ -52,7 +52,7 @@ pub struct Up {
     /// The daemon appends its log to this file [default: /run/multipilot/daemon.log]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Send TCP and UDP of this host over all links to the relay that printed this line; - reads the line from stdin. It
+    /// Send TCP, UDP and pings of this host over all links to the relay that printed this line; - reads the line from stdin. It
     /// replaces the relay of the configuration, also in a running daemon
     #[arg(long, value_name = "LINE")]
     relay: Option<String>,

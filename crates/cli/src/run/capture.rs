@@ -1,6 +1,7 @@
 //! `multipilot run --relay LINE --all`: the TCP and UDP of every program of this host, until Ctrl-C or `multipilot down`.
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,12 +99,7 @@ pub fn goes(report: &Report, links: &str) -> String {
 
 /// Until it is to end; with the request that asked for it.
 async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome<Option<Call>> {
-    let stop = async {
-        while !signals::stopped() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::pin!(stop);
+    let mut stop = pin!(signals::until_stopped());
     let mut restored = 0;
     loop {
         if capture.restored() != restored {

@@ -47,13 +47,13 @@ Parquet. It uses the round-trip times of earlier connections, the signal of Wi-F
 MULTIPILOT_SIGNALS may name a file with the signals of other interfaces, lines INTERFACE DBM.
 
 With --relay the program's TCP connections go over all links at once to your relay (multipilot relay), which connects to their \
-targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP and UDP of every program \
+targets in plain TCP. The program's UDP, name resolution included, goes out directly; --all sends TCP, UDP and pings of every program \
 and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
-    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot if it can be loaded, else bbr]
+    /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot if it can be loaded, else bbr or the system's]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
     /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
@@ -89,7 +89,7 @@ pub struct Run {
     /// Print the number of MPTCP connections at the end, also if none fell back to TCP
     #[arg(long, short, conflicts_with = "relay")]
     verbose: bool,
-    /// With --relay, in place of a program: send TCP and UDP of every program of this host until Ctrl-C; needs root
+    /// With --relay, in place of a program: send TCP, UDP and pings of every program of this host until Ctrl-C; needs root
     #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
     all: bool,
     #[command(flatten)]

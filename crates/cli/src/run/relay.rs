@@ -1,6 +1,7 @@
 //! `multipilot run --relay`: a program's TCP connections, or those that come to a SOCKS proxy, over all links to a relay.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,16 @@ use mp_relay::device::{self, Device, Settings};
 use mp_relay::front::{self, Protocol};
 use mp_relay::wire::Line;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 use super::{capture, ended, program, say, state_folder, Dns, Leak, Run};
 use crate::outcome::{self, Failure, Outcome};
 use crate::{names, relay, signals};
+
+/// A connection that the program has left open, and that carries nothing for so long, is not waited for.
+const QUIET: Duration = Duration::from_secs(30);
+/// What lasts longer is told.
+const TELL: Duration = Duration::from_secs(2);
 
 pub fn main(args: &Run, line: &str) -> Outcome {
     let line = line_of(line)?;
@@ -64,8 +71,9 @@ pub fn main(args: &Run, line: &str) -> Outcome {
         (Some((path, rest)), _) => {
             let mut command = Command::new(&path);
             command.args(rest);
-            redirect(&mut command, &runtime, device)?;
+            redirect(&mut command, &runtime, device.clone())?;
             let status = child::run(&mut command);
+            runtime.block_on(settle(&device));
             ended(status.map_err(|error| {
                 Failure::Code(say(126, &format!("{}: {error}", path.display())))
             })?)
@@ -84,7 +92,7 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             capture::host(&runtime, device, &settings, socket)
         }
     };
-    // Connections that last longer than the program end here.
+    // Connections that the program has left open end here.
     runtime.shutdown_timeout(Duration::from_millis(200));
     outcome
 }
@@ -114,6 +122,24 @@ fn redirect(command: &mut Command, runtime: &Runtime, device: Arc<Device>) -> Ou
     preload::relay(command, port, &token);
     runtime.spawn(front::serve(listener, Protocol::Shim(token), device));
     Ok(())
+}
+
+/// The program has closed its connections and is gone, as after any write to a socket: the last bytes are still under way.
+async fn settle(device: &Device) {
+    let mut settled = pin!(device.settled(QUIET));
+    if timeout(TELL, &mut settled).await.is_ok() {
+        return;
+    }
+    outcome::say(
+        "multipilot: the program's last bytes are on their way to the relay (Ctrl-C ends that)",
+    );
+    let whole = tokio::select! {
+        whole = settled => whole,
+        () = signals::next() => false,
+    };
+    if !whole {
+        outcome::say("multipilot: connections end that the program has left open, or whose last bytes the relay may not have");
+    }
 }
 
 fn proxy(runtime: &Runtime, address: SocketAddr, device: Arc<Device>) -> Outcome {

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// Names what the program does: `get ADDRESS BYTES`, `put ADDRESS BYTES` or `connect ADDRESS`.
+/// Names what the program does: `get ADDRESS BYTES`, `put ADDRESS BYTES`, `leave ADDRESS BYTES` or `connect ADDRESS`.
 const WORK: &str = "MULTIPILOT_TEST_WORK";
 
 /// Not a test by itself: what `multipilot run` runs. It asks libc for its socket as any program does.
@@ -23,6 +24,10 @@ fn unmodified_program() {
         ("put", Some(bytes)) => println!(
             "\nworked: {}",
             put(TcpStream::connect(address).unwrap(), bytes)
+        ),
+        ("leave", Some(bytes)) => println!(
+            "\nworked: {}",
+            leave(TcpStream::connect(address).unwrap(), bytes)
         ),
         _ => println!(
             "\nworked: {:?}",
@@ -111,6 +116,18 @@ pub fn put(mut stream: TcpStream, bytes: u64) -> String {
     }
 }
 
+/// An upload by a program that ends as soon as the system has its bytes. What the server has got, [`LEFT`] says.
+fn leave(mut stream: TcpStream, bytes: u64) -> &'static str {
+    writeln!(stream, "leave {bytes}").unwrap();
+    match send(&mut stream, bytes) {
+        Ok(()) => "left",
+        Err(_) => "cut off",
+    }
+}
+
+/// What the server thinks of the last upload that nobody waited for.
+pub static LEFT: Mutex<Option<String>> = Mutex::new(None);
+
 /// Serves until the process ends.
 pub fn serve(listener: TcpListener) {
     std::thread::spawn(move || {
@@ -132,6 +149,11 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let bytes = bytes.parse().unwrap_or(0);
     match verb {
         "get" => send(&mut stream, bytes),
+        "leave" => {
+            let got = check(&mut input, bytes, &mut |_| ());
+            *LEFT.lock().unwrap() = Some(got);
+            Ok(())
+        }
         _ => stream.write_all(check(&mut input, bytes, &mut |_| ()).as_bytes()),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{TcpStream, UdpSocket};
 
 use crate::common::Reply;
-use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
+use crate::hosts::{until, Hosts, ALLOWED, PUBLIC, RELAY, SERVER};
 use crate::program::get;
 
 const SECOND: &str = "10.99.0.2:443";
@@ -116,4 +116,15 @@ fn a_check_says_whether_a_relay_could_start_and_changes_nothing() {
         "{}",
         broken.err
     );
+}
+
+#[test]
+fn a_relay_that_cannot_keep_its_address_serves_all_the_same() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    // In the place of the file, and not empty: it cannot be replaced.
+    fs::create_dir_all(hosts.path(FREE).join("address/x")).unwrap();
+    let line = hosts.start_relay(FREE, &ALLOWED);
+    is_served(&comes(&hosts, "other-home", &line, FREE));
 }

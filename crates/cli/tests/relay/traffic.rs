@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mp_policy::scheduler;
 
 use crate::hosts::{until, Hosts, SERVER};
-use crate::program::{get, put};
+use crate::program::{get, put, LEFT};
 
 const MB: u64 = 1_000_000;
 
@@ -29,6 +29,18 @@ fn an_unmodified_program_transfers_over_both_links() {
             assert!(carried > MB / 2, "{work}: link {link} carried {carried}");
         }
     }
+}
+
+#[test]
+fn what_a_program_has_sent_arrives_after_its_end() {
+    let Some(hosts) = Hosts::new("4mbit") else {
+        return;
+    };
+    // Far less than sockets and the device's end hold: the program is gone before the links have carried it.
+    let said = hosts.run(&[], &format!("leave {SERVER} {}", 2 * MB));
+    assert_eq!(said, "left");
+    until("the server has it", || LEFT.lock().unwrap().is_some());
+    assert_eq!(LEFT.lock().unwrap().take().unwrap(), "whole");
 }
 
 #[test]

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
 use mp_policy::link::{Decision, Reason};
-use mp_policy::scheduler;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
@@ -431,7 +430,7 @@ async fn connect(
     let identity = relay.state.join(IDENTITY);
     let device = device::Settings {
         line: settings.line.clone(),
-        scheduler: scheduler::find(&relay.scheduler).unwrap_or(&scheduler::all()[0]),
+        scheduler: mp_relay::scheduler(&relay.scheduler),
         links: relay.links.clone(),
         transport: relay.carrier,
         controller: Control::choose(relay.controller.as_deref())?,

@@ -19,6 +19,7 @@ mod firewall;
 mod follow;
 mod netlink;
 mod out;
+mod plan;
 mod reach;
 mod resolvers;
 mod routes;
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mp_kernel::interfaces;
+use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::transparent::Transparent;
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::pipe;
@@ -51,11 +52,12 @@ use crate::{is_captured, Error};
 pub use busiest::{FlowReport, PathShare};
 use bypass::Cgroups;
 pub use bypass::{Cgroup, Refused, User};
-use follow::{Catch, Follow};
+use follow::Follow;
 use netlink::Netlink;
 use out::Out;
+use plan::Plan;
 pub use routes::MARK;
-use routes::{Caught, Ends, Set};
+use routes::Caught;
 use translate::Translator;
 use tun::{Counts, Shared};
 
@@ -154,41 +156,25 @@ pub async fn clear() -> Result<bool, Error> {
 
 /// With [`Settings::block`], before it is known whether the device's relay answers: nothing goes anywhere but to there until
 /// [`Capture::start`], or until [`clear`].
-pub async fn block(device: &Device, settings: &Settings) -> Result<(), Error> {
+pub async fn block(device: &Arc<Device>, settings: &Settings) -> Result<(), Error> {
     if is_captured() {
         // Another process's, whose rules these would be among.
         return Ok(());
     }
-    let here = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
-    let ends = addresses::addresses(&here)?;
-    let barrier = routes::barrier(standing(device, settings, &ends)?, &ends);
+    let plan = Plan::of(device.clone(), settings, &here()?)?;
+    let barrier = plan.barrier(&Caught::default());
     let set = netlink::set(&Netlink::open()?.handle, &barrier).await;
     set.map(drop)
 }
 
-fn private() -> Vec<Prefix> {
-    let prefix = |text: &&str| text.parse().expect("a prefix");
-    DIRECT.iter().map(prefix).collect()
-}
-
-/// Beside [`DIRECT`].
-fn own_direct(device: &Device, settings: &Settings) -> Vec<Prefix> {
-    let mut direct = settings.direct.clone();
-    direct.extend(device.relay().iter().map(|ip| Prefix::whole(*ip)));
-    direct
-}
-
-fn standing(device: &Device, settings: &Settings, ends: &[Ends]) -> Result<Set, Error> {
-    let mut direct = own_direct(device, settings);
-    direct.extend(private());
-    let users = &settings.direct_users;
-    routes::standing(ends, &direct, users, settings.block, &settings.lans)
+fn here() -> Result<Vec<Interface>, Error> {
+    interfaces::all().map_err(|e| Error::Failed(e.to_string()))
 }
 
 impl Capture {
     /// From now on new connections go to the device's relay.
     pub async fn start(device: Arc<Device>, settings: &Settings) -> Result<Capture, Error> {
-        let here = interfaces::all().map_err(|e| Error::Failed(e.to_string()))?;
+        let here = here()?;
         let own = |ip: &IpAddr| ip.is_loopback() || here.iter().any(|i| i.addresses.contains(ip));
         if device.relay().iter().any(own) {
             return Err(Error::Usage("the relay is on this host: its own connections would come back to it; use run --relay LINE -- COMMAND".into()));
@@ -206,29 +192,21 @@ impl Capture {
             ))),
             None => file,
         };
-        let ends = addresses::addresses(&here)?;
+        let plan = Plan::of(device, settings, &here)?;
         let netlink = Netlink::open()?;
         let handle = netlink.handle.clone();
         let stays = settings.block && settings.insists || netlink::blocks(&handle).await;
-        let catch = Catch {
-            device: device.clone(),
-            block: settings.block,
-            lans: settings.lans.clone(),
-            private: (!settings.direct_dns).then(private),
-            direct: own_direct(&device, settings),
+        let first = match settings.block {
+            true => {
+                let kept = netlink::resolvers(&handle).await;
+                plan.catch.wanted(true, true, &kept)
+            }
+            false => Caught::default(),
         };
-        let standing = standing(&device, settings, &ends)?;
-        // With a block nothing gets out from here on, whatever stood before and whichever step fails.
-        let (mut first, mut barrier) = (Caught::default(), Set::default());
-        if settings.block {
-            first = catch.wanted(true, true, &netlink::resolvers(&handle).await);
-            barrier = standing.clone();
-            barrier.extend(first.set(&ends));
-            barrier = routes::barrier(barrier, &ends);
-        }
-        let stood = netlink::set(&handle, &barrier).await.map(drop);
+        let barrier = plan.barrier(&first);
+        let stood = netlink::set(&handle, &barrier).await;
         let started = match stood.and(file) {
-            Ok(file) => Self::begin(settings, file, ends, netlink, catch, standing, first).await,
+            Ok(file) => Self::begin(settings, file, netlink, plan, first).await,
             Err(e) => Err(e),
         };
         if started.is_err() {
@@ -246,12 +224,15 @@ impl Capture {
     async fn begin(
         settings: &Settings,
         file: File,
-        ends: Vec<Ends>,
         netlink: Netlink,
-        catch: Catch,
-        mut standing: Set,
+        plan: Plan,
         first: Caught,
     ) -> Result<Capture, Error> {
+        let Plan {
+            ends,
+            catch,
+            mut standing,
+        } = plan;
         let device = catch.device.clone();
         let bypassed = Cgroups::watch(&settings.direct_cgroups);
         let index = nix::net::if_::if_nametoindex(TUN).map_err(|e| Error::failed(TUN, e))?;

@@ -2,13 +2,14 @@
 //! silent with it.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use mp_kernel::interfaces;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::MARK;
 use crate::egress::Prefix;
+use crate::links::unspecified;
 use crate::resolver;
 
 /// Those that a path connection's link leads to: one behind a VPN or on this host has reasons of its own. `private` are the
@@ -41,11 +42,7 @@ fn leads(resolver: IpAddr, links: &[String]) -> bool {
             Some(Protocol::UDP),
         )?;
         socket.set_mark(MARK)?;
-        let any: IpAddr = match resolver {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        socket.bind(&SocketAddr::new(any, 0).into())?;
+        socket.bind(&SocketAddr::new(unspecified(resolver), 0).into())?;
         socket.connect(&SocketAddr::new(resolver, resolver::PORT).into())?;
         socket.local_addr()
     };

@@ -28,7 +28,7 @@
 //! A socket of a server, or one that its program has bound, has another source address and is left alone.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::packet_route::rule::{
@@ -39,7 +39,7 @@ use rtnetlink::RouteMessageBuilder;
 
 use super::bypass::User;
 use crate::egress::Prefix;
-use crate::links::TUN;
+use crate::links::{unspecified, TUN};
 use crate::Error;
 
 /// Of path connections, and of programs in cgroups that stay direct.
@@ -85,13 +85,6 @@ impl Ends {
             30
         } else {
             126
-        }
-    }
-
-    fn everywhere(&self) -> IpAddr {
-        match self.host {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         }
     }
 
@@ -219,7 +212,7 @@ fn datagrams(v4: bool) -> [IpProtocol; 2] {
 pub fn local(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
     let mut set = Set::default();
     for ends in ends {
-        let local = route(ends.host.is_ipv4(), LOCAL, ends.everywhere(), 0)?
+        let local = route(ends.host.is_ipv4(), LOCAL, unspecified(ends.host), 0)?
             .kind(RouteType::Local)
             .scope(RouteScope::Host)
             .output_interface(interface)
@@ -260,7 +253,7 @@ pub fn standing(
             }
         }
         if block {
-            let nowhere = route(v4, BLOCKED, ends.everywhere(), 0)?;
+            let nowhere = route(v4, BLOCKED, unspecified(ends.host), 0)?;
             set.routes
                 .push(nowhere.kind(RouteType::Unreachable).build());
         }
@@ -292,7 +285,7 @@ pub fn ways(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
     let mut set = Set::default();
     for ends in ends {
         for table in [TABLE, ALL] {
-            let into = route(ends.host.is_ipv4(), table, ends.everywhere(), 0)?
+            let into = route(ends.host.is_ipv4(), table, unspecified(ends.host), 0)?
                 .output_interface(interface)
                 .pref_source(ends.host)
                 .map_err(|e| Error::failed("routes to the TUN", e))?
@@ -394,7 +387,7 @@ fn of_users(ends: &Ends, users: &[User]) -> Vec<RuleMessage> {
             message.header.src_len = ends.whole();
             message
                 .attributes
-                .push(RuleAttribute::Source(ends.everywhere()));
+                .push(RuleAttribute::Source(unspecified(ends.host)));
         }
         all.push(message);
     }
@@ -436,7 +429,7 @@ fn unreachable(ends: &Ends, priority: u32, protocol: IpProtocol) -> Vec<RuleMess
         message
     };
     match ends.host.is_ipv4() {
-        true => [ends.everywhere(), ends.host].map(Some).map(of).into(),
+        true => [unspecified(ends.host), ends.host].map(Some).map(of).into(),
         false => vec![of(None)],
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,28 +14,24 @@ use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use mp_policy::MAX_SUBFLOWS;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::flow::{Flow, Idle, Seen, EXPIRE_EVERY};
+use super::flow::{Flow, Idle, Seen, EXPIRE_EVERY, MOST};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
-use crate::handshake::Failed;
+use crate::handshake::{Failed, PATIENCE, RETRY};
 use crate::keys::Secret;
-use crate::links::{carry_on, is_as_before, same_family, Link, Links};
+use crate::links::{carry_on, is_as_before, unspecified, Link, Links};
 use crate::lock;
+use crate::socket::lead_over;
 use crate::tally::Tally;
 use crate::wire::{path_byte, Malformed, Refusal};
 
-/// The flow that was quiet longest makes place.
-const FLOWS: usize = 4096;
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After failures in a row, doubling.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 /// Of bulk, between two turns of the process.
 const SOCKET_BUFFER: usize = 1 << 21;
 
@@ -103,7 +99,7 @@ impl State {
     }
 
     fn open(&mut self, application: SocketAddr, target: Destination, now: Duration) -> u32 {
-        if self.flows.len() >= FLOWS {
+        if self.flows.len() >= MOST.device {
             let oldest = self.flows.iter().min_by_key(|(_, known)| known.flow.last);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 self.remove(oldest);
@@ -361,7 +357,7 @@ impl Lane {
 
     /// One connection's whole life; an error where it did not come about.
     async fn path(&self, slot: usize, link: &Link) -> Result<(), Failed> {
-        let channel = timeout(HANDSHAKE, self.connect(slot, link));
+        let channel = timeout(PATIENCE, self.connect(slot, link));
         let channel = channel
             .await
             .map_err(|_| io::Error::other("no answer over UDP"))??;
@@ -383,12 +379,7 @@ impl Lane {
 
     async fn connect(&self, slot: usize, link: &Link) -> Result<Channel, Failed> {
         let settings = &self.settings;
-        let reachable = |relay: &&SocketAddr| {
-            link.device.is_none() || link.addresses.iter().any(|a| same_family(*a, relay.ip()))
-        };
-        let relay = settings.relay.iter().find(reachable).copied();
-        let relay = relay
-            .ok_or_else(|| io::Error::other("the link has no address of the relay's family"))?;
+        let relay = link.reaches(&settings.relay)?;
         let tls = self
             .tls
             .as_ref()
@@ -591,27 +582,11 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
     }
 }
 
-/// Leaves over this link, whatever the routing table prefers.
 fn socket(link: &Link, relay: SocketAddr, mark: Option<u32>) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(relay), Type::DGRAM, Some(Protocol::UDP))?;
-    if let Some(mark) = mark {
-        socket.set_mark(mark)?;
-    }
-    let unspecified = match relay {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let mut own = unspecified;
-    if let Some(device) = &link.device {
-        match socket.bind_device(Some(device.as_bytes())) {
-            // Before Linux 5.7 that takes CAP_NET_RAW.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                own.set_ip(link.source(relay.ip()).ok_or(e)?);
-            }
-            bound => bound?,
-        }
-    }
-    socket.bind(&own.into())?;
+    let source = lead_over(&SockRef::from(&socket), link, relay.ip(), mark)?;
+    let own = source.unwrap_or(unspecified(relay.ip()));
+    socket.bind(&SocketAddr::new(own, 0).into())?;
     // The system may give less.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);

@@ -7,6 +7,18 @@ const RATE: u64 = 3_000_000 / 8;
 /// … after so many bytes at any rate.
 const BURST: u64 = 1 << 16;
 
+/// Open flows; the one that was quiet longest makes place. The relay has place for those that the device has just forgotten: were
+/// it to forget one that the device knows, packets would be lost ([`Idle`]).
+pub const MOST: Most = Most {
+    device: 4096,
+    relay: 4096 + 512,
+};
+
+pub struct Most {
+    pub device: usize,
+    pub relay: usize,
+}
+
 /// Both ends look for quiet flows so often.
 pub const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 const DNS: u16 = 53;
@@ -177,5 +189,7 @@ mod tests {
             assert!(idle.relay > latest, "{port}: {idle:?}");
         }
         assert!(Idle::of(DNS).relay < Idle::of(443).relay);
+        // And where there are too many of them.
+        assert!(const { MOST.relay > MOST.device });
     }
 }

@@ -18,7 +18,7 @@ use bytes::BufMut;
 use mp_policy::link::Priority;
 
 use super::parts::Part;
-use crate::wire::{path_byte, read_path, Cursor, Malformed, Refusal};
+use crate::wire::{path_byte, read_path, Cursor, Malformed, Refusal, MOST_SCHEDULER};
 
 /// Where the packets of a flow go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -251,5 +251,3 @@ impl Hello {
         bytes
     }
 }
-
-const MOST_SCHEDULER: usize = 32;

@@ -18,6 +18,7 @@ use tokio::net::UdpSocket;
 
 use super::echo::{Answer, Request};
 use crate::carrier::with_scratch;
+use crate::links::unspecified;
 
 /// Of ICMP's header.
 const HEADER: usize = 8;
@@ -35,9 +36,9 @@ pub struct Ping {
 impl Ping {
     pub fn open(target: IpAddr) -> io::Result<Ping> {
         static NEXT: AtomicU16 = AtomicU16::new(0);
-        let (domain, protocol, any): (_, _, IpAddr) = match target {
-            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, Ipv4Addr::UNSPECIFIED.into()),
-            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, Ipv6Addr::UNSPECIFIED.into()),
+        let (domain, protocol) = match target {
+            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
+            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),
         };
         let (socket, raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
             Ok(socket) => (socket, false),
@@ -47,7 +48,7 @@ impl Ping {
             Err(e) => return Err(e),
         };
         socket.set_nonblocking(true)?;
-        socket.bind(&SocketAddr::new(any, 0).into())?;
+        socket.bind(&SocketAddr::new(unspecified(target), 0).into())?;
         socket.connect(&SocketAddr::new(target, 0).into())?;
         match target {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,

@@ -31,7 +31,6 @@ use crate::lock;
 use crate::wire::DATAGRAM_KNOCK_LENGTH;
 
 const ALPN: &[u8] = b"multipilot-relay-1";
-const EXPORTER: &[u8] = b"EXPORTER-multipilot-relay-1";
 const VERSION: u32 = 1;
 /// A path that nobody acknowledges for so long is closed.
 const IDLE: Duration = Duration::from_secs(15);
@@ -188,7 +187,7 @@ impl Channel {
     pub fn exporter(&self) -> io::Result<[u8; 32]> {
         let mut exported = [0; 32];
         self.connection
-            .export_keying_material(&mut exported, EXPORTER, &[])
+            .export_keying_material(&mut exported, keys::EXPORTER, &[])
             .map_err(|_| io::Error::other("no keying material"))?;
         Ok(exported)
     }

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mp_policy::scheduler;
 use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
@@ -17,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
 
 use super::echo::Request;
-use super::flow::{Flow, Idle, EXPIRE_EVERY};
+use super::flow::{Flow, Idle, EXPIRE_EVERY, MOST};
 use super::packet::{Destination, Hello, Packet};
 use super::parts::{split, Joiner};
 use super::paths::{self, Counts, Paths};
@@ -27,6 +26,7 @@ use crate::carrier::with_scratch;
 use crate::devices::Register;
 use crate::egress::Egress;
 use crate::keys::{Secret, PROOF_LENGTH};
+use crate::links::unspecified;
 use crate::lock;
 use crate::probe;
 use crate::rates::{Allowance, Rates, Way};
@@ -39,8 +39,6 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 const STRANGERS: usize = 256;
 /// Of each device.
 const SESSIONS: usize = 16;
-/// Of each session; the flow that was quiet longest makes place.
-const FLOWS: usize = 1024;
 /// A session without a path keeps its flows for so long: targets that go on sending do not hold it.
 const ABSENT: Duration = Idle::LONGEST.relay;
 /// What a target's network takes without fragments. QUIC servers look for what gets through up to there, and mean it.
@@ -225,7 +223,7 @@ impl Lanes {
         if own.count() >= SESSIONS {
             return None;
         }
-        let scheduler = scheduler::find(&hello.scheduler).unwrap_or(&scheduler::all()[0]);
+        let scheduler = crate::scheduler(&hello.scheduler);
         let session = Arc::new(Session {
             started: Instant::now(),
             counts: Counts::default(),
@@ -456,7 +454,7 @@ impl Session {
 
 impl State {
     fn make_place(&mut self) {
-        if self.flows.len() >= FLOWS {
+        if self.flows.len() >= MOST.relay {
             let oldest = self.flows.iter().min_by_key(|(_, open)| open.flow.last);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 self.flows.remove(&oldest);
@@ -467,11 +465,7 @@ impl State {
 
 /// Packets of other senders do not come to it.
 fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match target {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
+    let socket = UdpSocket::bind((unspecified(target.ip()), 0))?;
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
     Ok(socket)

@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::control::Control;
 use crate::datagram::device as datagram;
@@ -76,6 +77,8 @@ pub struct Device {
     meters: Arc<Meters>,
     /// Changes when this host has slept.
     woken: watch::Sender<()>,
+    /// Flows whose bytes may not all be with the relay.
+    unsaid: TaskTracker,
     /// They fill the pool.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -215,6 +218,7 @@ impl Device {
             pool,
             meters,
             woken,
+            unsaid: TaskTracker::new(),
             tasks: Mutex::new(tasks),
         }))
     }
@@ -291,6 +295,7 @@ impl Device {
             lost,
             meters: self.meters.clone(),
             opener: opener.clone(),
+            unsaid: self.unsaid.token(),
         };
         let flow = Flow::new(
             application,
@@ -409,6 +414,22 @@ impl Device {
             carried_bytes: carried_bytes + datagrams.1,
             month_bytes: None,
             limit_bytes: None,
+        }
+    }
+
+    /// Until the relay has all that programs have sent on connections that they have closed. With one that stays open, until
+    /// nothing has moved for `patience`: then it is false.
+    pub async fn settled(&self, patience: Duration) -> bool {
+        self.unsaid.close();
+        let mut moved = self.meters.moved();
+        loop {
+            if timeout(patience, self.unsaid.wait()).await.is_ok() {
+                return true;
+            }
+            let now = self.meters.moved();
+            if std::mem::replace(&mut moved, now) == now {
+                return false;
+            }
         }
     }
 

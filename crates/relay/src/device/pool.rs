@@ -16,9 +16,9 @@ use tokio::time::{sleep, timeout};
 use crate::carrier::Carrier;
 use crate::control::Control;
 use crate::flow::Meters;
-use crate::handshake::{self, Failed};
+use crate::handshake::{self, Failed, PATIENCE, RETRY};
 use crate::keys::Secret;
-use crate::links::{carry_on, is_as_before, same_family, Link, Links};
+use crate::links::{carry_on, is_as_before, Link, Links};
 use crate::lock;
 use crate::socket::{self, Transport};
 use crate::tally::Tally;
@@ -31,9 +31,6 @@ const AT_ONCE: usize = 32;
 const AT_ONCE_FAILING: usize = 1;
 /// A ready connection that is older may be forgotten by a middlebox, and soon is by the relay.
 const OLDEST: Duration = Duration::from_secs(240);
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After failures in a row, doubling. Flows wait for the first that succeeds.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 
 pub struct Settings {
     pub relay: Vec<SocketAddr>,
@@ -314,20 +311,14 @@ impl Pool {
 
 async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
     let settings = &pool.settings;
-    let reachable = |relay: &&SocketAddr| {
-        link.device.is_none() || link.addresses.iter().any(|a| same_family(*a, relay.ip()))
-    };
-    let relay =
-        settings.relay.iter().find(reachable).ok_or_else(|| {
-            std::io::Error::other("the link has no address of the relay's family")
-        })?;
+    let relay = link.reaches(&settings.relay)?;
     let connecting = async {
         let controller = settings.controller.name();
         let stream =
-            socket::connect(settings.transport, &link, *relay, controller, settings.mark).await?;
+            socket::connect(settings.transport, &link, relay, controller, settings.mark).await?;
         handshake::connect(stream, settings.tls.clone(), &settings.secret).await
     };
-    timeout(HANDSHAKE, connecting)
+    timeout(PATIENCE, connecting)
         .await
         .map_err(|_| std::io::Error::other("no answer"))?
 }

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::StreamExt;
 use socket2::SockRef;
+use tokio::task::JoinHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::hold::Place;
 use crate::wire::Frame;
@@ -16,6 +20,9 @@ impl Flow {
     pub(super) fn check(&mut self, now: Instant) -> Result<(), Stop> {
         if self.withdrawn || self.application_has_failed() {
             return Err(Stop::Break);
+        }
+        if self.has_said_all() {
+            self.unsaid = None;
         }
         let peer_is_done = self.peer_is_done();
         if self.told_end && (self.sender.done() || peer_is_done) {
@@ -44,11 +51,15 @@ impl Flow {
             && self.sender.unsent() == 0
     }
 
+    /// The application has ended its stream, which the peer has, and nothing moves: it is for the other side to end its own.
+    fn has_said_all(&self) -> bool {
+        self.rested && self.heard_out && self.sender.done()
+    }
+
     /// It has ended its stream and gone, and nothing more is to be read from it: only the socket's error shows that. While bytes
     /// move, writing them does.
     fn application_has_failed(&self) -> bool {
-        let silent = self.rested && self.heard_out && self.sender.done();
-        let application = self.application.as_ref().filter(|_| silent);
+        let application = self.application.as_ref().filter(|_| self.has_said_all());
         application.is_some_and(|a| !matches!(SockRef::from(a).take_error(), Ok(None)))
     }
 
@@ -72,11 +83,23 @@ impl Flow {
             }
         }
         let paths = self.paths.into_iter().flatten();
-        let parting = paths.map(|path| path.carrier.part()).collect();
+        let parting: Vec<_> = paths.map(|path| path.carrier.part()).collect();
         if let (Some(lost), true) = (self.lost, untold && self.asked) {
             let _ = lost.send(Loss::Untold(parting));
+        } else if let Some(unsaid) = self.unsaid {
+            tokio::spawn(until_told(parting, unsaid));
         }
         outcome
+    }
+}
+
+/// One connection that both ends have closed is enough: the last words went over each.
+async fn until_told(parting: Vec<JoinHandle<bool>>, _unsaid: TaskTrackerToken) {
+    let mut parting: FuturesUnordered<_> = parting.into_iter().collect();
+    while let Some(parted) = parting.next().await {
+        if parted.unwrap_or(false) {
+            return;
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::carrier::{with_scratch, Carrier};
 use crate::control::Group;
@@ -114,6 +115,14 @@ pub struct Meters {
     pub carried: [Arc<AtomicU64>; MAX_SUBFLOWS],
 }
 
+impl Meters {
+    /// Bytes of streams, both ways together.
+    pub fn moved(&self) -> u64 {
+        let all = self.sent.iter().chain(&self.received);
+        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
 /// Which end this is.
 pub enum Side {
     Device {
@@ -122,6 +131,8 @@ pub enum Side {
         lost: mpsc::UnboundedSender<Loss>,
         /// For each connection, with its path.
         opener: Opener,
+        /// Kept while bytes of the application may not be with the relay.
+        unsaid: TaskTrackerToken,
     },
     Relay {
         place: Place,
@@ -161,6 +172,7 @@ pub struct Flow {
     lost: Option<mpsc::UnboundedSender<Loss>>,
     meters: Option<Arc<Meters>>,
     opener: Option<Opener>,
+    unsaid: Option<TaskTrackerToken>,
     /// The relay may know of the flow.
     asked: bool,
     /// At the relay's end, which says on each new path that the target is connected.
@@ -204,19 +216,24 @@ impl Flow {
         let scheduler = scheduler.build();
         let now = Instant::now();
         let mut throttle = Throttle::default();
-        let (hears, lost, meters, opener, place) = match side {
+        let (mut unsaid, mut place) = (None, None);
+        let (hears, lost, meters, opener) = match side {
             Side::Device {
                 hears,
                 lost,
                 meters,
                 opener,
-            } => (Some(hears), Some(lost), Some(meters), Some(opener), None),
-            Side::Relay {
-                place,
-                throttle: own,
+                unsaid: token,
             } => {
-                throttle = own;
-                (None, None, None, None, Some(place))
+                unsaid = Some(token);
+                (Some(hears), Some(lost), Some(meters), Some(opener))
+            }
+            Side::Relay {
+                place: own,
+                throttle: limits,
+            } => {
+                (place, throttle) = (Some(own), limits);
+                (None, None, None, None)
             }
         };
         let target = opener.as_ref().map(|opener| opener.target.clone());
@@ -230,6 +247,7 @@ impl Flow {
             lost,
             meters,
             opener,
+            unsaid,
             asked: false,
             place,
             throttle,
@@ -508,7 +526,12 @@ impl Flow {
     fn pause(&self, now: Instant) -> Duration {
         if let Some(alone) = &self.alone {
             let rest = if self.rested { Duration::MAX } else { REST };
-            return alone.pause(self.patience()).min(rest);
+            // Then the application alone is waited for.
+            let most = match self.peer_is_done() {
+                true => Duration::MAX,
+                false => self.patience(),
+            };
+            return alone.pause(most).min(rest);
         }
         let alive = self.paths.iter().flatten().any(|path| path.view().alive());
         let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(|p| p.busy());

@@ -9,7 +9,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mp_policy::scheduler;
 use rustls::ServerConfig;
 use socket2::{Domain, SockRef};
 use tokio::net::{TcpListener, TcpStream};
@@ -106,6 +105,22 @@ impl Strangers {
     }
 }
 
+/// What one device may have at a time.
+#[derive(Clone)]
+struct Share {
+    connections: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share {
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
+            lookups: Arc::new(Semaphore::new(target::LOOKUPS)),
+        }
+    }
+}
+
 struct Relay {
     tls: Arc<ServerConfig>,
     register: Arc<Mutex<Register>>,
@@ -116,7 +131,7 @@ struct Relay {
     rates: Arc<Rates>,
     observer: Option<Arc<Observer>>,
     strangers: Strangers,
-    connections: Mutex<HashMap<Id, Arc<Semaphore>>>,
+    shares: Mutex<HashMap<Id, Share>>,
     flows: Mutex<Flows>,
 }
 
@@ -137,7 +152,7 @@ pub async fn run(
         rates: Arc::new(Rates::new(settings.rate)),
         observer: settings.observer,
         strangers: Strangers::default(),
-        connections: Mutex::default(),
+        shares: Mutex::default(),
         flows: Mutex::default(),
     });
     let listener = listen(settings.listen)
@@ -273,11 +288,11 @@ impl Relay {
     }
 
     fn admit(&self, device: Id) -> Option<OwnedSemaphorePermit> {
-        let mut all = lock(&self.connections);
-        let own = all
-            .entry(device)
-            .or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS)));
-        own.clone().try_acquire_owned().ok()
+        self.share(device).connections.try_acquire_owned().ok()
+    }
+
+    fn share(&self, device: Id) -> Share {
+        lock(&self.shares).entry(device).or_default().clone()
     }
 
     async fn join(
@@ -349,8 +364,9 @@ impl Relay {
         opener: &Opener,
         mut news: mpsc::Receiver<Event>,
     ) -> bool {
-        let scheduler = scheduler::find(&opener.scheduler).unwrap_or(&scheduler::all()[0]);
-        match target::connect(&opener.target, &self.egress).await {
+        let scheduler = crate::scheduler(&opener.scheduler);
+        let lookups = self.share(device).lookups;
+        match target::connect(&opener.target, &self.egress, &lookups).await {
             Ok(stream) => {
                 let (group, observer) = (self.controller.group(), self.observer.clone());
                 let place = Place::new(self.holding.clone(), device);

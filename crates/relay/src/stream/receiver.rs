@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use super::chunks::Chunks;
 use super::Violation;
 
-/// Gaps between what has arrived; a sender deals whole segments, so it never needs so many.
+/// Pieces beyond a gap: each takes memory beside its bytes.
 pub const MOST_FRAGMENTS: usize = 1 << 14;
+/// A shorter piece takes in what comes right behind it: a program that writes little at a time has many.
+const JOINED: usize = 1 << 14;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
@@ -114,11 +116,16 @@ impl Receiver {
                 .next()
                 .map_or(behind, |(start, _)| behind.min(*start));
             let fresh = &payload[(at - offset) as usize..(gap_ends - offset) as usize];
-            if self.later.len() >= MOST_FRAGMENTS && at != self.next {
-                return Err(Violation("too many gaps"));
+            let full = self.later.len() >= MOST_FRAGMENTS && at != self.next;
+            let before = self.later.range_mut(..at).next_back();
+            match before
+                .filter(|(from, piece)| **from + piece.len() as u64 == at && piece.len() < JOINED)
+            {
+                Some((_, piece)) => piece.extend_from_slice(fresh),
+                None if full => return Err(Violation("too many gaps")),
+                None => drop(self.later.insert(at, fresh.to_vec())),
             }
             self.later_bytes += fresh.len();
-            self.later.insert(at, fresh.to_vec());
             at = gap_ends;
             news = true;
         }
@@ -235,6 +242,29 @@ mod tests {
             violation(&[(9, false, 5), (0, true, 5)]),
             Violation("data beyond the stream's end")
         );
+    }
+
+    #[test]
+    fn many_small_pieces_behind_one_gap_are_taken() {
+        let mut r = Receiver::new(1 << 20);
+        let count = 2 * MOST_FRAGMENTS as u64;
+        for at in 1..count {
+            assert_eq!(
+                r.on_data(at, at + 1 == count, &[at as u8]),
+                Ok(Arrival::New)
+            );
+        }
+        assert_eq!(r.held() as u64, count - 1);
+        assert_eq!(r.on_data(0, false, &[0]), Ok(Arrival::New));
+        let mut at = 0u64;
+        while !r.ready().is_empty() {
+            let piece = r.ready().to_vec();
+            assert!(piece.iter().zip(at..).all(|(byte, at)| *byte == at as u8));
+            at += piece.len() as u64;
+            r.consume(piece.len());
+        }
+        assert_eq!(at, count);
+        assert!(r.finished());
     }
 
     #[test]

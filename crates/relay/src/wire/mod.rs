@@ -12,6 +12,7 @@ mod opener;
 pub use frame::{Frame, Header, Refusal, MOST_PAYLOAD};
 pub use knock::{DatagramKnock, Knock, DATAGRAM_KNOCK_LENGTH, ID_LENGTH, KNOCK_LENGTH, MAC_LENGTH};
 pub use line::{key_text, Line, LineError};
+pub(crate) use opener::MOST_SCHEDULER;
 pub use opener::{Opener, Target, MOST_OPENER};
 
 use mp_policy::link::Priority;

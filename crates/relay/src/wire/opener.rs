@@ -16,7 +16,7 @@ use super::{path_byte, read_path, Cursor, Malformed, RESUMES};
 
 /// With its length.
 pub const MOST_OPENER: usize = 2 + 16 + 8 + 1 + 1 + MOST_SCHEDULER + 1 + 1 + 255 + 2;
-const MOST_SCHEDULER: usize = 32;
+pub(crate) const MOST_SCHEDULER: usize = 32;
 
 /// Where a flow leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

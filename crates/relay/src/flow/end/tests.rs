@@ -7,6 +7,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::carrier::tests::pair;
 use crate::carrier::Carrier;
@@ -26,6 +27,24 @@ struct Played {
     flow: JoinHandle<Outcome>,
 }
 
+fn side(lost: mpsc::UnboundedSender<Loss>) -> Side {
+    Side::Device {
+        hears: Hears::Application(|_| Vec::new()),
+        meters: Default::default(),
+        lost,
+        opener: Opener {
+            session: [0; 16],
+            flow: 1,
+            path: 0,
+            priority: Priority::Normal,
+            resumes: false,
+            scheduler: "default".into(),
+            target: Target::Address([192, 0, 2, 1].into(), 80),
+        },
+        unsaid: TaskTracker::new().token(),
+    }
+}
+
 /// With one path, of which the relay has heard.
 async fn played() -> Played {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,23 +59,9 @@ async fn played() -> Played {
     let (device, mut relay) = pair().await;
     let (events, news) = mpsc::channel(16);
     let (lost, losses) = mpsc::unbounded_channel();
-    let side = Side::Device {
-        hears: Hears::Application(|_| Vec::new()),
-        meters: Default::default(),
-        lost,
-        opener: Opener {
-            session: [0; 16],
-            flow: 1,
-            path: 0,
-            priority: Priority::Normal,
-            resumes: false,
-            scheduler: "default".into(),
-            target: Target::Address([192, 0, 2, 1].into(), 80),
-        },
-    };
     let scheduler = scheduler::find("default").unwrap();
     let hold = Duration::from_secs(3600);
-    let flow = Flow::new(Some(application), scheduler, side, hold, None, None);
+    let flow = Flow::new(Some(application), scheduler, side(lost), hold, None, None);
     let flow = tokio::spawn(flow.run(news));
     let join = Event::Join(0, device, Priority::Normal);
     assert!(events.send(join).await.is_ok());
@@ -154,4 +159,21 @@ async fn a_relay_that_was_asked_is_told() {
     assert_eq!(all.flow.await.unwrap(), Outcome::Reset);
     let said = std::iter::from_fn(|| all.losses.try_recv().ok());
     assert_eq!(said.filter(|l| matches!(l, Loss::Untold(_))).count(), 1);
+}
+
+/// The relay has gone as one that is done, longer ago than a flow waits for another connection.
+#[tokio::test]
+async fn a_program_that_reads_very_late_is_waited_for_at_leisure() {
+    let (lost, _losses) = mpsc::unbounded_channel();
+    let scheduler = scheduler::find("default").unwrap();
+    let mut flow = Flow::new(None, scheduler, side(lost), Duration::ZERO, None, None);
+    flow.receiver.on_data(0, true, b"unread").unwrap();
+    (flow.heard_out, flow.left_well, flow.hears) = (true, true, None);
+    let now = Instant::now();
+    assert!(flow.check(now).is_ok());
+    assert!(
+        flow.pause(now) >= Duration::from_secs(1),
+        "{:?}",
+        flow.pause(now)
+    );
 }
