@@ -199,7 +199,7 @@ variants = [{ controller = \"linux-reno\" }]
 
     let stranger = text(folder, "stranger");
     assert!(stranger.contains("only root and the group"), "{stranger}");
-    assert!(stranger.ends_with("\n2\n"), "{stranger}");
+    assert!(stranger.ends_with("\n3\n"), "{stranger}");
 
     assert!(log2.contains("the old configuration stays"), "{log2}");
     assert!(

@@ -72,8 +72,12 @@ impl Control {
             .and_then(|()| std::fs::rename(&fresh, path))
             .map_err(|e| failed("cannot listen on", &e))?;
         let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, calls.clone()));
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(serve(stream, calls.clone()))),
+                    // Out of descriptors, most likely: others end.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
             }
         });
         Ok(Control {
@@ -118,7 +122,7 @@ async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
         }
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(Request::Relay(_)) if !root => {
-                json!({"error": "only root may choose a relay", "code": 2})
+                json!({"error": "only root may choose a relay: sudo multipilot up --relay LINE", "code": 3})
             }
             Ok(request) => ask(request, &calls).await,
             Err(e) => json!({"error": format!("no request of the control socket: {e}")}),
@@ -148,7 +152,7 @@ pub fn request(socket: &Path, request: Request) -> Result<Value, Error> {
     let shown = socket.display();
     let mut stream = UnixStream::connect(socket).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied => Error::Denied(format!(
-            "{shown}: only root and the group of control.group may use it"
+            "{shown}: only root and the group of control.group may use it: call it by sudo, or join that group"
         )),
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
             Error::Down(format!("no multipilot daemon listens on {shown}"))

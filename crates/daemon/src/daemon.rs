@@ -5,6 +5,7 @@ mod relayed;
 mod reload;
 mod settle;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use mp_host::radio::{Radio, Radios};
 use mp_host::userspace::{Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
+use scopeguard::{guard, ScopeGuard};
 use serde_json::{json, Value};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
@@ -61,7 +63,8 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     let ended = runtime.block_on(async {
         let mut daemon = Daemon::start(config, file, socket).await?;
         let end = daemon.work().await;
-        daemon.relay.stop(matches!(end, Ok(End::Leave))).await;
+        // With `leak = "block"` connections stay cut off, whatever went wrong, until somebody says otherwise.
+        daemon.relay.stop(!matches!(end, Ok(End::Restore(_)))).await;
         if userspace {
             // Connections that begin from now on are not to wait for a daemon.
             claim::manage_new(false)?;
@@ -142,6 +145,16 @@ enum End {
     Restore(tokio::sync::oneshot::Sender<Value>),
 }
 
+/// What can go wrong while the rest works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Links,
+    Subflows,
+    Endpoints,
+    Relay,
+    InitialPath,
+}
+
 struct Daemon {
     file: Option<PathBuf>,
     socket: Option<PathBuf>,
@@ -174,7 +187,7 @@ struct Daemon {
     _metrics: Option<Metrics>,
     polls: u64,
     review_at: Instant,
-    troubled: Option<String>,
+    troubles: BTreeMap<Part, String>,
 }
 
 impl Daemon {
@@ -188,20 +201,15 @@ impl Daemon {
         let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
         let mut relay = Relay::new(&config);
         let relayed = relay::Settings::of(&config, &config.relay)?;
-        let mut endpoints = Endpoints::open()?;
+        // Dropped, it takes back what a daemon that does not start has set.
+        let mut endpoints = guard(Endpoints::open()?, Endpoints::withdraw);
         sessions::clear();
         let (sender, calls) = mpsc::channel(16);
         let Settled {
             control,
             metrics,
             refused,
-        } = match settle(&config, &mut endpoints, &sender).await {
-            Ok(settled) => settled,
-            Err(e) => {
-                endpoints.withdraw();
-                return Err(e);
-            }
-        };
+        } = settle(&config, &mut endpoints, &sender).await?;
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
         let mut adapter = Adapter::new(&config.paths);
@@ -235,7 +243,7 @@ impl Daemon {
             socket,
             started,
             counted: Counts::read().unwrap_or_default(),
-            endpoints,
+            endpoints: ScopeGuard::into_inner(endpoints),
             refused,
             mptcpify,
             relay,
@@ -251,7 +259,7 @@ impl Daemon {
             _metrics: metrics,
             polls: 0,
             review_at: started + REVIEW,
-            troubled: None,
+            troubles: BTreeMap::new(),
             config,
         };
         log::line(
@@ -296,7 +304,8 @@ impl Daemon {
                 },
                 change = self.relay.changed() => self.relay_changed(change).await,
                 whole = self.links.changed() => {
-                    self.links_changed(whole).await?;
+                    let changed = self.links_changed(whole).await;
+                    self.trouble(Part::Links, changed.err().map(|e| e.to_string()));
                     poll_at = Instant::now();
                 }
                 // A new connection will soon move data.
@@ -342,9 +351,9 @@ impl Daemon {
                     };
                     initial_path.set_readings(self.adapter.paths.iter().map(&mut readings));
                 }
-                self.trouble(None);
+                self.trouble(Part::Subflows, None);
             }
-            Err(e) => self.trouble(Some(e.to_string())),
+            Err(e) => self.trouble(Part::Subflows, Some(e.to_string())),
         }
         self.poll_relay();
         self.apply();
@@ -377,7 +386,7 @@ impl Daemon {
             });
         match applied {
             Ok((done, refused)) => {
-                self.trouble(refused.map(|e| e.to_string()));
+                self.trouble(Part::Endpoints, refused.map(|e| e.to_string()));
                 if !done.is_empty() {
                     let now_us = self.started.elapsed().as_micros() as u64;
                     self.adapter.pace().changed(now_us);
@@ -397,22 +406,32 @@ impl Daemon {
                     );
                 }
             }
-            Err(e) => self.trouble(Some(e.to_string())),
+            Err(e) => self.trouble(Part::Endpoints, Some(e.to_string())),
         }
     }
 
-    /// Says what goes wrong once, not in every poll.
-    fn trouble(&mut self, what: Option<String>) {
-        if what != self.troubled {
-            if let Some(what) = &what {
-                log::line(Priority::Error, what, &[]);
-                self.troubled = Some(what.clone());
-            }
+    /// Says what goes wrong with a part once, not in every poll, and again when it comes back.
+    fn trouble(&mut self, with: Part, what: Option<String>) {
+        let Some(what) = what else {
+            self.troubles.remove(&with);
+            return;
+        };
+        if self.troubles.get(&with) != Some(&what) {
+            log::line(Priority::Error, &what, &[]);
+            self.troubles.insert(with, what);
         }
     }
 
     async fn links_changed(&mut self, whole: bool) -> Result<(), Error> {
         tokio::time::sleep(BURST).await;
+        // A burst is one change: what has come meanwhile is in the list.
+        let mut whole = whole;
+        while whole {
+            match timeout(Duration::ZERO, self.links.changed()).await {
+                Ok(more) => whole = more,
+                Err(_) => break,
+            }
+        }
         if !whole {
             log::line(
                 Priority::Warning,
@@ -422,7 +441,6 @@ impl Daemon {
             self.links = Links::new()?;
         }
         let interfaces = self.links.list().await?;
-        // A short burst is one change: what came in meanwhile is in the list.
         self.take_in(interfaces);
         Ok(())
     }

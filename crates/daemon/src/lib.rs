@@ -2,7 +2,7 @@
 //! The daemon: path awareness for every connection of this host, or of one network namespace.
 //!
 //! Configuration, control socket, status, metrics, log and the loop; what observes the host and acts on it is in [`mp_host`].
-//! `starts` learns where connections should begin. `docs/reference/daemon.md` is the user's side.
+//! `initial_path` learns where connections should begin. `docs/reference/daemon.md` is the user's side.
 
 pub mod config;
 pub mod control;
@@ -48,8 +48,8 @@ impl Error {
     /// As the command's contract has it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Usage(_) | Error::Denied(_) => 2,
-            Error::Missing(_) => 3,
+            Error::Usage(_) => 2,
+            Error::Missing(_) | Error::Denied(_) => 3,
             Error::Busy(_) | Error::Down(_) | Error::Failed(_) => 1,
         }
     }

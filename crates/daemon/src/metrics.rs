@@ -3,13 +3,15 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{HeaderValue, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use mp_relay::capture::Report;
 use mp_relay::datagram::device::PathReport;
 use mp_relay::device::LinkReport;
@@ -18,11 +20,17 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, Semaphore};
+use tokio::time::sleep;
 
 use crate::control::{self, Call, Request};
 use crate::status::{PathStatus, Priority, Status};
 use crate::Error;
+
+/// Others wait: every user of the host may connect.
+const CONNECTIONS: usize = 16;
+/// For a request, and for the next one of a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends when dropped.
 pub struct Metrics(tokio::task::JoinHandle<()>);
@@ -40,14 +48,27 @@ impl Metrics {
         let listener = listener.map_err(|e| Error::Failed(format!("cannot listen on {e}")))?;
         let calls = calls.clone();
         Ok(Some(Metrics(tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            let room = Arc::new(Semaphore::new(CONNECTIONS));
+            loop {
+                let place = room.clone().acquire_owned().await;
+                let Ok((stream, _)) = listener.accept().await else {
+                    // Out of descriptors, most likely: others end.
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
                 let calls = calls.clone();
                 let answer = service_fn(move |request: hyper::Request<_>| {
                     let calls = calls.clone();
                     async move { Ok::<_, Infallible>(answer(request.uri().path(), &calls).await) }
                 });
-                let http = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
+                let served = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(PATIENCE)
+                    .serve_connection(TokioIo::new(stream), answer);
+                tokio::spawn(async move {
+                    let _place = place;
+                    let _ = served.await;
+                });
             }
         }))))
     }

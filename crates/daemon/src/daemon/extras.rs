@@ -6,7 +6,7 @@ use mp_host::adapter::PathState;
 use mp_host::endpoints::What;
 use mp_policy::path_manager::PathPolicy;
 
-use super::Daemon;
+use super::{Daemon, Part};
 use crate::initial_path::InitialPath;
 use crate::log::{self, Priority};
 use crate::status;
@@ -42,12 +42,18 @@ impl Daemon {
         // What it knows is saved before it is read again.
         self.initial_path = None;
         match InitialPath::begin(&self.config, settings) {
-            Ok(chooser) => self.initial_path = chooser,
+            Ok(chooser) => {
+                self.initial_path = chooser;
+                self.trouble(Part::InitialPath, None);
+            }
             Err(e) => {
                 self.starts_at = Instant::now() + PATIENCE;
-                self.trouble(Some(format!(
-                    "connections start as the routing table has it: {e}"
-                )));
+                self.trouble(
+                    Part::InitialPath,
+                    Some(format!(
+                        "connections start as the routing table has it: {e}"
+                    )),
+                );
             }
         }
     }

@@ -4,7 +4,7 @@ use mp_policy::awareness::Reason;
 use serde_json::{json, Value};
 use tokio::sync::oneshot;
 
-use super::Daemon;
+use super::{Daemon, Part};
 use crate::config::{Config, Override, Relay};
 use crate::mptcpify::Mptcpify;
 use crate::relay::{Change, Settings};
@@ -56,7 +56,7 @@ impl Daemon {
             Ok(settings) => self.relay.set(&self.config, settings).await,
             Err(e) => Err(e),
         };
-        self.trouble(set.err().map(|e| e.to_string()));
+        self.trouble(Part::Relay, set.err().map(|e| e.to_string()));
     }
 
     /// What the relay takes is plain TCP: MPTCP would end on this host.

@@ -51,7 +51,7 @@ impl Daemon {
         }
         let relay = relayed::effective(&new, self.asked.as_ref())?;
         let relay = relay::Settings::of(&new, &relay)?;
-        // In force only once all that can fail has not.
+        // What is likely to fail comes first, and leaves the old configuration in force.
         let metrics = match new.metrics {
             unchanged if unchanged == self.config.metrics => None,
             changed => Some(Metrics::start(changed, &self.sender).await?),
