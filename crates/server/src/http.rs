@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_io_timeout::TimeoutWriter;
 
 use crate::access::Peer;
 use crate::metrics::Metrics;
@@ -45,7 +46,7 @@ pub struct Terms {
     pub tls: Option<Arc<Tls>>,
     /// At a time.
     pub connections: usize,
-    /// For a TLS handshake, and again for a request's head.
+    /// For a TLS handshake, again for a request's head, and for a client to take more of its answer.
     pub patience: Duration,
     pub metrics: Arc<Metrics>,
 }
@@ -127,11 +128,14 @@ async fn converse(
         request.extensions_mut().insert(Peer(peer));
         router.call(request)
     });
+    // Who takes no answers may not stay either.
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(terms.patience));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(terms.patience)
         .max_buf_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = &mut connection => return,

@@ -100,9 +100,11 @@ impl Learner {
 
     /// Until called to an end.
     pub fn run(mut self, calls: &Receiver<Call>) {
-        let mut tidied = Instant::now();
+        let (mut tidied, mut behind) = (Instant::now(), false);
         loop {
-            match calls.recv_timeout(REST) {
+            let rest = if behind { Duration::ZERO } else { REST };
+            behind = false;
+            match calls.recv_timeout(rest) {
                 Ok(Call::News) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Call::Refit(location)) => {
                     self.minds.refit(location.as_deref());
@@ -113,8 +115,13 @@ impl Learner {
             }
             loop {
                 match self.poll(false) {
-                    Ok(true) => {}
-                    Ok(false) => break,
+                    // Under load that does not end the rest is due too.
+                    Ok(true) if tidied.elapsed() < TIDY && self.kept.elapsed() < CHECKPOINT => {}
+                    Ok(more) => {
+                        // The next turn does not wait for news.
+                        behind = more;
+                        break;
+                    }
                     Err(e) => {
                         tracing::error!("cannot read the experience: {e}");
                         std::thread::sleep(REST);

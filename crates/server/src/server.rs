@@ -44,12 +44,16 @@ impl Service {
         let minds = Minds::new(&config).map_err(|e| Error::Usage(format!("policy: {e}")))?;
         let minds = Arc::new(minds);
         let (calls, called) = sync_channel(learner::WAITING);
-        let news = calls.clone();
+        let (news, waited) = (calls.clone(), minds.clone());
         let kept = Kept {
             bytes: config.database,
             days: config.days,
         };
-        let store = Store::open(&config.database_file(), kept, move || learner::ring(&news))?;
+        let store = Store::open(&config.database_file(), kept, move |stored| {
+            // Here, and not by the request: its client may be gone.
+            waited.wait_for(stored);
+            learner::ring(&news);
+        })?;
         let store = Arc::new(store);
         store.expire();
         let learner = Learner::start(minds.clone(), store.clone(), settings(&config))?;
@@ -187,7 +191,10 @@ fn settings(config: &Config) -> String {
 /// One server to a folder: two learners would not know of each other.
 fn claim(folder: &Path) -> Result<Flock<File>, Error> {
     private::folder(folder)?;
-    let open = private::file(&folder.join("lock"), OpenOptions::new().write(true))?;
+    let path = folder.join("lock");
+    let open = private::file(&path, OpenOptions::new().write(true))?;
+    mp_files::belong_to_folder(&open, &path)
+        .map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
     Flock::lock(open, FlockArg::LockExclusiveNonblock).map_err(|(_, _)| {
         Error::Busy(format!(
             "another multipilot serve works in {}: end it, or give this one another folder (--data)",
@@ -211,6 +218,7 @@ fn stopped(
     Ok(async move {
         let mut poll = tokio::time::interval(FOLLOW);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut tokens, mut certificate) = (Reading::default(), Reading::default());
         loop {
             let asked = tokio::select! {
                 _ = interrupt.recv() => return,
@@ -218,18 +226,67 @@ fn stopped(
                 _ = hangup.recv() => true,
                 _ = poll.tick() => false,
             };
-            if guard.changed() || asked {
-                match guard.reload() {
+            if tokens.is_due(guard.changed() || asked) {
+                match tokens.outcome(guard.reload()) {
                     Ok(count) => tracing::info!("{count} tokens read again"),
-                    Err(e) => tracing::error!("the tokens stay as they were: {e}"),
+                    Err(Some(e)) => tracing::error!("the tokens stay as they were: {e}"),
+                    Err(None) => {}
                 }
             }
-            if let Some(tls) = tls.as_ref().filter(|tls| tls.changed() || asked) {
-                match tls.reload() {
+            let Some(tls) = &tls else { continue };
+            if certificate.is_due(tls.changed() || asked) {
+                match certificate.outcome(tls.reload()) {
                     Ok(()) => tracing::info!("certificate read again"),
-                    Err(e) => tracing::error!("the certificate stays as it was: {e}"),
+                    Err(Some(e)) => tracing::error!("the certificate stays as it was: {e}"),
+                    Err(None) => {}
                 }
             }
         }
     })
+}
+
+/// What could not be read is tried at every look, since it does not change again: a token that is revoked is not to stay good.
+#[derive(Default)]
+struct Reading {
+    failed: Option<String>,
+}
+
+impl Reading {
+    fn is_due(&self, changed: bool) -> bool {
+        changed || self.failed.is_some()
+    }
+
+    /// Of an error what is to be told: nothing while it stays the same.
+    fn outcome<T>(&mut self, read: Result<T, Error>) -> Result<T, Option<String>> {
+        match read {
+            Ok(value) => {
+                self.failed = None;
+                Ok(value)
+            }
+            Err(e) => {
+                let why = e.to_string();
+                let known = self.failed.replace(why.clone());
+                Err(Some(why).filter(|why| known.as_ref() != Some(why)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_tried_again_and_told_once() {
+        let mut reading = Reading::default();
+        assert!(!reading.is_due(false));
+        assert!(reading.is_due(true));
+        let failed = |why: &str| Err::<(), _>(Error::Failed(why.into()));
+        assert_eq!(reading.outcome(failed("a")), Err(Some("a".into())));
+        assert!(reading.is_due(false));
+        assert_eq!(reading.outcome(failed("a")), Err(None));
+        assert_eq!(reading.outcome(failed("b")), Err(Some("b".into())));
+        assert_eq!(reading.outcome(Ok(1)), Ok(1));
+        assert!(!reading.is_due(false));
+    }
 }

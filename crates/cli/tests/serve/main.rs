@@ -198,3 +198,19 @@ fn a_request_that_trickles_is_not_waited_for() {
         .collect();
     assert!(said[1].starts_with("HTTP/1.1 408"), "{said:?}");
 }
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_waited_for() {
+    let data = tempfile::tempdir().unwrap();
+    let token = token(data.path(), "phone");
+    let limits = "limits.patience = \"2s\"\nlimits.connections = 1\n";
+    let server = Server::start(data.path(), &token, limits);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    // More than the sockets hold.
+    let asked = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5000);
+    stream.set_nonblocking(true).unwrap();
+    let _ = stream.write(asked.as_bytes()).unwrap();
+    // The one connection is taken until it has been given up.
+    assert_eq!(server.report(0..1).unwrap().0, 200);
+    drop(stream);
+}

@@ -18,12 +18,13 @@ mod own;
 
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::minds::lock;
 use crate::wire::{Chooser, Context, Outcome, Question};
 use crate::Error;
 use http::{Link, No};
@@ -179,8 +180,4 @@ impl Drop for Client {
         }
         lock(&self.own).save();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

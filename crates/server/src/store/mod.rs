@@ -74,8 +74,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// `news` is called after each commit of outcomes.
-    pub fn open(file: &Path, kept: Kept, news: impl Fn() + Send + 'static) -> Result<Store, Error> {
+    /// `news` is told after each commit how many outcomes it has stored, before those who wait for it are.
+    pub fn open(
+        file: &Path,
+        kept: Kept,
+        news: impl Fn(i64) + Send + 'static,
+    ) -> Result<Store, Error> {
         let failed = |e: rusqlite::Error| Error::Failed(format!("{}: {e}", file.display()));
         if let Some(folder) = file.parent() {
             private::folder(folder)?;
@@ -189,7 +193,7 @@ fn write(
     mut connection: Connection,
     keeper: &retention::Keeper,
     mut jobs: mpsc::Receiver<Job>,
-    news: &dyn Fn(),
+    news: &dyn Fn(i64),
 ) {
     let mut reports = Vec::with_capacity(TOGETHER);
     while let Some(first) = jobs.blocking_recv() {
@@ -225,15 +229,15 @@ fn write(
             each.map(|(device, outcomes, _)| append(transaction, now_ms, device, outcomes))
                 .collect::<rusqlite::Result<Vec<Receipt>>>()
         });
+        if let Ok(receipts) = &results {
+            news(receipts.iter().map(|receipt| receipt.stored as i64).sum());
+        }
         for (at, (_, _, answer)) in reports.drain(..).enumerate() {
             // A device that is gone sends it again and learns that it is here.
             let _ = answer.send(match &results {
                 Ok(receipts) => Ok(receipts[at]),
                 Err(refused) => Err(refused.clone()),
             });
-        }
-        if results.is_ok() {
-            news();
         }
     }
 }
