@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -51,16 +51,12 @@ pub fn main(words: &[OsString], own: &[String]) -> Outcome {
     let Some(program) = find(&name).filter(|_| !name.contains('/')) else {
         return Err(usage(missing(&name, own)));
     };
-    // The other program is in the same process group and gets Ctrl-C itself.
-    let status = Command::new(&program)
-        .args(rest)
-        .status()
-        .map_err(|e| Failure::Run(format!("{}: cannot be started: {e}", program.display())))?;
-    match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(()),
-        (Some(code), _) => Err(Failure::Code(u8::try_from(code).unwrap_or(1))),
-        (None, signal) => Err(Failure::Code(128 + signal.unwrap_or(0) as u8)),
-    }
+    // In our place: signals and exit code are its own.
+    let error = Command::new(&program).args(rest).exec();
+    Err(Failure::Run(format!(
+        "{}: cannot be started: {error}",
+        program.display()
+    )))
 }
 
 fn missing(name: &str, own: &[String]) -> String {

@@ -104,8 +104,11 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return refuse(&error),
     };
-    // The daemon and the server have signals of their own.
-    if !matches!(command, Command::Daemon(_) | Command::Serve(_)) {
+    // The daemon, the server and other programs have signals of their own.
+    if !matches!(
+        command,
+        Command::Daemon(_) | Command::Serve(_) | Command::External(_)
+    ) {
         signals::catch();
     }
     match dispatch(command) {

@@ -657,6 +657,25 @@ fn external_commands_are_found_and_their_exit_code_is_ours() {
 }
 
 #[test]
+fn signals_reach_external_commands() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("multipilot-waits");
+    script(&program, "#!/bin/sh\necho ready\nexec sleep 600\n");
+    let mut command = multipilot();
+    command.arg("waits").stdout(std::process::Stdio::piped());
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let mut child = command.env("PATH", path).spawn().unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15), "{line}");
+}
+
+#[test]
 fn list_shows_every_name() {
     let reply = call(&["list", "--json"]);
     let document = reply.document();
