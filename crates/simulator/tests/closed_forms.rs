@@ -203,3 +203,23 @@ fn a_join_waits_for_the_connection() {
     let bits = 8.0 * run.transfers[0].bytes as f64 / SECOND as f64;
     assert!(bits > 0.0);
 }
+
+/// A window that the scheduler always fills is not limited by the application, though nothing is queued behind it: slow start
+/// doubles, and pilot fills the long, fast path within seconds.
+#[test]
+fn a_scheduler_that_queues_nothing_at_subflows_does_not_slow_a_start() {
+    let paths = vec![
+        path(mbit(5), ms(62), 90, 0.0),
+        path(mbit(80), ms(128), 2600, 0.0),
+    ];
+    let s = scenario(paths, ms(10_000));
+    let bytes = |scheduler: &str| {
+        let mut variant = variant("pilot");
+        variant.scheduler = scheduler.into();
+        simulate(&s, &variant, 1).transfers[0].bytes
+    };
+    let stock = bytes("default");
+    for scheduler in ["min-rtt", "round-robin"] {
+        assert!(bytes(scheduler) * 10 > stock * 9, "{scheduler}");
+    }
+}

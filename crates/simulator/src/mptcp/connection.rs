@@ -177,6 +177,12 @@ impl Connection {
         self.total.min(self.edge).min(self.buffer.written)
     }
 
+    /// Whether a scheduler that gives a subflow no more than its window admits has data for another.
+    #[inline]
+    pub fn waits_for_a_window(&self) -> bool {
+        self.pending < self.limit() && !matches!(self.scheduler, Scheduler::Default(_))
+    }
+
     /// A segment that is in order on its subflow (`__mptcp_move_skb`). Ahead of the stream and of the announced window it
     /// is dropped, though its subflow has acknowledged it: only a data-level timeout sends it again.
     #[inline]

@@ -129,7 +129,7 @@ impl Sender {
         self.flow.idle = if self.profile.plain {
             self.flow.snd_nxt > cx.tail.0
         } else {
-            self.flow.snd_nxt >= self.write_end
+            self.flow.snd_nxt >= self.write_end && !cx.waiting
         };
     }
 

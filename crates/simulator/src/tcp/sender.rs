@@ -22,6 +22,8 @@ pub struct Cx<'a> {
     pub tail: (u64, u32),
     /// First data sequence number beyond the receive window and the application's data.
     pub limit: u64,
+    /// Data wait at the connection for room in a subflow's window: a scheduler other than Linux' queues none at subflows.
+    pub waiting: bool,
 }
 
 /// What does not change while a subflow lives.

@@ -66,6 +66,7 @@ impl Bench {
             shared: &mut self.shared,
             tail: (u64::MAX, 1448),
             limit: 10,
+            waiting: false,
         };
         act(&mut self.sender, &mut cx);
     }
@@ -172,6 +173,7 @@ fn a_paced_train_spans_an_eighth_of_a_round_trip() {
             shared: &mut bench.shared,
             tail: (u64::MAX, 1448),
             limit: 1000,
+            waiting: false,
         };
         sender.push(&mut cx);
         let sent = bench.net.tap.take().unwrap_or_default();

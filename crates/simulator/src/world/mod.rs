@@ -251,6 +251,7 @@ fn cx<'a>(net: &'a mut Network, connection: &'a mut Connection) -> Cx<'a> {
         net,
         tail: connection.last(),
         limit: connection.limit(),
+        waiting: connection.waits_for_a_window(),
         shared: &mut connection.shared,
     }
 }
