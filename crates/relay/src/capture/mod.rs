@@ -56,8 +56,8 @@ use follow::Follow;
 use netlink::Netlink;
 use out::Out;
 use plan::Plan;
-pub use routes::MARK;
 use routes::Caught;
+pub use routes::MARK;
 use translate::Translator;
 use tun::{Counts, Shared};
 

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::StreamExt;
 use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::carrier::Carrier;
-use crate::flow::{Event, Loss};
+use crate::flow::{Event, Loss, Untold};
 use crate::links::{carry_on, Link, Links};
-use crate::wire::{Frame, Opener};
+use crate::wire::Opener;
 
 use super::pool::Pool;
 
@@ -119,25 +121,29 @@ pub async fn run(
     events: mpsc::Sender<Event>,
     mut losses: mpsc::UnboundedReceiver<Loss>,
 ) {
-    let mut untold = bring_all(&pool, &mut links, &mut woken, &events, &mut losses).await;
-    while untold.is_none() {
-        match losses.try_recv() {
-            Ok(Loss::Untold(parting)) => untold = Some(parting),
-            Ok(_) => {}
-            Err(_) => return,
+    let mut found = bring_all(&pool, &mut links, &mut woken, &events, &mut losses).await;
+    let untold = loop {
+        match found {
+            Some(untold) => break untold,
+            None => match losses.try_recv() {
+                Ok(Loss::Untold(untold)) => found = Some(untold),
+                Ok(_) => {}
+                Err(_) => return,
+            },
         }
-    }
-    let telling = tell(&pool, &opener, untold.unwrap_or_default());
-    let _ = timeout(TELLING, telling).await;
+    };
+    let _ = timeout(TELLING, tell(&pool, &opener, untold)).await;
 }
 
 /// That the flow is over, over whatever link there is.
-async fn tell(pool: &Arc<Pool>, opener: &Opener, parting: Vec<JoinHandle<bool>>) {
-    for heard in parting {
-        if heard.await.unwrap_or(false) {
+async fn tell(pool: &Arc<Pool>, opener: &Opener, untold: Untold) {
+    let mut parting: FuturesUnordered<_> = untold.parting.into_iter().collect();
+    while let Some(heard) = parting.next().await {
+        if heard.unwrap_or(false) {
             return;
         }
     }
+    drop(untold.unsaid);
     loop {
         let mut coming = Coming::new();
         for slot in 0..MAX_SUBFLOWS {
@@ -153,7 +159,7 @@ async fn tell(pool: &Arc<Pool>, opener: &Opener, parting: Vec<JoinHandle<bool>>)
             ..opener.clone()
         };
         carrier.put_bytes(&opener.encode());
-        carrier.put(&Frame::Reset);
+        carrier.put(&untold.word);
         if carrier.part().await.unwrap_or(false) {
             return;
         }
@@ -161,14 +167,14 @@ async fn tell(pool: &Arc<Pool>, opener: &Opener, parting: Vec<JoinHandle<bool>>)
     }
 }
 
-/// Until the flow is over: the connections that it has parted from, where it asks for the relay to be told.
+/// Until the flow is over: what the relay is to be told of it, where it may not know.
 async fn bring_all(
     pool: &Arc<Pool>,
     links: &mut watch::Receiver<Links>,
     woken: &mut watch::Receiver<()>,
     events: &mpsc::Sender<Event>,
     losses: &mut mpsc::UnboundedReceiver<Loss>,
-) -> Option<Vec<JoinHandle<bool>>> {
+) -> Option<Untold> {
     let mut slots: [Slot; MAX_SUBFLOWS] = std::array::from_fn(|_| Slot {
         stage: Stage::Idle,
         joined: Instant::now(),
@@ -217,7 +223,7 @@ async fn bring_all(
                         bring(&mut coming, pool, index, Duration::ZERO);
                     }
                 }
-                Loss::Untold(parting) => return Some(parting),
+                Loss::Untold(untold) => return Some(untold),
             },
             changed = links.changed(), if !fixed => fixed = changed.is_err(),
             () = sleep_until(backups_at.into()), if backups_wait => {}

@@ -2,16 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::stream::FuturesUnordered;
-use futures_util::StreamExt;
 use socket2::SockRef;
-use tokio::task::JoinHandle;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::hold::Place;
 use crate::wire::Frame;
 
-use super::{Flow, Loss, Outcome, Stop, PATIENCE};
+use super::{Flow, Loss, Outcome, Stop, Untold, PATIENCE};
 
 /// A host that sleeps or has no link closes nothing: the peer's process has probably ended.
 const CLOSED: Duration = Duration::from_secs(15 * 60);
@@ -75,31 +71,27 @@ impl Flow {
     /// `untold`: the peer may not know. What has no path to say so on is said on another one, unless the relay was never asked
     /// for the flow.
     pub(super) fn conclude(mut self, outcome: Outcome, untold: bool) -> Outcome {
+        let mut word = Frame::Reset;
         if outcome == Outcome::Done {
+            // The relay may have yet to give the target what it has: a reset would lose that.
             let (next, limit) = self.receiver.acknowledgement();
-            self.tell_all(&Frame::Ack { next, limit });
+            word = Frame::Ack { next, limit };
+            self.tell_all(&word);
             if let Some(application) = &self.application {
                 let _ = SockRef::from(application).set_linger(None);
             }
         }
         let paths = self.paths.into_iter().flatten();
         let parting: Vec<_> = paths.map(|path| path.carrier.part()).collect();
-        if let (Some(lost), true) = (self.lost, untold && self.asked) {
-            let _ = lost.send(Loss::Untold(parting));
-        } else if let Some(unsaid) = self.unsaid {
-            tokio::spawn(until_told(parting, unsaid));
+        let known = parting.is_empty() && self.left_well;
+        if let (Some(lost), true) = (self.lost, untold && self.asked && !known) {
+            let _ = lost.send(Loss::Untold(Untold {
+                parting,
+                word,
+                unsaid: self.unsaid,
+            }));
         }
         outcome
-    }
-}
-
-/// One connection that both ends have closed is enough: the last words went over each.
-async fn until_told(parting: Vec<JoinHandle<bool>>, _unsaid: TaskTrackerToken) {
-    let mut parting: FuturesUnordered<_> = parting.into_iter().collect();
-    while let Some(parted) = parting.next().await {
-        if parted.unwrap_or(false) {
-            return;
-        }
     }
 }
 

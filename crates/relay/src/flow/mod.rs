@@ -80,8 +80,17 @@ pub enum Loss {
     Ended(usize),
     /// Nothing was acknowledged since then: another is wanted in its place.
     Stale(usize, Instant),
-    /// The flow is over, and the relay does not know it unless one of these connections was closed by both ends.
-    Untold(Vec<JoinHandle<bool>>),
+    /// The flow is over, and the relay may not know it.
+    Untold(Untold),
+}
+
+/// What the relay is to hear of a flow that is over.
+pub struct Untold {
+    /// It knows if one of these connections was closed by both ends.
+    pub parting: Vec<JoinHandle<bool>>,
+    pub word: Frame<'static>,
+    /// Kept until that is known.
+    pub unsaid: Option<TaskTrackerToken>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,7 +308,8 @@ impl Flow {
             match self.turn(now) {
                 Ok(()) => {}
                 Err(Stop::Outcome(outcome)) => {
-                    return self.conclude(outcome, outcome == Outcome::Lost)
+                    let untold = matches!(outcome, Outcome::Done | Outcome::Lost);
+                    return self.conclude(outcome, untold);
                 }
                 Err(Stop::Break) => {
                     self.tell_all(&Frame::Reset);

@@ -1,4 +1,6 @@
-//! A flow at the device, with a relay that the test plays.
+//! A flow at one end, with another that the test plays.
+
+use std::sync::{Arc, Mutex};
 
 use mp_policy::link::Priority;
 use mp_policy::scheduler;
@@ -12,6 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::carrier::tests::pair;
 use crate::carrier::Carrier;
 use crate::flow::{Event, Hears, Side};
+use crate::hold::Holding;
+use crate::rates::Throttle;
 use crate::wire::{Header, Opener, Target};
 
 use super::*;
@@ -176,4 +180,72 @@ async fn a_program_that_reads_very_late_is_waited_for_at_leisure() {
         "{:?}",
         flow.pause(now)
     );
+}
+
+/// Whatever it says last may be lost with its paths: then it is said again.
+#[tokio::test]
+async fn a_flow_that_is_done_asks_for_the_relay_to_be_told() {
+    let mut all = played().await;
+    all.relay.put(&Frame::Opened(Ok(())));
+    let header = Header::data(0, true, 2);
+    all.relay.put_data(header, (b"hi", &[]));
+    all.relay.flush_all().await.unwrap();
+    let mut read = Vec::new();
+    all.program.read_to_end(&mut read).await.unwrap();
+    drop(all.program);
+    assert!(hear_end(&mut all.relay).await);
+    all.relay.put(&Frame::Ack {
+        next: 1,
+        limit: 1 << 20,
+    });
+    all.relay.flush_all().await.unwrap();
+    assert_eq!(all.flow.await.unwrap(), Outcome::Done);
+    let said = std::iter::from_fn(|| all.losses.try_recv().ok());
+    let words: Vec<_> = said
+        .filter_map(|loss| match loss {
+            Loss::Untold(untold) => Some((untold.word, untold.parting.len())),
+            _ => None,
+        })
+        .collect();
+    let word = Frame::Ack {
+        next: 3,
+        limit: (1 << 20) + 2,
+    };
+    assert_eq!(words, [(word, 1)]);
+}
+
+/// The device's last acknowledgement was lost with its path: another connection brings it, and the relay's end is done.
+#[tokio::test]
+async fn a_relay_hears_later_that_a_flow_is_done() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connecting = TcpStream::connect(listener.local_addr().unwrap());
+    let (target, accepted) = tokio::join!(connecting, listener.accept());
+    let holding = Arc::new(Mutex::new(Holding::new(crate::hold::LIMITS)));
+    let side = Side::Relay {
+        place: Place::new(holding, Default::default()),
+        throttle: Throttle::default(),
+    };
+    let scheduler = scheduler::find("default").unwrap();
+    let hold = Duration::from_secs(3600);
+    let flow = Flow::new(Some(target.unwrap()), scheduler, side, hold, None, None);
+    let (events, news) = mpsc::channel(16);
+    let flow = tokio::spawn(flow.run(news));
+    let (mut device, relay) = pair().await;
+    let join = Event::Join(0, relay, Priority::Normal);
+    assert!(events.send(join).await.is_ok());
+    // Both streams are empty, and end.
+    device.put_data(Header::data(0, true, 0), (&[], &[]));
+    device.flush_all().await.unwrap();
+    drop(accepted.unwrap());
+    assert!(hear_end(&mut device).await);
+    drop(device);
+    let (mut device, relay) = pair().await;
+    let join = Event::Join(1, relay, Priority::Normal);
+    assert!(events.send(join).await.is_ok());
+    device.put(&Frame::Ack {
+        next: 1,
+        limit: 1 << 20,
+    });
+    assert!(device.part().await.unwrap(), "the relay closes it too");
+    assert_eq!(flow.await.unwrap(), Outcome::Done);
 }
