@@ -116,9 +116,14 @@ async fn hand_in(
             let path = format!("/v1/model/{location}");
             match link.get::<Model>(&path).await {
                 Ok(model) => {
-                    let mut own = lock(&own);
-                    own.take(&location, &model.bandit);
-                    own.save();
+                    let saved = {
+                        let mut own = lock(&own);
+                        own.take(&location, &model.bandit);
+                        own.to_save()
+                    };
+                    if let Some(saved) = saved {
+                        saved.write();
+                    }
                 }
                 Err(_) => break,
             }

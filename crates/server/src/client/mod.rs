@@ -178,6 +178,9 @@ impl Drop for Client {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        lock(&self.own).save();
+        let saved = lock(&self.own).to_save();
+        if let Some(saved) = saved {
+            saved.write();
+        }
     }
 }

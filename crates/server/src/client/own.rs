@@ -19,6 +19,19 @@ pub struct Own {
     places: VecDeque<Place>,
 }
 
+/// What a file of models is to hold.
+pub struct Saved {
+    path: PathBuf,
+    text: Vec<u8>,
+}
+
+impl Saved {
+    pub fn write(self) {
+        // Without a place to keep them the device asks the server again.
+        let _ = mp_files::replace(&self.path, &self.text);
+    }
+}
+
 struct Place {
     location: String,
     bandit: Option<Bandit>,
@@ -46,16 +59,16 @@ impl Own {
         own
     }
 
-    pub fn save(&self) {
-        let Some(path) = &self.file else { return };
+    /// To be written without the lock of these models: no question waits for a disk.
+    pub fn to_save(&self) -> Option<Saved> {
+        let path = self.file.clone()?;
         let models: Vec<(&str, Value)> = self
             .places
             .iter()
             .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
             .collect();
         let text = serde_json::to_vec(&models).unwrap_or_default();
-        // Without a place to keep them the device asks the server again.
-        let _ = mp_files::replace(path, &text);
+        Some(Saved { path, text })
     }
 
     fn place(&mut self, location: &str) -> &mut Place {
