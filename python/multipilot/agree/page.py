@@ -25,8 +25,8 @@ Both start from the same file; runs differ by their seed. Goodput is payload del
 test. The difference of the two means is a share of {the}'s, with Welch's 95 % interval.
 
 - *agrees*: within {100 * judge.TOLERANCE:.0f} %, or the interval holds zero
-- *undecided*: half the interval is wider than {100 * judge.WIDEST:.0f} % and not wholly beyond {100 * judge.TOLERANCE:.0f} %,
-  or too few runs to tell; counts as a miss
+- *undecided*: half the interval is wider than {100 * judge.WIDEST:.0f} % and the interval not wholly beyond
+  {100 * judge.TOLERANCE:.0f} %, or too few runs to tell; counts as a miss
 - *off*: anything else
 
 {chosen}
