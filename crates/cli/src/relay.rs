@@ -2,7 +2,6 @@
 
 mod check;
 
-use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use mp_relay::egress::{Egress, Own, Prefix};
 use mp_relay::relay::{self, Settings};
 use mp_relay::Error;
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
 use crate::names;
 use crate::outcome::{self, Failure, Outcome};
@@ -104,21 +104,25 @@ fn serve(args: &Relay, store: Store) -> Outcome {
         rate: args.rate,
         observer: None,
     };
-    let first = OnceCell::new();
+    let (mut first, failed) = (Ok(()), Notify::new());
     let ready = |local: SocketAddr| {
         outcome::say(&format!("multipilot: relay on {local} (Ctrl-C ends it)"));
-        let _ = first.set(greet(args, &store, local.port()));
+        first = greet(args, &store, local.port());
+        if first.is_err() {
+            failed.notify_one();
+        }
     };
     // Without a device, and without a line for one, it is of no use.
     let stop = async {
-        while !signals::stopped() && !matches!(first.get(), Some(Err(_))) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::select! {
+            () = signals::until_stopped() => {}
+            () = failed.notified() => {}
         }
     };
     runtime()?
         .block_on(relay::run(settings, ready, stop))
         .map_err(failure)?;
-    first.into_inner().unwrap_or(Ok(()))
+    first
 }
 
 /// Remembers the address for lines to come, and prints the first one.

@@ -422,15 +422,14 @@ impl Daemon {
         }
     }
 
-    async fn links_changed(&mut self, whole: bool) -> Result<(), Error> {
+    async fn links_changed(&mut self, mut whole: bool) -> Result<(), Error> {
         tokio::time::sleep(BURST).await;
         // A burst is one change: what has come meanwhile is in the list.
-        let mut whole = whole;
         while whole {
-            match timeout(Duration::ZERO, self.links.changed()).await {
-                Ok(more) => whole = more,
-                Err(_) => break,
-            }
+            let Ok(more) = timeout(Duration::ZERO, self.links.changed()).await else {
+                break;
+            };
+            whole = more;
         }
         if !whole {
             log::line(

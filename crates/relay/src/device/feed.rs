@@ -121,18 +121,17 @@ pub async fn run(
     events: mpsc::Sender<Event>,
     mut losses: mpsc::UnboundedReceiver<Loss>,
 ) {
-    let mut found = bring_all(&pool, &mut links, &mut woken, &events, &mut losses).await;
-    let untold = loop {
-        match found {
-            Some(untold) => break untold,
-            None => match losses.try_recv() {
-                Ok(Loss::Untold(untold)) => found = Some(untold),
-                Ok(_) => {}
-                Err(_) => return,
-            },
+    let mut untold = bring_all(&pool, &mut links, &mut woken, &events, &mut losses).await;
+    while untold.is_none() {
+        match losses.try_recv() {
+            Ok(Loss::Untold(found)) => untold = Some(found),
+            Ok(_) => {}
+            Err(_) => return,
         }
-    };
-    let _ = timeout(TELLING, tell(&pool, &opener, untold)).await;
+    }
+    if let Some(untold) = untold {
+        let _ = timeout(TELLING, tell(&pool, &opener, untold)).await;
+    }
 }
 
 /// That the flow is over, over whatever link there is.

@@ -71,6 +71,7 @@ impl Flow {
     /// `untold`: the peer may not know. What has no path to say so on is said on another one, unless the relay was never asked
     /// for the flow.
     pub(super) fn conclude(mut self, outcome: Outcome, untold: bool) -> Outcome {
+        let known = self.peer_is_done();
         let mut word = Frame::Reset;
         if outcome == Outcome::Done {
             // The relay may have yet to give the target what it has: a reset would lose that.
@@ -82,8 +83,7 @@ impl Flow {
             }
         }
         let paths = self.paths.into_iter().flatten();
-        let parting: Vec<_> = paths.map(|path| path.carrier.part()).collect();
-        let known = parting.is_empty() && self.left_well;
+        let parting = paths.map(|path| path.carrier.part()).collect();
         if let (Some(lost), true) = (self.lost, untold && self.asked && !known) {
             let _ = lost.send(Loss::Untold(Untold {
                 parting,

@@ -225,24 +225,27 @@ impl Flow {
         let scheduler = scheduler.build();
         let now = Instant::now();
         let mut throttle = Throttle::default();
-        let (mut unsaid, mut place) = (None, None);
-        let (hears, lost, meters, opener) = match side {
+        let (hears, lost, meters, opener, unsaid, place) = match side {
             Side::Device {
                 hears,
                 lost,
                 meters,
                 opener,
-                unsaid: token,
-            } => {
-                unsaid = Some(token);
-                (Some(hears), Some(lost), Some(meters), Some(opener))
-            }
+                unsaid,
+            } => (
+                Some(hears),
+                Some(lost),
+                Some(meters),
+                Some(opener),
+                Some(unsaid),
+                None,
+            ),
             Side::Relay {
-                place: own,
-                throttle: limits,
+                place,
+                throttle: own,
             } => {
-                (place, throttle) = (Some(own), limits);
-                (None, None, None, None)
+                throttle = own;
+                (None, None, None, None, None, Some(place))
             }
         };
         let target = opener.as_ref().map(|opener| opener.target.clone());

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{timeout, Instant};
 
 use super::http::{Link, No};
-use super::own::Own;
+use super::own::{self, Own};
 use super::{lock, MOST_WAITING};
 use crate::api::Model;
 use crate::wire::{Answer, Outcome, Question, Receipt, Report, MOST_OUTCOMES};
@@ -116,14 +116,8 @@ async fn hand_in(
             let path = format!("/v1/model/{location}");
             match link.get::<Model>(&path).await {
                 Ok(model) => {
-                    let saved = {
-                        let mut own = lock(&own);
-                        own.take(&location, &model.bandit);
-                        own.to_save()
-                    };
-                    if let Some(saved) = saved {
-                        saved.write();
-                    }
+                    lock(&own).take(&location, &model.bandit);
+                    own::save(&own);
                 }
                 Err(_) => break,
             }

@@ -178,9 +178,6 @@ impl Drop for Client {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let saved = lock(&self.own).to_save();
-        if let Some(saved) = saved {
-            saved.write();
-        }
+        own::save(&self.own);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use mp_policy::bandit::reward::Judge;
 use mp_policy::bandit::{file, Bandit};
 use serde_json::Value;
 
+use crate::minds::lock;
 use crate::place::encoded;
 use crate::wire::{Context, Outcome};
 
@@ -19,17 +21,13 @@ pub struct Own {
     places: VecDeque<Place>,
 }
 
-/// What a file of models is to hold.
-pub struct Saved {
-    path: PathBuf,
-    text: Vec<u8>,
-}
-
-impl Saved {
-    pub fn write(self) {
-        // Without a place to keep them the device asks the server again.
-        let _ = mp_files::replace(&self.path, &self.text);
-    }
+/// Written without their lock: no question waits for a disk.
+pub fn save(own: &Mutex<Own>) {
+    let Some((path, text)) = lock(own).to_save() else {
+        return;
+    };
+    // Without a place to keep them the device asks the server again.
+    let _ = mp_files::replace(&path, &text);
 }
 
 struct Place {
@@ -59,8 +57,8 @@ impl Own {
         own
     }
 
-    /// To be written without the lock of these models: no question waits for a disk.
-    pub fn to_save(&self) -> Option<Saved> {
+    /// The file, and what it is to hold.
+    fn to_save(&self) -> Option<(PathBuf, Vec<u8>)> {
         let path = self.file.clone()?;
         let models: Vec<(&str, Value)> = self
             .places
@@ -68,7 +66,7 @@ impl Own {
             .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
             .collect();
         let text = serde_json::to_vec(&models).unwrap_or_default();
-        Some(Saved { path, text })
+        Some((path, text))
     }
 
     fn place(&mut self, location: &str) -> &mut Place {
