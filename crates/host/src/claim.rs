@@ -52,8 +52,12 @@ const KIND: &str = "/proc/sys/net/mptcp/pm_type";
 
 /// New connections of this namespace are a program's to manage, or the kernel's. The others stay with theirs.
 pub fn manage_new(ourselves: bool) -> Result<(), Error> {
-    fs::write(KIND, if ourselves { "1" } else { "0" })
-        .map_err(|e| Error::Failed(format!("{KIND}: {e}")))
+    let kind = if ourselves { "1" } else { "0" };
+    // Where /proc/sys is read-only, what needs no change is no error.
+    if fs::read_to_string(KIND).is_ok_and(|now| now.trim() == kind) {
+        return Ok(());
+    }
+    fs::write(KIND, kind).map_err(|e| Error::Failed(format!("{KIND}: {e}")))
 }
 
 /// Refuses to work where somebody else manages the paths.

@@ -175,3 +175,21 @@ fn an_endpoint_follows_its_address_to_another_interface() {
         assert!(Endpoints::open().unwrap().list().unwrap().is_empty());
     });
 }
+
+/// As in a container whose /proc/sys is read-only.
+#[test]
+fn a_path_manager_that_cannot_be_changed_is_not_changed_back() {
+    elsewhere(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+        let sh = "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys";
+        let mount = std::process::Command::new("sh").args(["-c", sh]).status();
+        assert!(mount.unwrap().success());
+        let mut endpoints = Endpoints::open().unwrap();
+        let file = endpoints.file.clone();
+        let why = endpoints.manage_new().unwrap_err().to_string();
+        assert!(why.contains("/proc/sys/net/mptcp/pm_type"), "{why}");
+        assert!(file.exists());
+        endpoints.restore(&[]).unwrap();
+        assert!(!file.exists());
+    });
+}

@@ -48,6 +48,8 @@ pub struct Learner {
     log: Log,
     /// What is not in the log yet.
     unsaved: Vec<Lived>,
+    /// Whether the last choice could not be put in force.
+    failing: bool,
     host: Box<dyn Host>,
 }
 
@@ -120,6 +122,7 @@ impl Learner {
             began: Instant::now(),
             log: Log::new(&folder.join("experience")),
             unsaved: Vec::new(),
+            failing: false,
             host,
         })
     }
@@ -143,13 +146,20 @@ impl Learner {
                 false => continue,
             };
             beat = Instant::now();
-            if offered.is_err() {
-                // What is there expires; connections start as the routing table has it.
-                return self.save();
-            }
+            self.tell_of(offered);
             if self.changed && self.saved.elapsed() >= SAVE {
                 self.save();
             }
+        }
+    }
+
+    /// A choice that the kernel does not take is complained of once, and tried again with the next beat. What is there expires;
+    /// connections then start as the routing table has it.
+    fn tell_of(&mut self, offered: Result<(), mp_kernel::Error>) {
+        let failed = std::mem::replace(&mut self.failing, offered.is_err());
+        if let (Err(why), false) = (offered, failed) {
+            self.host
+                .complains(&format!("the bandit's choice is not in force: {why}"));
         }
     }
 
