@@ -1,27 +1,26 @@
 //! `/metrics` over HTTP, on loopback.
 
-use std::convert::Infallible;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{HeaderValue, CONTENT_TYPE};
-use hyper::service::service_fn;
-use hyper::{Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::Router;
 use mp_relay::capture::Report;
 use mp_relay::datagram::device::PathReport;
 use mp_relay::device::LinkReport;
+use mp_server::http::{self, Counts, Terms};
 use mp_server::openmetrics;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, Semaphore};
-use tokio::time::sleep;
+use tokio::sync::mpsc;
 
 use crate::control::{self, Call, Request};
 use crate::status::{PathStatus, Priority, Status};
@@ -29,7 +28,7 @@ use crate::Error;
 
 /// Others wait: every user of the host may connect.
 const CONNECTIONS: usize = 16;
-/// For a request, and for the next one of a connection.
+/// For a request, for the next one of a connection, and to take more of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends when dropped.
@@ -44,33 +43,19 @@ impl Metrics {
         let Some(address) = address else {
             return Ok(None);
         };
-        let listener = mp_server::bind(address, "metrics.listen").await;
+        let listener = http::bind(address, "metrics.listen").await;
         let listener = listener.map_err(|e| Error::Failed(format!("cannot listen on {e}")))?;
-        let calls = calls.clone();
-        Ok(Some(Metrics(tokio::spawn(async move {
-            let room = Arc::new(Semaphore::new(CONNECTIONS));
-            loop {
-                let place = room.clone().acquire_owned().await;
-                let Ok((stream, _)) = listener.accept().await else {
-                    // Out of descriptors, most likely: others end.
-                    sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                let calls = calls.clone();
-                let answer = service_fn(move |request: hyper::Request<_>| {
-                    let calls = calls.clone();
-                    async move { Ok::<_, Infallible>(answer(request.uri().path(), &calls).await) }
-                });
-                let served = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(PATIENCE)
-                    .serve_connection(TokioIo::new(stream), answer);
-                tokio::spawn(async move {
-                    let _place = place;
-                    let _ = served.await;
-                });
-            }
-        }))))
+        let terms = Terms {
+            router: Router::new()
+                .route("/metrics", get(answer))
+                .with_state(calls.clone()),
+            tls: None,
+            connections: CONNECTIONS,
+            patience: PATIENCE,
+            counts: Counts::default(),
+        };
+        let served = http::serve(listener, terms, pending());
+        Ok(Some(Metrics(tokio::spawn(served))))
     }
 }
 
@@ -80,20 +65,15 @@ impl Drop for Metrics {
     }
 }
 
-async fn answer(path: &str, calls: &mpsc::Sender<Call>) -> Response<Full<Bytes>> {
-    let status = match path {
-        "/metrics" => serde_json::from_value(control::ask(Request::Status, calls).await).ok(),
-        _ => None,
-    };
-    let text = status.as_ref().map(render);
-    let found = text.is_some();
-    let mut response = Response::new(Full::new(text.unwrap_or_default().into()));
-    let kind = HeaderValue::from_static(openmetrics::CONTENT_TYPE);
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    if !found {
-        *response.status_mut() = StatusCode::NOT_FOUND;
+async fn answer(State(calls): State<mpsc::Sender<Call>>) -> Response {
+    let status = control::ask(Request::Status, &calls).await;
+    match serde_json::from_value(status) {
+        Ok(status) => {
+            ([(CONTENT_TYPE, openmetrics::CONTENT_TYPE)], render(&status)).into_response()
+        }
+        // The daemon ends.
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
-    response
 }
 
 type Labels = [(&'static str, String); 1];

@@ -10,6 +10,7 @@ use axum::Router;
 use hyper::service::{service_fn, Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +20,6 @@ use tokio::time::timeout;
 use tokio_io_timeout::TimeoutWriter;
 
 use crate::access::Peer;
-use crate::metrics::Metrics;
 use crate::tls::Tls;
 
 /// Requests under way have so long when the server ends.
@@ -48,7 +48,14 @@ pub struct Terms {
     pub connections: usize,
     /// For a TLS handshake, again for a request's head, and for a client to take more of its answer.
     pub patience: Duration,
-    pub metrics: Arc<Metrics>,
+    pub counts: Counts,
+}
+
+/// Of all connections.
+#[derive(Clone, Default)]
+pub struct Counts {
+    pub open: Gauge,
+    pub handshakes_failed: Counter,
 }
 
 /// Serves until `stop` is done and the requests under way are answered.
@@ -73,7 +80,7 @@ pub async fn serve(listener: TcpListener, terms: Terms, stop: impl Future<Output
                 let (terms, ended) = (terms.clone(), ended.clone());
                 open.spawn(async move {
                     let _permit = permit;
-                    let _counted = Counted::new(terms.metrics.connections.clone());
+                    let _counted = Counted::new(terms.counts.open.clone());
                     admit(stream, peer, &terms, ended).await;
                 });
             }
@@ -112,7 +119,7 @@ async fn admit(stream: TcpStream, peer: SocketAddr, terms: &Terms, ended: watch:
     match timeout(terms.patience, tls.acceptor.accept(stream)).await {
         Ok(Ok(stream)) => converse(stream, peer, terms, ended).await,
         _ => {
-            terms.metrics.handshakes_failed.inc();
+            terms.counts.handshakes_failed.inc();
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod api;
 pub mod client;
 pub mod config;
+pub mod http;
 pub mod openmetrics;
 pub mod tokens;
 pub mod wire;
@@ -18,7 +19,6 @@ mod desk;
 mod drift;
 mod follow;
 mod guard;
-mod http;
 mod learner;
 mod limit;
 pub mod log;
@@ -34,7 +34,6 @@ mod tally;
 mod tls;
 
 pub use config::Config;
-pub use http::bind;
 pub use server::{backup, check, restore, run, Service};
 
 /// Each one line: what, where, how to fix it.

@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::http::Counts;
 use crate::openmetrics;
 use crate::store::Room;
 
@@ -42,8 +43,7 @@ pub struct Metrics {
     choices: Family<[Label; 1], Counter>,
     pub outcomes: Counter,
     pub duplicates: Counter,
-    pub connections: Gauge,
-    pub handshakes_failed: Counter,
+    pub http: Counts,
     pub behind: Gauge,
     pub locations: Gauge,
     pub uptime: Gauge<f64, AtomicU64>,
@@ -83,12 +83,14 @@ impl Metrics {
                 "duplicate_outcomes",
                 "Outcomes sent again that were stored already",
             ),
-            connections: new(&mut r, "connections", "Open connections"),
-            handshakes_failed: new(
-                &mut r,
-                "tls_handshakes_failed",
-                "Connections that ended before TLS was set up",
-            ),
+            http: Counts {
+                open: new(&mut r, "connections", "Open connections"),
+                handshakes_failed: new(
+                    &mut r,
+                    "tls_handshakes_failed",
+                    "Connections that ended before TLS was set up",
+                ),
+            },
             behind: new(
                 &mut r,
                 "outcomes_behind",

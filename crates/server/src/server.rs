@@ -164,7 +164,7 @@ async fn listen(
         tls,
         connections: desk.config.connections,
         patience: desk.config.patience,
-        metrics: desk.metrics.clone(),
+        counts: desk.metrics.http.clone(),
     };
     http::serve(listener, terms, stop).await;
     Ok(())
