@@ -84,7 +84,7 @@ fn a_lossy_path_goes_to_backup_and_comes_back() {
     let script = "
 daemon control 2> log & ready; : > looks; started=$(date +%s)
 head -c 90000000 /dev/zero > body
-curl -s -T body ${MULTIPILOT_URL}0 & upload=$!
+curl -s -T body $MULTIPILOT_URL & upload=$!
 until_path wifi 'loses packets' lossy
 while [ $(date +%s) -lt $((started + 12)) ]; do
     path wifi '\"priority\": \"backup\"' && echo backup >> looks || echo normal >> looks; sleep 0.2

@@ -84,7 +84,7 @@ impl Log {
             file.filter(|f| state(f).is_ok_and(|(length, links)| length < FULL && links > 0));
         let mut file = match there {
             Some(file) => file,
-            None => self.begin()?,
+            None => return self.begin(&batch),
         };
         file.write(&batch)?;
         file.flush()?;
@@ -92,21 +92,32 @@ impl Log {
         Ok(())
     }
 
-    fn begin(&self) -> Result<StreamWriter<io::BufWriter<File>>, Error> {
+    fn begin(&mut self, first: &RecordBatch) -> Result<(), Error> {
         let io = |e: io::Error| Error::Arrow(ArrowError::from(e));
         fs::create_dir_all(&self.folder).map_err(io)?;
         self.clear_up().map_err(io)?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let (mut ms, pid) = (since.map_or(0, |d| d.as_millis()), std::process::id());
-        let file = loop {
+        let (path, file) = loop {
             // In the order in which they were begun.
             let name = format!("{ms:013}-{pid}.{ENDING}");
-            match File::create_new(self.folder.join(name)) {
+            let path = self.folder.join(name);
+            match File::create_new(&path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => ms += 1,
-                made => break made.map_err(io)?,
+                made => break (path, made.map_err(io)?),
             }
         };
-        Ok(StreamWriter::try_new_buffered(file, &schema())?)
+        let begun = StreamWriter::try_new_buffered(file, &schema()).and_then(|mut file| {
+            file.write(first)?;
+            file.flush()?;
+            Ok(file)
+        });
+        if begun.is_err() {
+            // One without an outcome would push out those of before, one each time on a full disk.
+            let _ = fs::remove_file(path);
+        }
+        self.file = Some(begun?);
+        Ok(())
     }
 
     /// Room for one file more.

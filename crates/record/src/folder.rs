@@ -1,7 +1,7 @@
 //! The folder of a comparison: `result.json`, `scenario.toml`, `runs/NNNN/{transfers,samples}.arrow`.
 //!
-//! NNNN is the index of the row in `result.json`. A run's tables are complete before its row appears, and `result.json` is
-//! replaced as a whole after each run, so that a kill at any point loses the run under way and nothing else. Only where
+//! NNNN is the index of the row in `result.json`. A run's tables are on the disk before its row is, and `result.json` is
+//! replaced as a whole after each run, so that a kill or a crash at any point loses the run under way and nothing else. Only where
 //! runs end faster than the file can be written (thousands of short simulations) is a write left out now and then: at most
 //! a tenth of the time goes into them, and a kill loses no more than ten times what one write takes.
 
@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{flock, FlockOperation};
+use rustix::fs::{flock, syncfs, FlockOperation};
 
 use crate::arrow;
 use crate::decisions;
@@ -40,7 +40,7 @@ pub struct Folder {
     written: Instant,
     /// What the last write of `result.json` took.
     cost: Duration,
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -77,6 +77,17 @@ impl Folder {
                         "holds another comparison ({scenario}, {world} world)"
                     )));
                 }
+                let linux = |d: &Document| d.kernel.clone().filter(|_| d.world != "sim");
+                let versions = |d: &Document| [Some(d.multipilot.clone()), linux(d)];
+                let pairs = versions(&found).into_iter().zip(versions(&document));
+                for (of, (then, now)) in ["multipilot", "Linux"].into_iter().zip(pairs) {
+                    if then != now {
+                        let [then, now] = [then, now].map(Option::unwrap_or_default);
+                        return Err(foreign(format!(
+                            "its runs are of {of} {then}, this is {now}"
+                        )));
+                    }
+                }
                 let cut = (0..found.rows.len()).find(|&index| !is_whole(path, index));
                 if let Some(index) = cut {
                     return Err(foreign(format!(
@@ -97,7 +108,7 @@ impl Folder {
             document,
             written: Instant::now(),
             cost: Duration::ZERO,
-            _lock: lock,
+            lock,
         };
         folder.replace("scenario.toml", scenario_toml.as_bytes())?;
         folder.write_document()?;
@@ -215,6 +226,8 @@ impl Folder {
 
     fn write_document(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
+        // The tables, and the names of their folders.
+        syncfs(&self.lock).map_err(|e| self.io(e.into()))?;
         self.replace("result.json", (self.document.to_json() + "\n").as_bytes())?;
         self.written = Instant::now();
         self.cost = begin.elapsed();

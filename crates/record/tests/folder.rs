@@ -141,7 +141,15 @@ fn the_same_comparison_resumes_and_another_is_refused() {
             "{message}"
         );
     }
-    fs::write(dir.path().join("result.json"), "{\"schema\": 9}").unwrap();
+    // Runs of two kernels under one name would be no comparison.
+    let file = dir.path().join("result.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    fs::write(&file, text.replace(version, "0.0.1")).unwrap();
+    let message = open("sim", "x = 1\n").unwrap_err().to_string();
+    let told = format!("its runs are of multipilot 0.0.1, this is {version}; choose another");
+    assert!(message.contains(&told), "{message}");
+    fs::write(&file, "{\"schema\": 9}").unwrap();
     let message = open("sim", "x = 1\n").unwrap_err().to_string();
     assert!(
         message.contains("result.json is no record") && !message.contains('\n'),

@@ -145,8 +145,12 @@ fn buffers(field: Option<Field<'_>>) -> Result<Buffers, Error> {
     let size = |key: &str, default: u64| match section.as_ref().and_then(|s| s.get(key)) {
         None => Ok(default),
         Some(field) => match field.size()? {
-            bytes if (4096..=2 << 30).contains(&bytes) => Ok(bytes),
-            _ => Err(field.error("is out of range", "a size from \"4KiB\" to \"2GiB\"")),
+            // tcp_rmem and tcp_wmem are int.
+            bytes if (4096..2 << 30).contains(&bytes) => Ok(bytes),
+            _ => Err(field.error(
+                "is out of range",
+                "a size from \"4KiB\" to less than \"2GiB\"",
+            )),
         },
     };
     let autotune = section.as_ref().map_or(Ok(defaults::AUTOTUNE), |s| {

@@ -94,7 +94,7 @@ fn top_level() {
     );
     assert_eq!(
         message("buffers = { send = '1kB' }\n[paths.a]\nrate = '1Mbit'"),
-        "bad.toml:1:20: buffers.send: is out of range; expected a size from \"4KiB\" to \"2GiB\""
+        "bad.toml:1:20: buffers.send: is out of range; expected a size from \"4KiB\" to less than \"2GiB\""
     );
     assert_eq!(
         message("title = 5\n[paths.a]\nrate = '1Mbit'"),

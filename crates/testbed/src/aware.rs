@@ -110,7 +110,7 @@ impl Aware {
                         .iter()
                         .find(on)
                         .is_some_and(|p| !p.is_normal());
-                    self.recorder.set_backup(path, backup);
+                    self.recorder.set_backup(self.number, path, backup);
                 }
             }
         }

@@ -8,10 +8,13 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{umount2, MntFlags};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 
 use crate::Error;
 
@@ -111,6 +114,7 @@ fn lives(id: &str) -> io::Result<bool> {
 fn collect(_guard: &Guard) -> io::Result<()> {
     for name in remains()? {
         let path = Path::new(NAMESPACES).join(name);
+        kill_in(&path)?;
         // A file that is no mount point: its run was killed before it mounted the namespace.
         let _ = umount2(&path, MntFlags::MNT_DETACH);
         remove(&path)?;
@@ -121,6 +125,20 @@ fn collect(_guard: &Guard) -> io::Result<()> {
             if !lives(id)? {
                 remove(&entry.path())?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// What programs of a killed run had started, and would hold its namespace.
+fn kill_in(namespace: &Path) -> io::Result<()> {
+    let inode = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let dead = inode(namespace);
+    for process in fs::read_dir("/proc")? {
+        let process = process?;
+        let pid = process.file_name().to_str().and_then(|s| s.parse().ok());
+        if let (Some(pid), true) = (pid, inode(&process.path().join("ns/net")) == dead) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
     Ok(())

@@ -399,17 +399,15 @@ fn starts(scenario: &Scenario, connection: &Connection, rng: &mut SmallRng) -> S
         return Starts::Fixed(fixed);
     };
     let (mut transfers, mut at) = (Vec::new(), connection.start);
-    loop {
-        // Inverse of the exponential distribution; 1 − u is never 0.
-        at += Duration::from_secs_f64(-(1.0 - rng.random::<f64>()).ln() / rate);
-        if at >= scenario.duration {
-            return Starts::Arriving {
-                transfers,
-                at_once: connection.count,
-            };
-        }
+    while at < scenario.duration {
         let end = end(at, rng);
         transfers.push((at, end));
+        // Inverse of the exponential distribution; 1 − u is never 0.
+        at += Duration::from_secs_f64(-(1.0 - rng.random::<f64>()).ln() / rate);
+    }
+    Starts::Arriving {
+        transfers,
+        at_once: connection.count,
     }
 }
 
@@ -462,6 +460,16 @@ mod tests {
         assert!(refused
             .to_string()
             .contains("initial path thompson with path manager backup"));
+    }
+
+    #[test]
+    fn the_first_arrival_is_at_the_start_as_in_the_simulator() {
+        let arriving = "[[connections]]\narrivals = '2/s'\nstart = '3s'\nbytes = '1kB'\n";
+        let made = plan_over(Multipath::Mptcp, arriving).unwrap();
+        let Starts::Arriving { transfers, .. } = &made.flows[0].starts else {
+            panic!("{:?}", made.flows[0].starts);
+        };
+        assert_eq!(transfers[0].0, Duration::from_secs(3));
     }
 
     fn relayed(rest: &str) -> Result<Plan, Error> {

@@ -308,8 +308,7 @@ fn watch_over(
             return Ok(());
         }
         while let Some((_, path, backup)) = next.filter(|(at, ..)| *at <= elapsed) {
-            set_backup(plan, network, path, backup)?;
-            recorder.set_backup(path, backup);
+            set_backup(plan, network, recorder, path, backup)?;
             next = backups.next();
         }
         if told.elapsed() >= PROGRESS {
@@ -415,18 +414,22 @@ fn congestion(flow: &Flow, variant: &Variant) -> Result<Controller, Error> {
 }
 
 fn mark_backups(plan: &Plan, recorder: &Recorder) {
-    for group in plan
-        .groups
-        .iter()
-        .filter(|g| g.management == PathManagement::Backup)
-    {
-        for &path in &group.paths[1..] {
-            recorder.set_backup(path, true);
+    for (g, group) in plan.groups.iter().enumerate() {
+        if group.management == PathManagement::Backup {
+            for &path in &group.paths[1..] {
+                recorder.set_backup(g, path, true);
+            }
         }
     }
 }
 
-fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Result<(), Error> {
+fn set_backup(
+    plan: &Plan,
+    network: &Network,
+    recorder: &Recorder,
+    path: usize,
+    backup: bool,
+) -> Result<(), Error> {
     for (g, group) in plan.groups.iter().enumerate() {
         let fullmesh = match group.management {
             PathManagement::Fullmesh | PathManagement::Aware(..) => true,
@@ -445,6 +448,7 @@ fn set_backup(plan: &Plan, network: &Network, path: usize, backup: bool) -> Resu
                     .set_endpoint_flags(&Endpoint::new(address(g, path).into(), flags))?;
                 Ok(())
             })?;
+            recorder.set_backup(g, path, backup);
         }
     }
     Ok(())

@@ -50,6 +50,8 @@ CHOSEN: Mapping[str, Set[str]] = {
     "crates/policy/src/scheduler/cloning": {"cloning", "ld-mpsp"},
     "crates/policy/src/scheduler/delay_balance": {"delay-balance", "ld-mpsp"},
     "crates/policy/src/super_arm/": _ARMS,
+    "crates/record/src/experience": set(),
+    "crates/record/src/folder": set(),
     "crates/scenario/src/radio/": {"radio"},
     "crates/simulator/src/env/": {ENVIRONMENT},
     "crates/simulator/src/pcapng/": set(),

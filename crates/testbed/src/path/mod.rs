@@ -151,7 +151,14 @@ impl<P: Packet> Pipe<P> {
 
     /// When [`Pipe::pop`] has something next.
     pub fn next(&self) -> Option<Nanos> {
-        let service = self.serving.as_ref().map_or(NEVER, |(end, _)| *end);
+        let service = match &self.serving {
+            Some((end, _)) => *end,
+            // It came before the end of the last service, and was pushed after it.
+            None => self
+                .queue
+                .head()
+                .map_or(NEVER, |came| came.max(self.free_at)),
+        };
         let flight = self.flying.peek().map_or(NEVER, |Reverse(f)| f.out);
         Some(service.min(flight)).filter(|time| *time != NEVER)
     }

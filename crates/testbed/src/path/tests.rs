@@ -271,3 +271,13 @@ fn red_holds_the_average_between_its_thresholds() {
     assert!((15 * MS..70 * MS).contains(&mean), "{} ms", mean / MS);
     assert!(counts.dropped > 100);
 }
+
+/// What came first may be read late.
+#[test]
+fn what_is_pushed_after_the_service_that_it_came_before_leaves() {
+    let mut p = pipe(&direction(Rate::Constant(8_000_000)), &[]);
+    p.push(0, Numbered(1, 1000));
+    assert_eq!(drain(&mut p, 2 * MS), [(MS, 1)]);
+    p.push(MS / 2, Numbered(2, 1000));
+    assert_eq!(drain(&mut p, 3 * MS), [(2 * MS, 2)]);
+}

@@ -146,13 +146,23 @@ impl Local {
             let work = self.command(id, index, command);
             tokio::select! {
                 result = work => result.unwrap_or_else(|e| broke_off(e.into())),
-                _ = &mut cut => self.count(id, index),
+                over = &mut cut => {
+                    self.count(id, index);
+                    if over {
+                        recorder.end(id, None);
+                    }
+                }
             }
             return;
         }
         let connected = tokio::select! {
             connected = self.connect(index, primary) => connected,
-            _ = &mut cut => return,
+            over = &mut cut => {
+                if over && flow.bytes.is_none() {
+                    recorder.end(id, None);
+                }
+                return;
+            }
         };
         let (stream, fd, source) = match connected {
             Ok(connected) => connected,
@@ -182,7 +192,7 @@ impl Local {
                 }
             },
             over = &mut cut => {
-                probe.last_look();
+                recorder.last_look(id);
                 socket::abort_on_close(&fd);
                 // Of a transfer without a size this is the proper end.
                 if over && flow.bytes.is_none() {
@@ -253,12 +263,12 @@ impl Local {
         &self,
         index: usize,
         primary: usize,
-    ) -> io::Result<(TcpStream, Rc<OwnedFd>, Source)> {
+    ) -> io::Result<(TcpStream, Arc<OwnedFd>, Source)> {
         let Service { flow, congestion } = &self.client.services[index];
         let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
         if flow.transport == Transport::Relay {
             let stream = socket::connect_by_proxy(PROXY, to).await?;
-            let fd = Rc::new(socket::duplicate(&stream)?);
+            let fd = Arc::new(socket::duplicate(&stream)?);
             let stats = self.client.observer.flow(stream.local_addr()?);
             let source = stats.map_or(Source::Socket(fd.clone()), Source::Relay);
             return Ok((stream, fd, source));
@@ -269,7 +279,7 @@ impl Local {
         );
         let congestion = flow.upload.then_some(congestion.as_str());
         let stream = socket::connect(from, to, flow.is_mptcp(), congestion).await?;
-        let fd = Rc::new(socket::duplicate(&stream)?);
+        let fd = Arc::new(socket::duplicate(&stream)?);
         Ok((stream, fd.clone(), Source::Socket(fd)))
     }
 

@@ -55,7 +55,7 @@ impl Program {
         }
         // SAFETY: one system call, which is safe between fork and exec.
         unsafe {
-            // Killed as we may be, the program goes too; or it would hold the namespace.
+            // Killed as we may be, the shell goes too. What it has started is the next run's to end.
             command.pre_exec(
                 || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
                     0 => Ok(()),

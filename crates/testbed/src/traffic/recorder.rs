@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -29,19 +28,22 @@ struct State {
     samples: Vec<Sample>,
     notes: BTreeSet<String>,
     decisions: Vec<Decision>,
-    /// By path: what path managers and events said last.
-    backup: Vec<bool>,
+    /// Groups and paths, by what path managers and events said last.
+    backup: BTreeSet<(usize, usize)>,
 }
 
 #[derive(Default)]
 struct Live {
     transfer: Transfer,
     order: usize,
+    group: usize,
     primary: usize,
     /// Subflows in order of joining, by the ports and addresses at the sender, and at the receiver.
     slots: [Vec<(SocketAddr, SocketAddr)>; 2],
     /// Bytes received by each of the receiver's.
     received: Vec<(usize, u64)>,
+    /// Where that can be seen, while the connection is open.
+    receiver: Option<Source>,
 }
 
 /// Which end of a connection.
@@ -62,15 +64,11 @@ pub struct Recorded {
 
 impl Recorder {
     pub fn new(epoch: Instant, interval: Duration, paths: Vec<String>) -> Arc<Recorder> {
-        let state = State {
-            backup: vec![false; paths.len()],
-            ..State::default()
-        };
         Arc::new(Recorder {
             epoch,
             interval,
             paths,
-            state: Mutex::new(state),
+            state: Mutex::default(),
         })
     }
 
@@ -92,6 +90,7 @@ impl Recorder {
         state.live.push(Live {
             transfer,
             order,
+            group: flow.group,
             primary,
             ..Live::default()
         });
@@ -145,8 +144,12 @@ impl Recorder {
         self.state().notes.insert(note);
     }
 
-    pub fn set_backup(&self, path: usize, backup: bool) {
-        self.state().backup[path] = backup;
+    pub fn set_backup(&self, group: usize, path: usize, backup: bool) {
+        let all = &mut self.state().backup;
+        match backup {
+            true => all.insert((group, path)),
+            false => all.remove(&(group, path)),
+        };
     }
 
     /// Ids become those of the plan's order: which host was first to begin is chance. `asked`: what the agents of this run's
@@ -194,6 +197,16 @@ impl Recorder {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Before the connection is cut off, by whichever end: only the receiver's bytes matter then, and a sender whose peer has
+    /// begun to tear down subflows would show what is no more part of the run.
+    pub fn last_look(&self, id: u32) {
+        let receiver = |live: &Live| live.receiver.clone();
+        let source = self.state().live.get(id as usize).and_then(receiver);
+        if let Some(source) = source {
+            self.measure(id, End::Receiver, &source);
+        }
+    }
+
     fn measure(&self, id: u32, end: End, source: &Source) {
         let time_s = self.now();
         let seen = match source {
@@ -223,11 +236,14 @@ impl Recorder {
             match end {
                 End::Receiver => live.received[slot] = (path, subflow.received),
                 End::Sender if !subflow.open => {}
-                End::Sender => samples.push(Sample {
-                    // What the receiver's application took.
-                    in_order_bytes: Some(live.transfer.bytes),
-                    ..sample(time_s, id, slot, &self.paths[path], backup[path], &subflow)
-                }),
+                End::Sender => {
+                    let backup = backup.contains(&(live.group, path));
+                    samples.push(Sample {
+                        // What the receiver's application took.
+                        in_order_bytes: Some(live.transfer.bytes),
+                        ..sample(time_s, id, slot, &self.paths[path], backup, &subflow)
+                    });
+                }
             }
         }
     }
@@ -298,7 +314,7 @@ const TCP_CLOSE: u8 = 7;
 /// Where one end of a transfer can be seen.
 #[derive(Clone)]
 pub enum Source {
-    Socket(Rc<OwnedFd>),
+    Socket(Arc<OwnedFd>),
     /// The relay's end beside this one, or the device's.
     Relay(Arc<FlowStats>),
 }
@@ -394,6 +410,9 @@ impl Probe {
     pub fn start(recorder: &Arc<Recorder>, id: u32, end: End, source: Source) -> Probe {
         let (recorder, each, seen) = (recorder.clone(), recorder.interval, source.clone());
         let by_task = recorder.clone();
+        if end == End::Receiver {
+            recorder.state().live[id as usize].receiver = Some(source.clone());
+        }
         let task = tokio::task::spawn_local(async move {
             let mut ticks = tokio::time::interval(each);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -415,17 +434,18 @@ impl Probe {
         self.recorder.measure(self.id, self.end, &self.source);
     }
 
-    /// Before the connection is cut off: only the receiver's bytes matter then, and a sender whose peer has begun to tear
-    /// down subflows would show what is no more part of the run.
-    pub fn last_look(&self) {
-        if self.end == End::Receiver {
-            self.look();
-        }
+    pub fn id(&self) -> u32 {
+        self.id
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
         self.task.abort();
+        if self.end == End::Receiver {
+            if let Some(live) = self.recorder.state().live.get_mut(self.id as usize) {
+                live.receiver = None;
+            }
+        }
     }
 }

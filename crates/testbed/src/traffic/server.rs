@@ -1,4 +1,5 @@
-//! The HTTP server: `GET /ID` sends the flow's body, `PUT /ID` takes one in. ID is the transfer's.
+//! The HTTP server: `GET /ID` sends the flow's body, `PUT /ID` takes one in. ID is the transfer's. A program of the user's may
+//! ask for any path; what it moves is counted elsewhere.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -101,7 +102,7 @@ impl Server {
         stream: TcpStream,
         mut stop: watch::Receiver<bool>,
     ) {
-        let Ok(fd) = socket::duplicate(&stream).map(Rc::new) else {
+        let Ok(fd) = socket::duplicate(&stream).map(Arc::new) else {
             return;
         };
         let _ = stream.set_nodelay(true);
@@ -119,7 +120,7 @@ impl Server {
             _ = connection => {}
             _ = stop.wait_for(|stop| *stop) => {
                 if let Some(probe) = &*probe.borrow() {
-                    probe.last_look();
+                    self.recorder.last_look(probe.id());
                 }
                 socket::abort_on_close(&fd);
             }
@@ -133,7 +134,7 @@ impl Server {
         flow: usize,
         request: Request<Incoming>,
         peer: Option<SocketAddr>,
-        fd: Rc<OwnedFd>,
+        fd: Arc<OwnedFd>,
         probe: SharedProbe,
     ) -> Result<Answer, Infallible> {
         let flow = &self.services[flow].flow;
@@ -143,18 +144,13 @@ impl Server {
             Some(stats) => Source::Relay(stats),
             None => Source::Socket(fd),
         };
-        let id = request
-            .uri()
-            .path()
-            .trim_start_matches('/')
-            .parse::<u32>()
-            .ok();
+        let path = request.uri().path().trim_start_matches('/');
+        let id = path.parse::<u32>().ok().filter(|_| flow.command.is_none());
         let answer = match (request.method(), id) {
             (&Method::GET, Some(id)) => {
                 probe.replace(Some(Probe::start(&self.recorder, id, End::Sender, source)));
                 Response::new(Either::Left(Body::new(self.seed, flow.bytes)))
             }
-            // A program of the user's: no transfer of ours to record.
             (&Method::GET, None) => Response::new(Either::Left(Body::new(self.seed, flow.bytes))),
             (&Method::PUT, Some(id)) => {
                 probe.replace(Some(Probe::start(
@@ -170,6 +166,11 @@ impl Server {
                 if let Some(intact) = intact {
                     self.recorder.end(id, Some(intact));
                 }
+                Response::new(Either::Right(Empty::new()))
+            }
+            (&Method::PUT, None) => {
+                let mut body = request.into_body();
+                while let Some(Ok(_)) = body.frame().await {}
                 Response::new(Either::Right(Empty::new()))
             }
             _ => {
