@@ -212,8 +212,13 @@ impl Daemon {
         } = settle(&config, &mut endpoints, &sender).await?;
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
+        let interfaces = links.list().await?;
+        let mut config = config;
+        config
+            .paths
+            .keep_backups(&interfaces, &endpoints.backups()?);
         let mut adapter = Adapter::new(&config.paths);
-        adapter.set_interfaces(now, links.list().await?, &config.paths);
+        adapter.set_interfaces(now, interfaces, &config.paths);
         for endpoint in endpoints.list()? {
             adapter.take_over(endpoint.address, endpoint.flags.backup);
         }
@@ -444,7 +449,13 @@ impl Daemon {
         Ok(())
     }
 
+    fn keep_backups(&mut self, interfaces: &[Interface]) {
+        let backups = self.endpoints.backups().unwrap_or_default();
+        self.config.paths.keep_backups(interfaces, &backups);
+    }
+
     fn take_in(&mut self, interfaces: Vec<Interface>) {
+        self.keep_backups(&interfaces);
         let now = self.now_us();
         self.adapter
             .set_interfaces(now, interfaces, &self.config.paths);

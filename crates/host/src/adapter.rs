@@ -67,6 +67,9 @@ impl Adapter {
         let interfaces = self.paths.iter().map(|p| p.interface.clone()).collect();
         self.set_interfaces(now_us, interfaces, new);
         if anew {
+            for path in &mut self.paths {
+                path.presence.give_up();
+            }
             self.observe(now_us, Event::Established);
         }
     }
@@ -107,9 +110,6 @@ impl Adapter {
             }
         }
         for interface in interfaces {
-            if settings.ignores(&interface.name) {
-                continue;
-            }
             let by_index = |p: &PathState| p.interface.index == interface.index;
             // A modem that is plugged in again comes under its old name, or may.
             let by_name = |p: &PathState| p.interface.name == interface.name && !p.interface.up;
@@ -120,7 +120,7 @@ impl Adapter {
                 .or_else(|| self.paths.iter().position(by_name));
             match known {
                 Some(at) => self.paths[at].interface = interface,
-                None if interface.addresses.is_empty() => {}
+                None if interface.addresses.is_empty() || settings.ignores(&interface.name) => {}
                 None => self.paths.push(PathState::new(interface)),
             }
         }
@@ -287,22 +287,23 @@ impl Adapter {
     }
 
     /// The endpoints that the kernel should have: of each interface one address of each family, because the kernel
-    /// takes eight in all.
+    /// takes eight in all. An address that two interfaces have, as behind two routers of one make, is the first one's.
     pub fn wanted(&self) -> Vec<Wanted> {
-        let open = self.paths.iter().filter(|p| p.is_open() && p.up);
-        open.flat_map(|path| {
+        let mut all: Vec<Wanted> = Vec::new();
+        for path in self.paths.iter().filter(|p| p.is_open() && p.up) {
             let addresses = &path.interface.addresses;
             let first = |v4: bool| addresses.iter().find(move |a| a.is_ipv4() == v4);
-            first(true)
-                .into_iter()
-                .chain(first(false))
-                .map(|&address| Wanted {
-                    address,
-                    interface: path.interface.index,
-                    backup: path.backup,
-                })
-        })
-        .collect()
+            for &address in first(true).into_iter().chain(first(false)) {
+                if all.iter().all(|w| w.address != address) {
+                    all.push(Wanted {
+                        address,
+                        interface: path.interface.index,
+                        backup: path.backup,
+                    });
+                }
+            }
+        }
+        all
     }
 
     /// The probes that the path manager asked for in the last poll, once.

@@ -154,6 +154,16 @@ impl Endpoints {
         before
     }
 
+    /// Addresses of the endpoints of others that were in backup before we changed anything.
+    pub fn backups(&self) -> Result<Vec<IpAddr>, Error> {
+        let ours = |e: &Endpoint| self.before.added.contains(&e.address);
+        let all = self.list()?;
+        let backups = all
+            .iter()
+            .filter(|e| !ours(e) && self.as_before(e).flags.backup);
+        Ok(backups.map(|e| e.address).collect())
+    }
+
     /// Those that are there now.
     pub fn list(&self) -> Result<Vec<Endpoint>, Error> {
         let all = self.manager.endpoints()?;

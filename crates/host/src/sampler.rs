@@ -158,18 +158,20 @@ impl Sampler {
         self.direction.role()
     }
 
-    /// The live connections, and whether each has a subflow on a path.
+    /// The live connections that use paths, and whether each has a subflow on this one. Those of loopback, or of interfaces that
+    /// are left alone, use none, and miss none.
     pub fn present_on(&self, path: usize) -> impl Iterator<Item = Present> + '_ {
-        let on = move |token: u32| {
-            let here = |s: &Seen| s.path == Some(path) && s.subflow.token == token;
-            self.subflows.iter().any(here)
-        };
-        self.connections
-            .iter()
-            .map(move |(&token, &since_us)| Present {
-                since_us,
-                here: on(token),
-            })
+        let mut here: HashMap<u32, bool> = HashMap::new();
+        for seen in &self.subflows {
+            if let Some(on) = seen.path {
+                *here.entry(seen.subflow.token).or_default() |= on == path;
+            }
+        }
+        let since = |token| self.connections.get(&token).copied();
+        here.into_iter().filter_map(move |(token, here)| {
+            let since_us = since(token)?;
+            Some(Present { since_us, here })
+        })
     }
 }
 

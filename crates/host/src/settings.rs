@@ -1,7 +1,11 @@
 //! How a host's paths are managed: filled in by a configuration file (the daemon) or by a scenario (the testbed).
 
+use std::net::IpAddr;
+
 use mp_policy::awareness;
 use mp_policy::path_manager::{PathPolicy, Rule};
+
+use crate::links::Interface;
 
 /// The paths of a host, and who judges them.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +41,19 @@ impl Settings {
     pub fn rule(&self, interface: &str) -> Rule {
         let found = self.rules.iter().find(|r| r.interface.fits(interface));
         found.map_or(Rule::None, |r| r.rule)
+    }
+
+    /// An interface that the user has given an endpoint in backup, and no rule, is used as a metered one: if no other works.
+    pub fn keep_backups(&mut self, interfaces: &[Interface], backups: &[IpAddr]) {
+        for interface in interfaces {
+            let backup = interface.addresses.iter().any(|a| backups.contains(a));
+            if backup && self.rule(&interface.name) == Rule::None {
+                self.rules.push(InterfaceRule {
+                    interface: Glob::new(&interface.name),
+                    rule: Rule::Metered,
+                });
+            }
+        }
     }
 
     /// Whether an interface is left alone.
@@ -105,5 +122,28 @@ mod tests {
         assert_eq!(settings.rule("wwan1"), Rule::Metered);
         assert_eq!(settings.rule("wlan0"), Rule::None);
         assert!(settings.ignores("veth12ab") && !settings.ignores("eth0"));
+    }
+
+    #[test]
+    fn an_endpoint_in_backup_is_a_rule_where_there_is_no_other() {
+        let on = |name: &str, host| Interface {
+            index: 1,
+            name: name.into(),
+            up: true,
+            addresses: vec![[10, 0, 0, host].into()],
+        };
+        let mut settings = Settings::default();
+        settings.rules.push(InterfaceRule {
+            interface: Glob::new("wwan1"),
+            rule: Rule::Preferred,
+        });
+        let interfaces = [on("wlan0", 1), on("wwan0", 2), on("wwan1", 3)];
+        let backups = [2, 3].map(|host| IpAddr::from([10, 0, 0, host]));
+        for _ in 0..2 {
+            settings.keep_backups(&interfaces, &backups);
+        }
+        let rules = ["wlan0", "wwan0", "wwan1"].map(|name| settings.rule(name));
+        assert_eq!(rules, [Rule::None, Rule::Metered, Rule::Preferred]);
+        assert_eq!(settings.rules.len(), 2);
     }
 }

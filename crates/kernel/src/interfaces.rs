@@ -39,24 +39,50 @@ impl Interface {
 
     /// Whether it has a default route in the main table, of whatever metric: packets to strangers can leave through it.
     pub fn leads_out(&self) -> bool {
-        let lines = |file: &str| {
-            let text = std::fs::read_to_string(file).unwrap_or_default();
-            let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
-            text.lines().map(fields).collect::<Vec<Vec<String>>>()
-        };
         let is = |fields: &[String], place: usize, value: &str| {
             fields.get(place).is_some_and(|field| field == value)
         };
         // Interface, destination, …, mask.
-        let v4 = lines("/proc/thread-self/net/route")
+        let v4 = routes("/proc/thread-self/net/route")
             .into_iter()
             .any(|f| is(&f, 0, &self.name) && is(&f, 1, "00000000") && is(&f, 7, "00000000"));
         // Destination, length, …, interface.
-        let v6 = lines("/proc/thread-self/net/ipv6_route")
+        let v6 = routes("/proc/thread-self/net/ipv6_route")
             .into_iter()
             .any(|f| is(&f, 9, &self.name) && is(&f, 0, &"0".repeat(32)) && is(&f, 1, "00"));
         v4 || v6
     }
+}
+
+/// Destinations of the main table but the default ones: what interfaces reach without a router, with a carrier or without, and what
+/// other routes say, as those of a VPN do.
+pub fn routed() -> Vec<Prefix> {
+    let v4 = routes("/proc/thread-self/net/route");
+    let v4 = v4.iter().filter_map(|route| {
+        // As they lie in memory.
+        let number = |at: usize| u32::from_str_radix(route.get(at)?, 16).ok();
+        let address = IpAddr::from(number(1)?.to_ne_bytes());
+        Some((address, number(7)?.count_ones()))
+    });
+    let v6 = routes("/proc/thread-self/net/ipv6_route");
+    let v6 = v6.iter().filter_map(|route| {
+        let address = u128::from_str_radix(route.first()?, 16).ok()?;
+        let bits = u32::from_str_radix(route.get(1)?, 16).ok()?;
+        Some((IpAddr::from(address.to_be_bytes()), bits))
+    });
+    let all = v4.chain(v6).filter(|(_, bits)| *bits > 0);
+    let prefix = |(address, bits)| Prefix {
+        address,
+        bits: bits as u8,
+    };
+    all.map(prefix).collect()
+}
+
+/// The fields of each line.
+fn routes(file: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    text.lines().map(fields).collect()
 }
 
 /// Puts first, of each family, the address that the kernel gives to packets for strangers over this interface (RFC 6724): an
@@ -199,6 +225,19 @@ mod tests {
             assert_eq!(v6(&addresses()), local);
             ip("-6 route delete default");
             assert_eq!(addresses().len(), 3);
+            // A VPN's, and a bridge's that nobody uses.
+            ip("route add default via 10.0.0.1");
+            ip("route add 10.8.0.0/16 via 10.0.0.7");
+            ip("link add bridge0 type bridge");
+            ip("link set bridge0 up");
+            ip("address add 172.17.0.1/20 dev bridge0");
+            let there = |network: &str, bits| {
+                let address = network.parse().unwrap();
+                routed().contains(&Prefix { address, bits })
+            };
+            assert!(there("10.0.0.0", 24) && there("2001:db8:7::", 64));
+            assert!(there("10.8.0.0", 16) && there("172.17.0.0", 20));
+            assert!(routed().iter().all(|p| p.bits > 0));
         });
     }
 }

@@ -31,7 +31,8 @@ impl Chooser {
             // Nobody listens to a choice of the user's.
             let _ = send.send(event);
         })?;
-        exempt_near(primary.choices(), interfaces)?;
+        let near = interfaces.iter().flat_map(|i| i.networks.iter().copied());
+        exempt_near(primary.choices(), near)?;
         group.adopt(command)?;
         Ok(Chooser {
             primary,

@@ -33,7 +33,10 @@ impl Daemon {
         if let Some(initial_path) = &mut self.initial_path {
             initial_path.warn_of_lost_events();
             if initial_path.fits(&self.config) {
-                return;
+                let failed = initial_path.exempt_new().err();
+                let told =
+                    |e| format!("networks that came since are not left to the routing table: {e}");
+                return self.trouble(Part::InitialPath, failed.map(told));
             }
         }
         if Instant::now() < self.starts_at {

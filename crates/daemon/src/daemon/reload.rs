@@ -69,6 +69,7 @@ impl Daemon {
         self.radio.set_file(new.radio_file.clone());
         let old = std::mem::replace(&mut self.config, new);
         let interfaces = self.links.list().await?;
+        self.keep_backups(&interfaces);
         let now = self.now_us();
         if old.bandit != self.config.bandit {
             self.initial_path = None;

@@ -1,6 +1,6 @@
 //! The bandit of this host (`[bandit]`), on a thread of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use mp_host::initial_path::{exempt_near, Host, Learner, Offer, Remote};
 use mp_kernel::interfaces::{self, Interface};
-use mp_kernel::primary::Primary;
+use mp_kernel::primary::{Prefix, Primary};
 use mp_policy::bandit::context::Readings;
 use mp_policy::initial_path;
 use mp_policy::path_manager::Rule;
@@ -52,8 +52,9 @@ impl Host for Ours {
 /// The bandit of this host, while it lives.
 pub struct InitialPath {
     board: Ours,
-    /// Its arms, with the networks that are exempt.
     arms: Vec<Interface>,
+    /// Destinations that stay the routing table's.
+    exempt: HashSet<Prefix>,
     // Dropping it ends the events, and with them the thread.
     primary: Option<Primary>,
     /// Lost events of which the log has told.
@@ -106,7 +107,8 @@ impl InitialPath {
             }
         })?;
         let choices = primary.choices().clone();
-        exempt_near(&choices, &all)?;
+        let exempt: HashSet<Prefix> = interfaces::routed().into_iter().collect();
+        exempt_near(&choices, exempt.iter().copied())?;
         learner.offer(&choices)?;
         let thread = std::thread::Builder::new()
             .name("initial-path".into())
@@ -115,21 +117,34 @@ impl InitialPath {
         Ok(Some(InitialPath {
             board,
             arms,
+            exempt,
             primary: Some(primary),
             told: 0,
             thread: Some(thread),
         }))
     }
 
-    /// Whether the host has the interfaces that it had then, and their networks. One that is gone is not missed.
+    /// Destinations that the routing table has got since then: those of containers, of a VPN.
+    pub fn exempt_new(&mut self) -> Result<(), Error> {
+        let Some(primary) = &self.primary else {
+            return Ok(());
+        };
+        for prefix in interfaces::routed() {
+            if !self.exempt.contains(&prefix) {
+                primary.choices().exempt(prefix)?;
+                self.exempt.insert(prefix);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the host has the interfaces that it had then. One that is gone is not missed.
     pub fn fits(&self, config: &Config) -> bool {
         let Ok(all) = interfaces::all() else {
             return true;
         };
-        arms(config, &all).iter().all(|now| {
-            let same = |then: &&Interface| then.name == now.name && then.networks == now.networks;
-            self.arms.iter().any(|then| same(&then))
-        })
+        let known = |now: &Interface| self.arms.iter().any(|then| then.name == now.name);
+        arms(config, &all).iter().all(known)
     }
 
     /// What the radios and links say of each interface now.

@@ -163,10 +163,55 @@ fn a_path_that_all_connections_have_lost_is_opened_again() {
         }
     }
     assert_eq!(reopened, [4, 9, 16], "with growing patience");
+    // One comes before the next try: a new connection's first.
+    assert!(!adapter.paths[0].is_open());
     adapter.poll(now + 50_000, vec![subflow(1, 1, 0), subflow(2, 1, 0)], None);
+    assert_eq!(backups(&adapter), [(1, false), (2, false)]);
     let presence = &mut adapter.paths[0].presence;
     let change = presence.poll(now + 100_000, true, true, std::iter::empty());
     assert_eq!(change, None, "no longer missing");
+}
+
+#[test]
+fn a_connection_that_uses_no_path_misses_none() {
+    let settings = Settings::default();
+    let mut adapter = started(&settings);
+    adapter.again();
+    let local = Subflow {
+        local: ([127, 0, 0, 1], 1).into(),
+        ..subflow(9, 1, 0)
+    };
+    for poll in 1..200 {
+        adapter.poll(poll * 50_000, vec![local.clone()], None);
+    }
+    assert!(adapter.again().is_empty());
+    assert_eq!(backups(&adapter), [(1, false), (2, false)]);
+}
+
+/// Behind two routers of one make.
+#[test]
+fn an_address_that_two_interfaces_have_is_one_endpoint() {
+    let settings = Settings::default();
+    let mut adapter = Adapter::new(&settings);
+    let twin = Interface {
+        index: 3,
+        ..interface(1, "eth0", true)
+    };
+    adapter.set_interfaces(0, vec![interface(1, "wlan0", true), twin], &settings);
+    adapter.start(0);
+    assert_eq!(backups(&adapter), [(1, false)]);
+}
+
+#[test]
+fn an_interface_whose_new_name_is_ignored_is_let_go() {
+    let settings = Settings {
+        ignore: vec![Glob::new("veth*")],
+        ..Settings::default()
+    };
+    let mut adapter = started(&settings);
+    let all = vec![interface(1, "veth0", true), interface(2, "wwan0", true)];
+    adapter.set_interfaces(1, all, &settings);
+    assert_eq!(backups(&adapter), [(2, false)]);
 }
 
 /// Its own retransmissions would find out late that the path is back.

@@ -35,7 +35,9 @@ impl Endpoints {
         let mut done = self.close_unwanted(&there, wanted, subflows)?;
         let rested = self.removed.rested();
         self.note_whose(&there, wanted, &rested);
-        let anew = anew(again, subflows);
+        let mut anew = anew(again, subflows);
+        // One that only announces its address (`signal`) opens no subflow, however often it is made.
+        anew.retain(|a| at(&there, *a).is_none_or(|e| e.flags.subflow));
         let to_go = there.iter().filter(|e| anew.contains(&e.address));
         self.owe(to_go.chain(&rested));
         // First the way back, then the changes.

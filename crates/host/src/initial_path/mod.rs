@@ -5,7 +5,6 @@ mod remote;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use mp_kernel::interfaces::Interface;
 use mp_kernel::primary::{Choices, Prefix};
 use serde::{Deserialize, Serialize};
 
@@ -43,10 +42,11 @@ const fn prefix(address: IpAddr, bits: u8) -> Prefix {
     Prefix { address, bits }
 }
 
-/// What these interfaces reach without a router stays the routing table's.
-pub fn exempt_near(choices: &Choices, interfaces: &[Interface]) -> Result<(), mp_kernel::Error> {
-    let near = interfaces.iter().flat_map(|i| &i.networks);
-    NEAR.iter()
-        .chain(near)
-        .try_for_each(|prefix| choices.exempt(*prefix))
+/// These destinations, and those that only this host or its neighbours have, stay the routing table's.
+pub fn exempt_near(
+    choices: &Choices,
+    near: impl IntoIterator<Item = Prefix>,
+) -> Result<(), mp_kernel::Error> {
+    let mut all = NEAR.into_iter().chain(near);
+    all.try_for_each(|prefix| choices.exempt(prefix))
 }

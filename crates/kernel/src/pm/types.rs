@@ -17,6 +17,9 @@ pub struct Flags {
     pub fullmesh: bool,
     /// Made by the kernel for a subflow that no endpoint covers; read only.
     pub implicit: bool,
+    /// Bits of newer kernels, as they came.
+    #[serde(default)]
+    pub others: u32,
 }
 
 impl Flags {
@@ -34,6 +37,7 @@ impl Flags {
         backup: false,
         fullmesh: false,
         implicit: false,
+        others: 0,
     };
 
     pub(super) fn to_bits(self) -> u32 {
@@ -42,6 +46,7 @@ impl Flags {
             | u32::from(self.backup) << 2
             | u32::from(self.fullmesh) << 3
             | u32::from(self.implicit) << 4
+            | self.others
     }
 
     pub(super) fn from_bits(bits: u32) -> Flags {
@@ -51,6 +56,7 @@ impl Flags {
             backup: bits & 4 != 0,
             fullmesh: bits & 8 != 0,
             implicit: bits & 16 != 0,
+            others: bits & !31,
         }
     }
 }

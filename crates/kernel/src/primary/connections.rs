@@ -5,6 +5,10 @@ use std::net::IpAddr;
 
 use super::{Event, Start, What};
 
+/// A handshake fails after 127 s at most (`tcp_syn_retries`, `tcp_syn_linear_timeouts`), by default.
+const HANDSHAKE_NS: u64 = 300_000_000_000;
+const ROOM: usize = 1024;
+
 /// A connection that a program opened, from its SYN to the end of its last subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
@@ -33,6 +37,8 @@ pub struct Finished {
 #[derive(Debug, Default)]
 pub struct Connections {
     live: HashMap<u64, Live>,
+    /// Forgets those that never stood once there are so many.
+    room: usize,
     /// Of each connection, by namespace and token, its first subflow's socket.
     tokens: HashMap<(u64, u32), u64>,
 }
@@ -69,6 +75,7 @@ impl Connections {
                     token: None,
                     open: vec![event.socket],
                 };
+                self.make_room(event.time_ns);
                 self.live.insert(event.socket, live);
                 None
             }
@@ -117,6 +124,16 @@ impl Connections {
         }
     }
 
+    /// Where there is no route the kernel has no event after the first.
+    fn make_room(&mut self, now_ns: u64) {
+        if self.live.len() >= self.room {
+            let waits = |f: &Finished| now_ns.saturating_sub(f.started_ns) < HANDSHAKE_NS;
+            self.live
+                .retain(|_, l| l.finished.handshake_us.is_some() || waits(&l.finished));
+            self.room = (2 * self.live.len()).max(ROOM);
+        }
+    }
+
     fn first(&self, event: &Event) -> Option<u64> {
         if self.live.contains_key(&event.socket) {
             return Some(event.socket);
@@ -162,6 +179,20 @@ mod tests {
         assert_eq!((end.bytes, end.srtt_us), (3300, 10_000), "{end:?}");
         assert_eq!((end.handshake_us, end.ended_ns), (Some(30), 60_000));
         assert!(end.multipath && connections.live.is_empty() && connections.tokens.is_empty());
+    }
+
+    #[test]
+    fn those_that_never_stood_are_forgotten() {
+        let mut connections = Connections::default();
+        for i in 0..100_000 {
+            let socket = 1_000 + i;
+            connections.observe(&event(
+                socket,
+                i * 1_000_000_000,
+                What::Started(Start::Stock, 0),
+            ));
+            assert!(connections.live.len() <= ROOM, "{i}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/primary.o"));
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Addresses that have their first bits in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix {
     pub address: IpAddr,
     pub bits: u8,

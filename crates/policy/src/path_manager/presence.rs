@@ -32,6 +32,8 @@ pub struct Presence {
     open: bool,
     /// None came, or none is left.
     missing: bool,
+    /// It is closed for that, and for nothing else.
+    lapsed: bool,
     /// They have died, and others are asked for in their place.
     stuck: bool,
     asked_us: u64,
@@ -50,11 +52,19 @@ impl Presence {
     /// now.
     pub fn open(&mut self, now_us: u64, stuck: bool) {
         (self.open, self.stuck, self.asked_us) = (true, stuck, now_us);
+        self.lapsed = false;
     }
 
     /// [`Action::Close`](super::Action::Close)
     pub fn close(&mut self) {
-        self.open = false;
+        (self.open, self.lapsed) = (false, false);
+    }
+
+    /// Nobody waits any more for what was to replace dead subflows: another path manager has taken over, which may ask anew.
+    pub fn give_up(&mut self) {
+        if self.stuck {
+            (self.open, self.stuck) = (false, false);
+        }
     }
 
     pub fn is_open(&self) -> bool {
@@ -80,6 +90,8 @@ impl Presence {
         // No handshake gets over a path that is dead.
         if (self.missing || self.stuck) && fresh {
             (self.missing, self.stuck) = (false, false);
+            // A new connection may begin there before the path manager asks again.
+            self.open |= std::mem::take(&mut self.lapsed);
             return Some(Change::Established);
         }
         // Handshakes over a dead path are missing until it is back, and the path manager says when to begin another.
@@ -87,7 +99,7 @@ impl Presence {
         if !due || !lacking(now_us, connections) {
             return None;
         }
-        (self.missing, self.open) = (true, false);
+        (self.missing, self.open, self.lapsed) = (true, false, true);
         Some(Change::Missing)
     }
 }
@@ -183,7 +195,7 @@ mod tests {
                         missing = true;
                     }
                     Some(Change::Established) => {
-                        prop_assert!(missing && fresh);
+                        prop_assert!(missing && fresh && path.is_open());
                         missing = false;
                     }
                     None => prop_assert_eq!(path.is_open(), was_open),
