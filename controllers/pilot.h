@@ -84,7 +84,7 @@ MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	else if (self->state[PILOT_MODE] == PILOT_STARTUP)
 		pilot_startup(self, &round);
 	else if (self->state[PILOT_MODE] == PILOT_ALONE)
-		pilot_alone(c, i, &round);
+		pilot_alone(c, i, &round, now_us);
 	else
 		pilot_shared(c, i, &round);
 	pilot_new_round(self, now_us);

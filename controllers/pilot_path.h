@@ -14,6 +14,7 @@ enum {
 	PILOT_COUPLING = 4,  /* siblings that share too slow growth down */
 	PILOT_PATIENT = 8,   /* a second stay in shared mode lasts longer */
 	PILOT_SOLITUDE = 16, /* shared mode tests whether the queue is its own */
+	PILOT_DRAINS = 32,   /* the queue is drained before a new base */
 };
 
 /* Windows in 1/256 packets, rates in packets per 2^20 us. */
@@ -75,7 +76,8 @@ enum {
 	PILOT_PATIENCE,     /* by how much a stay is longer than the first */
 	PILOT_HALVED,       /* the window was halved in this round */
 	PILOT_SLOW_START,   /* sharing began with it: double until the first loss */
-	PILOT_TEST,         /* rounds left of a test of solitude, and what it compares with */
+	PILOT_TEST,         /* rounds left of a test of solitude, and what it compares with; alone, the base's, and the
+			       window before it */
 	PILOT_TEST_RATE,
 	PILOT_TEST_WINDOW,
 	PILOT_TEST_WAIT, /* rounds since the last one, and from one to the next */

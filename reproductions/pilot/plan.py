@@ -41,6 +41,7 @@ ABLATION = {
     4: "coupling",
     8: "patience",
     16: "solitude",
+    32: "draining",
 }
 
 SEEDS = 16

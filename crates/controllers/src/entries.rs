@@ -249,7 +249,7 @@ pub const ENTRIES: &[Entry] = &[
             unit: Unit::Bits,
             default: 0,
             least: 0,
-            most: 31,
+            most: 63,
             about: "mechanisms that are left out, for ablation",
         }],
     },

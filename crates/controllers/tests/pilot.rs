@@ -97,6 +97,22 @@ fn a_handshake_does_not_end_startup() {
     assert_eq!(path.mode(0), ALONE);
 }
 
+/// Nothing but itself empties the queue for ten minutes.
+#[test]
+fn on_a_path_that_never_varies_the_queue_stays_as_it_was() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    let (mut sum, mut least, mut most) = (0, u64::MAX, 0);
+    for _ in 0..15_000 {
+        path.alone(0, 100);
+        let window = path.cwnd(0);
+        (sum, least, most) = (sum + window, least.min(window), most.max(window));
+    }
+    // At the end of an epoch it holds seven eighths of the path.
+    assert!((85..=88).contains(&least) && most <= 110, "{least}, {most}");
+    assert!(sum / 15_000 >= 104, "{}", sum / 15_000);
+}
+
 #[test]
 fn alone_it_settles_at_its_target_and_is_deaf_to_loss() {
     let mut path = Path::new(1);
