@@ -11,9 +11,11 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -46,6 +48,13 @@ def value(cell: str, placeholder: float | None = None) -> float:
     return sum(found) / len(found) if found else math.nan
 
 
+def _rows(file: Path, text: TextIO) -> Iterator[dict[str, str]]:
+    try:
+        yield from csv.DictReader(text)
+    except (EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: {error}; unpack the data again") from error
+
+
 def _tests(folder: Path, names: tuple[str, ...], columns: dict[str, str]) -> Iterator[tuple[str, float, list[float]]]:
     """City, bandwidth and readings of each test of these files."""
     for name in names:
@@ -53,7 +62,7 @@ def _tests(folder: Path, names: tuple[str, ...], columns: dict[str, str]) -> Ite
         if not file.exists():
             continue
         with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
-            for row in csv.DictReader(text):
+            for row in _rows(file, text):
                 bandwidth = value(row.get("bandwidth_Mbps") or "")
                 placeholder = PLACEHOLDER if "cell_ssRsrp" in row else None
                 told = [value(row.get(column) or "", placeholder) for column in columns.values()]

@@ -93,9 +93,12 @@ class Course:
     reward: np.ndarray
 
     def late(self, what: str) -> Mean:
+        return mean_of(self.late_of(what))
+
+    def late_of(self, what: str) -> list[float]:
         """Second half of the intervals: one value a seed."""
         values: np.ndarray = getattr(self, what)
-        return mean_of(float(v) for v in values[:, INTERVALS // 2 :].mean(axis=1))
+        return [float(v) for v in values[:, INTERVALS // 2 :].mean(axis=1)]
 
     def to_json(self) -> dict[str, Any]:
         return {key: np.round(value, 4).tolist() for key, value in vars(self).items()}

@@ -3,8 +3,10 @@
 fig4.CONTROLLER.WHAT.BUFFER   Mbit/s; WHAT: goodput, one (on path 1), rival (the single-path connection on path 2)
 fig5.CONTROLLER.WHAT.LOSS     Mbit/s; WHAT: goodput, rival
 fig6., fig7., fig8.WHO        intervals 51 to 100; WHO: learned and its rival, and plain and its rival (two MPCC)
+fig6.lead, fig7.lead          of the learned actor over the MPCC beside it, run by run
 fig6.rise                     the learned actor's mean rate, last ten intervals less the second ten, after slow start
 fig7.rise, fig7.rise-rival    mean utility of it and of the MPCC beside it, the same intervals
+fig7.lead-rise                how much more its utility rises than the other's, run by run
 fig8.rise                     its mean reward, the same intervals
 alone.CONTROLLER.LOSS         over BBR on each subflow, one connection alone
 peak.CONTROLLER.LOSS          the same connection's goodput over what its utility's peak X*(L) lets arrive
@@ -15,6 +17,8 @@ pair.CONTROLLER.WHAT          beside MPCC on both paths; WHAT: goodput, mpcc
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 from multipilot.papers.claims.quantity import MISSING, Values, constant
 from multipilot.papers.results import SIM, Results, path_mbps, ratio
@@ -68,7 +72,11 @@ def values(results: Results, world: str) -> Values:
         for who in COURSES:
             found[f"{figure}.{who}"] = courses[who].late(what) if who in courses else MISSING
     for name, who, what in _RISES:
-        found[name] = rise(courses[who], what) if who in courses else MISSING
+        found[name] = mean_of(rises(courses[who], what)) if who in courses else MISSING
+    both = courses.get("learned"), courses.get("learned-rival")
+    found["fig6.lead"] = lead(*both, lambda course: course.late_of("rate"))
+    found["fig7.lead"] = lead(*both, lambda course: course.late_of("utility"))
+    found["fig7.lead-rise"] = lead(*both, lambda course: rises(course, "utility"))
     return found
 
 
@@ -84,8 +92,15 @@ def _courses(results: Results) -> dict[str, Course]:
     return found
 
 
-def rise(course: Course, what: str) -> Mean:
-    """The last ten intervals less the second ten: in the first ten, slow start, any controller's rate rises, and its
-    utility and reward change with the rate.
+def lead(ours: Course | None, other: Course | None, value: Callable[[Course], Iterable[float]]) -> Mean:
+    """Both share the links of one run: what one has more the other often has less."""
+    if ours is None or other is None:
+        return MISSING
+    return mean_of(a - b for a, b in zip(value(ours), value(other), strict=True))
+
+
+def rises(course: Course, what: str) -> list[float]:
+    """Of each run, the last ten intervals less the second ten: in the first ten, slow start, any controller's rate
+    rises, and its utility and reward change with the rate.
     """
-    return mean_of(float(row[-10:].mean() - row[10:20].mean()) for row in getattr(course, what))
+    return [float(row[-10:].mean() - row[10:20].mean()) for row in getattr(course, what)]

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from multipilot.papers.results import Cell
 from multipilot.stats import Mean, difference, mean_of
@@ -121,10 +122,12 @@ class Beside:
 
     @property
     def verdict(self) -> str | None:
-        """Of means; one run alone decides nothing."""
+        """The whole intervals decide; one run alone has none."""
         if min(self.share.n, self.keeps.n) == 1:
             return UNDECIDED
-        return fairness(self.share.mean, self.keeps.mean, self.from_others)
+        corners = product((self.share.low, self.share.high), (self.keeps.low, self.keeps.high))
+        found = {fairness(share, keeps, self.from_others) for share, keeps in corners}
+        return found.pop() if len(found) == 1 else UNDECIDED
 
 
 def losers_first(cells: Iterable[Alone]) -> list[Alone]:

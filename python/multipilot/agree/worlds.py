@@ -86,7 +86,8 @@ class RealRun:
     def result(self, out: Path) -> dict[str, Any] | None:
         """The row of a finished run that nothing disturbed."""
         rows = self.document(out).get("rows") or []
-        return dict(rows[0]) if rows and not _disturbed(rows[0]) else None
+        whole = rows and not _disturbed(rows[0]) and self.cell.value(rows[0]) is not None
+        return dict(rows[0]) if whole else None
 
     def problem(self, out: Path) -> str:
         """Why there is no result, as far as the run left word of it."""
@@ -100,8 +101,9 @@ class RealRun:
 
 
 def _disturbed(row: dict[str, Any]) -> list[str]:
-    """Notes of the emulator that it could not keep up: such a run measures this machine's load."""
-    return [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
+    """Why a run is no measurement of MPTCP: the emulator could not keep up, or it fell back to TCP."""
+    notes = [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
+    return [*notes, "it fell back to plain TCP"] if row.get("fallback") else notes
 
 
 UnderWay = dict[Future["str | None"], RealRun]
@@ -120,9 +122,9 @@ class RealWorld:
     children: Children = field(default_factory=Children)
 
     def goodputs(self, cell: AnyCell, runs: int) -> list[float]:
-        """Runs that fell back to TCP are no measurement of MPTCP and stay out; so do failed ones."""
+        """Of the runs that nothing disturbed."""
         rows = (RealRun(cell, seed).result(self.out) for seed in range(1, runs + 1))
-        done = (cell.value(row) for row in rows if row and not row.get("fallback"))
+        done = (cell.value(row) for row in rows if row)
         return [value for value in done if value is not None]
 
     def missing(self, wanted: dict[AnyCell, int]) -> list[RealRun]:

@@ -130,8 +130,11 @@ class Trainer:
     def resume(cls, plan: Plan, folder: Path) -> Trainer:
         """From the folder's checkpoint; ValueError where it belongs to another plan."""
         file = folder / CHECKPOINT
-        with file.open("rb") as stream:
-            saved = pickle.load(stream)
+        try:
+            with file.open("rb") as stream:
+                saved = pickle.load(stream)
+        except (EOFError, pickle.UnpicklingError) as error:
+            raise ValueError(f"{file}: {error}; begin again with another --out") from error
         if saved["stamp"] != plan.stamp():
             raise ValueError(f"{file} is of other settings: give those it began with, or another --out")
         trainer = cls._empty(plan)

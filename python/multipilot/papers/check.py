@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -29,13 +29,27 @@ def bases(paper: Paper, runner: Runner, world: str) -> dict[str, str]:
     folder = paper.claims.folder
     assert folder is not None
     runs = {item.name: sample.fingerprint(_runs(paper, runner, item, world))[:6] for item in paper.items}
-    code = of_files(*sorted(folder.glob("*.py")))[:6]
+    code = of_files(*sorted(folder.glob("*.py")), *_deciding())[:6]
     derive = dict(paper.claims.derive)
     return {
         claim.id: f"{runs[claim.item]}.{code}.{sample.fingerprint([dict(claim.test), derive])[:6]}"
         for claim in paper.claims.all
         if world in claim.worlds
     }
+
+
+def _deciding() -> list[Path]:
+    """Modules of this package that decide a verdict, whatever the paper."""
+    here = Path(__file__).parent
+    names = (
+        "results.py",
+        "tables.py",
+        "claims/predicate.py",
+        "claims/quantity.py",
+        "../stats.py",
+        "../report/series.py",
+    )
+    return [here / name for name in names]
 
 
 def _runs(paper: Paper, runner: Runner, item: Item, world: str) -> list[object]:
@@ -82,9 +96,11 @@ def check(paper: Paper, runner: Runner, worlds: Sequence[str]) -> Checked:
     kept = lock.read(paper.claims.folder)
     entries = {world: _entries(paper, runner, world, kept.get(world, {})) for world in worlds}
     asked = [e for world, some in entries.items() for e in some if _may_be_confirmed(e, world)]
-    differing = _differing(paper, runner, {e.claim.item for e in asked}, kept.get(lock.SAMPLES, {}))
+    samples = kept.get(lock.SAMPLES, {})
+    differing = _differing(paper, runner, {e.claim.item for e in asked}, samples)
+    silent = _silent(paper, runner, samples)
     for world, some in entries.items():
-        _judge(paper, world, some, differing, found)
+        _judge(paper, world, some, differing, silent, found)
     _compute(paper, kept.get(THEORY, {}), found)
     return found
 
@@ -101,10 +117,12 @@ def earlier(paper: Paper, runner: Runner) -> lock.Earlier:
     }
 
 
-def _why(entry: _Entry, world: str, differing: Mapping[str, str]) -> str:
+def _why(entry: _Entry, world: str, differing: Mapping[str, str], silent: Set[str] = frozenset()) -> str:
     """Why a verdict is stale; empty where nothing has changed, or a sample gives the same."""
     if entry.test:
         return "the test has changed, or the lock's format"
+    if entry.code and entry.claim.item in silent:
+        return "the paper's Python has changed, and no sample of the section yields a value"
     if _may_be_confirmed(entry, world):
         return differing.get(entry.claim.item, "")
     return "sources or scenarios of the points have changed" if entry.runs else ""
@@ -138,10 +156,17 @@ def _may_be_confirmed(entry: _Entry, world: str) -> bool:
     return not entry.test and ((entry.runs and world == SIM) or (entry.code and not entry.runs))
 
 
-def _judge(paper: Paper, world: str, entries: list[_Entry], differing: Mapping[str, str], found: Checked) -> None:
+def _judge(
+    paper: Paper,
+    world: str,
+    entries: list[_Entry],
+    differing: Mapping[str, str],
+    silent: Set[str],
+    found: Checked,
+) -> None:
     wanted = [claim for claim in paper.claims.all if world in claim.worlds and not claim.excuse]
     unmeasured = [c for c in wanted if c.id not in {e.claim.id for e in entries}]
-    why = {e.claim.id: _why(e, world, differing) for e in entries if e.runs or e.code or e.test}
+    why = {e.claim.id: _why(e, world, differing, silent) for e in entries if e.runs or e.code or e.test}
     found.confirmed[world] = {name for name, told in why.items() if not told}
     found.stale[world] = {c.id for c in unmeasured} | {name for name, told in why.items() if told}
     if unmeasured:
@@ -160,6 +185,16 @@ def _judge(paper: Paper, world: str, entries: list[_Entry], differing: Mapping[s
 def _line(world: str, wanted: Sequence[Claim], these: Sequence[Claim], what: str) -> str:
     some = ", ".join(c.id for c in these[:3]) + (", …" if len(these) > 3 else "")
     return f"{WORLDS.get(world, world)}: {len(these)} of {len(wanted)} claims {what}: {some}"
+
+
+def _silent(paper: Paper, runner: Runner, samples: Mapping[str, lock.Entry]) -> set[str]:
+    """Items of whose samples none yields a value: the same rows say nothing of how they are read."""
+    told: dict[str, bool] = {}
+    keys = [(e.scenario, sample.key(runner.simulation(e))) for e in paper.experiments]
+    for scenario, key in (*keys, (OWN, OWN)):
+        values = samples.get(key, {}).get("values", sample.NO_VALUES)
+        told[scenario] = told.get(scenario, False) or values != sample.NO_VALUES
+    return {item.name for item in paper.items if not any(told.get(name) for name in item.scenarios or (OWN,))}
 
 
 def _differing(paper: Paper, runner: Runner, names: set[str], samples: Mapping[str, lock.Entry]) -> dict[str, str]:

@@ -114,6 +114,8 @@ def paper(
         if checked:
             _check(chosen, runner, worlds, wanted, lock)
             return
+        if lock and data is not None:
+            raise ValueError("--lock with --data: the lock has the verdicts on the paper's own data alone")
         if lock:
             refuse_to_lock(chosen, runner)
         with alone(folder):

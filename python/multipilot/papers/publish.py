@@ -15,7 +15,7 @@ from multipilot.papers.claims import Claims, Judgement, judge, lock, table
 from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.claim import WORLDS as JUDGED
 from multipilot.papers.claims.quantity import CERTAIN, Values
-from multipilot.papers.paper import Item, Paper
+from multipilot.papers.paper import Experiment, Item, Paper, Point
 from multipilot.papers.provenance import commit, is_changed, said, today
 from multipilot.papers.results import OWN, REAL, WORLDS, Results
 
@@ -36,7 +36,7 @@ def publish(paper: Paper, results: Results, names: Sequence[str], earlier: lock.
     judged = [_or_earlier(j, earlier or {}) for j in _judged(claims, values)]
     opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
     cards = [table.html(claims, judged), *filter(None, [table.picture(claims, judged)])] if claims.all else []
-    sections = [_section(item, results, judged) for item in items]
+    sections = [_section(paper, item, results, judged) for item in items]
     html = page.render(paper.name, paper.title, paper.source, opening, _facts(results), sections, cards)
     document: dict[str, Any] = {
         "schema": 1,
@@ -74,12 +74,18 @@ def _judged(claims: Claims, values: Mapping[str, Values]) -> list[Judgement]:
     return [j for world, found in values.items() for j in judge(claims, found, world)]
 
 
-def _section(item: Item, results: Results, judged: Sequence[Judgement]) -> page.Section:
+def _records(paper: Paper, item: Item) -> set[str]:
+    """Keys of what a section is about: an experiment may have a label in place of its scenario's name."""
+    asked: tuple[Experiment | Point, ...] = (*paper.experiments, *paper.points)
+    return {one.key for one in asked if one.scenario in item.scenarios} if item.scenarios else {OWN}
+
+
+def _section(paper: Paper, item: Item, results: Results, judged: Sequence[Judgement]) -> page.Section:
     """With what its claims came out as, and where its numbers come from."""
     section = item.show(results)
     mine = [j for j in judged if j.claim.item == item.name and j.prose]
     prose = [f"{WORLDS[j.world].capitalize()}: {j.prose}" if j.world in REAL else j.prose for j in mine]
-    found = {world: results.origins(world, item.scenarios or (OWN,)) for world in WORLDS}
+    found = {world: results.origins(world, _records(paper, item)) for world in WORLDS}
     origins = [f"{name.capitalize()}: {said(found[world])}." for world, name in WORLDS.items() if found[world]]
     return replace(section, name=item.name, lead=[*section.lead, *prose], origins=origins)
 
@@ -129,11 +135,11 @@ def locked(
     if folder is None:
         raise ValueError(f"paper {paper.name} has no claims.toml")
     origins: dict[str, dict[str, dict[str, str]]] = {world: {} for world in (*WORLDS, THEORY)}
-    scenarios_of = {item.name: item.scenarios or (OWN,) for item in paper.items}
+    records_of = {item.name: _records(paper, item) for item in paper.items}
     for claim in paper.claims.all:
         origins[THEORY][claim.id] = {"commit": commit(scenarios), "date": today()}
         for world in WORLDS:
-            if found := results.origins(world, scenarios_of[claim.item]):
+            if found := results.origins(world, records_of[claim.item]):
                 if changed := sorted({p.commit for p in found if is_changed(p.commit)}):
                     raise RunFailed(
                         f"--lock: records of section {claim.item} were measured in a tree with changes that are in no "

@@ -93,6 +93,8 @@ class Asked:
         """Its record, as one of these sources. Commit and date stay those of the runs."""
         assert older.origin is not None
         origin = replace(older.origin, source=self.basis)
+        # What an interrupted call has left there.
+        shutil.rmtree(self.folder, ignore_errors=True)
         older.folder.rename(self.folder)
         origin.write(self.folder)
 
@@ -153,6 +155,10 @@ class Runner:
             (asked.folder / "result.json").unlink()
             if not recall:
                 raise RunFailed(f"{BUSY}: the emulated paths did not keep their times")
+            return False
+        if fallen := sum(bool(row.get("fallback")) for row in document["rows"]):
+            if not recall:
+                raise RunFailed(f"{asked.folder}: {fallen} runs fell back to plain TCP; remove it to measure again")
             return False
         results.add(point.world, point.key, document, asked.folder, Provenance.read(asked.folder))
         return True

@@ -34,6 +34,10 @@ def fingerprint(found: Any) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:10]
 
 
+#: Of a sample that feeds no value of the paper: its rows alone can be compared.
+NO_VALUES = fingerprint({})
+
+
 def take(paper: Paper, runner: Runner, experiment: Experiment, cell: str) -> Sample:
     held = dict(part.split(_IS, 1) for part in cell.split(_BETWEEN) if part)
     with runner.once(experiment, held) as results:
