@@ -169,10 +169,10 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     finished(tmp_path, RealRun(a, 1), 9.0)
     finished(tmp_path, RealRun(a, 2), 9.5, fallback=True)
     kernel = RealWorld(tmp_path, budget_s=0)
-    assert kernel.missing({a: 3, b: 2}) == [RealRun(b, 1), RealRun(b, 2), RealRun(a, 3)]
+    assert kernel.missing({a: 3, b: 2}) == [RealRun(b, 1), RealRun(a, 2), RealRun(b, 2), RealRun(a, 3)]
     assert kernel.goodputs(a, 3) == [9.0]
     assert not kernel.measure({a: 3, b: 2})
-    assert kernel.measure({a: 2})
+    assert kernel.measure({a: 1})
 
 
 def test_a_kernel_that_varies_more_than_foretold_gets_more_runs(tmp_path: Path) -> None:
@@ -196,6 +196,9 @@ def test_a_disturbed_run_is_no_measurement(tmp_path: Path) -> None:
     kernel = RealWorld(tmp_path, budget_s=60, world="sim")
     assert kernel.goodputs(cell, 2) == [9.0]
     assert RealRun(cell, 1).problem(tmp_path) == late
+    finished(tmp_path, RealRun(cell, 3), 3.0, fallback=True)
+    assert kernel.goodputs(cell, 3) == [9.0]
+    assert "fell back" in RealRun(cell, 3).problem(tmp_path)
     assert kernel.measure({cell: 2})
     assert kernel.goodputs(cell, 2) == [simulate(cell, 1)[0], 9.0]
 

@@ -215,6 +215,14 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     lines, stale, _ = told(reads=replace(paper, values=lambda *_: renamed))
     assert stale == ids
     assert "a sample gives another result" in lines[0]
+    # Nor do they where there are none.
+    entries = lock.read(tmp_path / "rsf")
+    for one in entries[lock.SAMPLES].values():
+        one["values"] = sample.NO_VALUES
+    lock.write(tmp_path / "rsf", "rsf", entries)
+    lines, stale, _ = told(reads=replace(paper, values=lambda *_: {}))
+    assert stale == ids
+    assert "no sample of the section yields a value" in lines[0]
     tests = tuple(replace(c, test={**c.test, "margin": 0.1}) for c in paper.claims.all)
     lines, stale, _ = told(reads=replace(paper, claims=replace(paper.claims, all=tests)))
     assert stale == ids

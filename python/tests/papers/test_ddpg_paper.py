@@ -152,3 +152,14 @@ def test_a_rise_leaves_slow_start_out() -> None:
     found = all_values(results, SIM)
     rises = {name: one.mean for name, one in found.items() if ".rise" in name}
     assert rises == {"fig6.rise": 7, "fig7.rise": 7, "fig7.rise-rival": 0, "fig8.rise": 7}
+
+
+def test_a_lead_is_of_each_run() -> None:
+    """What one connection has more of the shared links the other has less: the leads vary more than either."""
+    ours = 50 + np.array([[-10.0], [0.0], [13.0]]) + np.zeros(INTERVALS)
+    shipped = next(a for a in actors(None) if a.shipped)
+    results = Results()
+    results.own = Measured({"ours": shipped}, {"ours": (Course(ours, ours, ours), Course(*[90 - ours] * 3))})
+    lead = all_values(results, SIM)["fig6.lead"]
+    assert (lead.mean, lead.n) == (pytest.approx(12), 3)
+    assert lead.std == pytest.approx(2 * np.std([-10, 0, 13], ddof=1))

@@ -30,6 +30,7 @@ from reproductions.pilot.judge import (
     WORSE,
     YIELDS,
     Alone,
+    Beside,
     judged,
     losers_first,
     relative,
@@ -173,6 +174,12 @@ def test_a_share_of_one_run_is_undecided() -> None:
     found.add(SIM, RENO, {"rows": shared(15.0, 4.0, at)[:1]})
     found.add(SIM, reference(RENO), {"rows": reference_flows({"10Mbit": at}, 1)})
     assert [c.verdict for c in beside(found, SIM) if c.own.n] == [UNDECIDED]
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.2, FAIR), (5.0, UNDECIDED)])
+def test_a_share_is_fair_where_its_whole_interval_is(spread: float, verdict: str) -> None:
+    varied, steady = mean_of([10 - spread, 10 + spread] * 8), mean_of([10.0] * 16)
+    assert Beside(SIM, RENO, {}, "pilot", varied, steady, steady, steady).verdict == verdict
 
 
 def test_shares_are_of_the_reference_in_the_same_cell() -> None:
