@@ -71,7 +71,7 @@ MP_INLINE void pilot_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 
 MP_INLINE void pilot_on_rtt(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 {
-	pilot_sample_rtt(mp_self(c, i), now_us);
+	pilot_sample_rtt(c, mp_self(c, i), now_us);
 }
 
 MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
@@ -84,8 +84,8 @@ MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	else if (self->state[PILOT_MODE] == PILOT_STARTUP)
 		pilot_startup(self, &round);
 	else if (self->state[PILOT_MODE] == PILOT_ALONE)
-		pilot_alone(c, i, &round, now_us);
-	else
+		pilot_alone(c, i, &round);
+	else if (self->state[PILOT_MODE] == PILOT_SHARED)
 		pilot_shared(c, i, &round);
 	pilot_new_round(self, now_us);
 }

@@ -7,7 +7,6 @@
 
 #define PILOT_SUSPICION 4 /* rounds that a queue outlives our cut before it is taken for that of others */
 #define PILOT_STUBBORN 12 /* rounds after which a window that could not be cut has to do for the test */
-#define PILOT_DRAINING 3  /* rounds: one to drain the queue, one whose packets meet none, one to spare */
 #define PILOT_SOON 256    /* rounds alone: sharing again within them asks for more patience */
 #define PILOT_PATIENCE_MOST 16
 #define PILOT_TEST_FIRST 16 /* rounds of sharing before the first test of solitude */
@@ -163,36 +162,7 @@ MP_INLINE mp_u64 pilot_most(const struct mp_subflow *self, mp_u64 rtt_us)
 	return most + most / 8 + 2 * PILOT_PACKET;
 }
 
-/*
- * The law keeps a queue. On a path where nothing else varies the least RTT of an epoch holds that queue, and the next
- * base would, and the queue on top of it: so an epoch ends with less in flight than the path holds, unless the base was
- * seen in it anyway. 1 while that lasts.
- */
-MP_INLINE int pilot_drain(const struct mp_connection *c, struct mp_subflow *self, const struct pilot_round *round,
-			  mp_u64 now_us)
-{
-	mp_u64 base_us = self->state[PILOT_BASE_US], window = self->state[PILOT_WINDOW];
-	mp_u64 round_us = pilot_max(round->rtt_us, now_us - self->state[PILOT_ROUND_SINCE_US]);
-	mp_u64 left_us = pilot_min(PILOT_DRAINING * round_us, PILOT_EPOCH_US / 4);
-	int is_last = now_us - self->state[PILOT_BASE_SINCE_US] + left_us > PILOT_EPOCH_US;
-
-	if (self->state[PILOT_TEST]) {
-		if (is_last)
-			return 1;
-		self->state[PILOT_TEST] = 0;
-		self->state[PILOT_WINDOW] = self->state[PILOT_TEST_WINDOW];
-		return 1;
-	}
-	if (!is_last || self->state[PILOT_NEXT_BASE_US] <= base_us || self->state[PILOT_QUEUED] ||
-	    self->state[PILOT_FRESH] || !pilot_has(c, PILOT_DRAINS))
-		return 0;
-	self->state[PILOT_TEST] = 1;
-	self->state[PILOT_TEST_WINDOW] = window;
-	self->state[PILOT_WINDOW] = pilot_max(window * (base_us - base_us / 8) / round->rtt_us, PILOT_LEAST);
-	return 1;
-}
-
-MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot_round *round, mp_u64 now_us)
+MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot_round *round)
 {
 	struct mp_subflow *self = mp_self(c, i);
 	mp_u64 base_us = self->state[PILOT_BASE_US], target_us = pilot_target_us(self);
@@ -201,8 +171,6 @@ MP_INLINE void pilot_alone(struct mp_connection *c, mp_u32 i, const struct pilot
 	int queue;
 
 	self->state[PILOT_ALONE_ROUNDS]++;
-	if (pilot_drain(c, self, round, now_us))
-		return;
 	/*
 	 * Losses make any queue suspect. Jitter delays the packets of a full path by more than those of an idle one,
 	 * which set base and noise: with much of it the threshold is passed without a queue.

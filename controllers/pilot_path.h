@@ -5,7 +5,8 @@
 
 #include "mp_window.h"
 
-enum { PILOT_STARTUP, PILOT_ALONE, PILOT_SHARED };
+/* PILOT_DRAINING: alone, at the end of an epoch */
+enum { PILOT_STARTUP, PILOT_ALONE, PILOT_SHARED, PILOT_DRAINING };
 
 /* Bits of parameter 0. */
 enum {
@@ -76,8 +77,7 @@ enum {
 	PILOT_PATIENCE,     /* by how much a stay is longer than the first */
 	PILOT_HALVED,       /* the window was halved in this round */
 	PILOT_SLOW_START,   /* sharing began with it: double until the first loss */
-	PILOT_TEST,         /* rounds left of a test of solitude, and what it compares with; alone, the base's, and the
-			       window before it */
+	PILOT_TEST,         /* rounds left of a test of solitude, and what it compares with; draining: window before */
 	PILOT_TEST_RATE,
 	PILOT_TEST_WINDOW,
 	PILOT_TEST_WAIT, /* rounds since the last one, and from one to the next */
@@ -91,6 +91,7 @@ _Static_assert(PILOT_WORDS <= MP_STATE_WORDS, "pilot needs more words");
 #define PILOT_LEAST (4 * PILOT_PACKET) /* a window: two for the delayed ACK, two in flight (BBR's minimum, too) */
 #define PILOT_ROUND_PACKETS 16         /* fewer do not tell a queue from jitter */
 #define PILOT_EPOCH_US 10000000        /* as BBR's min_rtt filter */
+#define PILOT_DRAIN_RTTS 3             /* round trips: to drain the queue, for packets that meet none, to spare */
 #define PILOT_PEAK_FADE 256            /* slower, and windows stay full at 10 % of loss */
 #define PILOT_CLOCK_US 1000            /* delay that says nothing: timers and interrupt coalescing of hosts */
 
@@ -128,14 +129,39 @@ MP_INLINE void pilot_new_epoch(struct mp_subflow *self, mp_u64 since)
 	self->state[PILOT_BASE_SINCE_US] = since;
 }
 
-MP_INLINE void pilot_sample_rtt(struct mp_subflow *self, mp_u64 now_us)
+/*
+ * The law keeps a queue. On a path where nothing else varies the least RTT of an epoch holds that queue, and the next
+ * base would, and the queue on top of it. So the epoch goes on for some round trips with less in flight than the path
+ * holds, unless the base was seen in it anyway.
+ */
+MP_INLINE void pilot_end_epoch(const struct mp_connection *c, struct mp_subflow *self, mp_u64 now_us)
+{
+	mp_u64 base_us = self->state[PILOT_BASE_US], window = self->state[PILOT_WINDOW];
+
+	if (self->state[PILOT_MODE] == PILOT_ALONE && self->state[PILOT_NEXT_BASE_US] > base_us &&
+	    !self->state[PILOT_QUEUED] && !self->state[PILOT_FRESH] && pilot_has(c, PILOT_DRAINS)) {
+		self->state[PILOT_MODE] = PILOT_DRAINING;
+		self->state[PILOT_TEST_WINDOW] = window;
+		self->state[PILOT_WINDOW] =
+			pilot_max(window * (base_us - base_us / 8) / (self->srtt_us | 1), PILOT_LEAST);
+		self->state[PILOT_BASE_SINCE_US] =
+			now_us - PILOT_EPOCH_US + pilot_min(PILOT_DRAIN_RTTS * self->srtt_us, PILOT_EPOCH_US);
+		return;
+	}
+	if (self->state[PILOT_MODE] == PILOT_DRAINING) {
+		self->state[PILOT_MODE] = PILOT_ALONE;
+		self->state[PILOT_WINDOW] = self->state[PILOT_TEST_WINDOW];
+	}
+	self->state[PILOT_BASE_US] = self->state[PILOT_NEXT_BASE_US];
+	pilot_new_epoch(self, now_us);
+}
+
+MP_INLINE void pilot_sample_rtt(const struct mp_connection *c, struct mp_subflow *self, mp_u64 now_us)
 {
 	mp_u64 rtt_us = pilot_max(self->rtt_us, 1);
 
-	if (self->state[PILOT_MODE] != PILOT_SHARED && now_us - self->state[PILOT_BASE_SINCE_US] > PILOT_EPOCH_US) {
-		self->state[PILOT_BASE_US] = self->state[PILOT_NEXT_BASE_US];
-		pilot_new_epoch(self, now_us);
-	}
+	if (self->state[PILOT_MODE] != PILOT_SHARED && now_us - self->state[PILOT_BASE_SINCE_US] > PILOT_EPOCH_US)
+		pilot_end_epoch(c, self, now_us);
 	self->state[PILOT_BASE_US] = pilot_min(self->state[PILOT_BASE_US], rtt_us);
 	self->state[PILOT_NEXT_BASE_US] = pilot_min(self->state[PILOT_NEXT_BASE_US], rtt_us);
 	self->state[PILOT_LEAST_US] = pilot_min(self->state[PILOT_LEAST_US], rtt_us);
