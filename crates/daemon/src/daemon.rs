@@ -192,7 +192,7 @@ struct Daemon {
 
 impl Daemon {
     async fn start(
-        config: Config,
+        mut config: Config,
         file: Option<PathBuf>,
         socket: Option<PathBuf>,
     ) -> Result<Daemon, Error> {
@@ -213,7 +213,6 @@ impl Daemon {
         let links = Links::new()?;
         let (started, now) = (Instant::now(), 0);
         let interfaces = links.list().await?;
-        let mut config = config;
         config
             .paths
             .keep_backups(&interfaces, &endpoints.backups()?);

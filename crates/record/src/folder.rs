@@ -78,11 +78,10 @@ impl Folder {
                     )));
                 }
                 let linux = |d: &Document| d.kernel.clone().filter(|_| d.world != "sim");
-                let versions = |d: &Document| [Some(d.multipilot.clone()), linux(d)];
-                let pairs = versions(&found).into_iter().zip(versions(&document));
-                for (of, (then, now)) in ["multipilot", "Linux"].into_iter().zip(pairs) {
+                let linux = [&found, &document].map(|d| linux(d).unwrap_or_default());
+                let multipilot = [&found, &document].map(|d| d.multipilot.clone());
+                for (of, [then, now]) in [("multipilot", multipilot), ("Linux", linux)] {
                     if then != now {
-                        let [then, now] = [then, now].map(Option::unwrap_or_default);
                         return Err(foreign(format!(
                             "its runs are of {of} {then}, this is {now}"
                         )));

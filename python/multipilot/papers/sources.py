@@ -66,7 +66,7 @@ _NEVER: Set[str] = frozenset()
 IN_ONE_WORLD: Mapping[str, Mapping[str, Set[str]]] = {
     SIM: {"controllers/bpf/": _NEVER},
     KERNEL: {
-        **dict.fromkeys(("crates/host/", "crates/policy/src/"), _MANAGED | _INITIAL),
+        "crates/host/": _MANAGED | _INITIAL,
         "crates/policy/src/": _MANAGED | _INITIAL | {"ddpg-mpcc"},
         **dict.fromkeys(("crates/relay/src/", "crates/testbed/src/relay"), _NEVER),
     },

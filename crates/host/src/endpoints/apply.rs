@@ -35,9 +35,7 @@ impl Endpoints {
         let mut done = self.close_unwanted(&there, wanted, subflows)?;
         let rested = self.removed.rested();
         self.note_whose(&there, wanted, &rested);
-        let mut anew = anew(again, subflows);
-        // One that only announces its address (`signal`) opens no subflow, however often it is made.
-        anew.retain(|a| at(&there, *a).is_none_or(|e| e.flags.subflow));
+        let anew = anew(&there, again, subflows);
         let to_go = there.iter().filter(|e| anew.contains(&e.address));
         self.owe(to_go.chain(&rested));
         // First the way back, then the changes.
@@ -226,11 +224,13 @@ fn at(endpoints: &[Endpoint], address: IpAddr) -> Option<&Endpoint> {
 }
 
 /// Addresses whose endpoints are to be made anew.
-fn anew(again: &Again, subflows: &[Subflow]) -> Vec<IpAddr> {
+fn anew(there: &[Endpoint], again: &Again, subflows: &[Subflow]) -> Vec<IpAddr> {
+    // One that only announces its address (`signal`) opens no subflow, however often it is made.
+    let opens = |a: &&IpAddr| at(there, **a).is_none_or(|e| e.flags.subflow);
     // Those in use need no second opening.
     let used = |a: &IpAddr| subflows.iter().any(|s| s.local.ip() == *a);
     let dispensable = |a: &IpAddr| !indispensable(*a, &[], subflows);
     let missing = again.missing.iter().filter(|a| !used(a));
     let stuck = again.stuck.iter().filter(|a| dispensable(a));
-    missing.chain(stuck).copied().collect()
+    missing.chain(stuck).filter(opens).copied().collect()
 }

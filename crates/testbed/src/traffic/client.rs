@@ -192,7 +192,7 @@ impl Local {
                 }
             },
             over = &mut cut => {
-                recorder.last_look(id);
+                probe.last_look();
                 socket::abort_on_close(&fd);
                 // Of a transfer without a size this is the proper end.
                 if over && flow.bytes.is_none() {

@@ -199,7 +199,7 @@ impl Recorder {
 
     /// Before the connection is cut off, by whichever end: only the receiver's bytes matter then, and a sender whose peer has
     /// begun to tear down subflows would show what is no more part of the run.
-    pub fn last_look(&self, id: u32) {
+    fn last_look(&self, id: u32) {
         let receiver = |live: &Live| live.receiver.clone();
         let source = self.state().live.get(id as usize).and_then(receiver);
         if let Some(source) = source {
@@ -434,8 +434,9 @@ impl Probe {
         self.recorder.measure(self.id, self.end, &self.source);
     }
 
-    pub fn id(&self) -> u32 {
-        self.id
+    /// At the receiver, whichever end this one is.
+    pub fn last_look(&self) {
+        self.recorder.last_look(self.id);
     }
 }
 

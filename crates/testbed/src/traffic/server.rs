@@ -108,7 +108,7 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let probe = Rc::new(RefCell::new(None));
         let (probes, probed) = (probe.clone(), fd.clone());
-        let (peer, recorder) = (stream.peer_addr().ok(), self.recorder.clone());
+        let peer = stream.peer_addr().ok();
         let service = service_fn(move |request| {
             self.clone()
                 .answer(flow, request, peer, probed.clone(), probes.clone())
@@ -120,7 +120,7 @@ impl Server {
             _ = connection => {}
             _ = stop.wait_for(|stop| *stop) => {
                 if let Some(probe) = &*probe.borrow() {
-                    recorder.last_look(probe.id());
+                    probe.last_look();
                 }
                 socket::abort_on_close(&fd);
             }
