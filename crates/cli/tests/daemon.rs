@@ -5,10 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
-use std::sync::MutexGuard;
 
 use mp_scenario::Overrides;
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_multipilot");
@@ -29,8 +28,8 @@ ip mptcp limits set subflow 2 add_addr_accepted 0
 
 /// One emulation at a time. `None` where this machine cannot run any.
 #[track_caller]
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(1);
     TURNS.take(mp_kernel::check::check().err())
 }
 

@@ -6,18 +6,17 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
-use std::sync::MutexGuard;
 
 use common::*;
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 use rustix::process::{kill_process, Pid, Signal};
 
 const PATHS: &str = "duration = '60s'\n[paths.a]\nrate = '20Mbit'\ndelay = '5ms'\n[paths.b]\nrate = '10Mbit'\ndelay = '10ms'\n";
 
 /// One emulation at a time: two would take each other's CPU.
 #[track_caller]
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(1);
     let root = rustix::process::geteuid().is_root();
     TURNS.take((!root).then_some("the kernel world needs root"))
 }

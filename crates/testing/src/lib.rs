@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex};
 
 /// The test that calls it is to return: this machine lacks something that the test needs.
 #[track_caller]
@@ -41,24 +41,40 @@ pub fn runs(lacking: Option<impl Display>) -> bool {
     false
 }
 
-/// For tests of one binary that must not run side by side: emulated paths would take each other's CPU.
-pub struct Turns(Mutex<()>);
+/// For tests of one binary of which few may run side by side: emulated paths would take each other's CPU.
+pub struct Turns {
+    free: Mutex<usize>,
+    given_back: Condvar,
+}
 
 impl Turns {
-    #[allow(clippy::new_without_default)]
-    pub const fn new() -> Turns {
-        Turns(Mutex::new(()))
+    /// So many at a time.
+    pub const fn new(at_a_time: usize) -> Turns {
+        Turns {
+            free: Mutex::new(at_a_time),
+            given_back: Condvar::new(),
+        }
     }
 
-    /// Waits for the test's turn, which lasts as long as the guard; `None` where it cannot run.
+    /// Waits for the test's turn; `None` where it cannot run.
     #[track_caller]
-    pub fn take(&self, lacking: Option<impl Display>) -> Option<MutexGuard<'_, ()>> {
-        // A test that failed in its turn does not spoil those of the others.
+    pub fn take(&self, lacking: Option<impl Display>) -> Option<Turn<'_>> {
         runs(lacking).then(|| {
-            self.0
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
+            let free = self.free.lock().unwrap();
+            let mut free = self.given_back.wait_while(free, |free| *free == 0).unwrap();
+            *free -= 1;
+            Turn(self)
         })
+    }
+}
+
+/// Lasts until it is dropped, by a test that fails too.
+pub struct Turn<'a>(&'a Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap() += 1;
+        self.0.given_back.notify_one();
     }
 }
 
@@ -72,7 +88,30 @@ fn line(why: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[test]
+    fn no_more_than_are_allowed_have_their_turn_at_once_and_a_failure_gives_its_own_back() {
+        let turns = Turns::new(2);
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let test = |fails: bool| {
+            let _turn = turns.take(None::<&str>).unwrap();
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::yield_now();
+            now.fetch_sub(1, Ordering::SeqCst);
+            assert!(!fails);
+        };
+        std::thread::scope(|scope| {
+            let tests: Vec<_> = (0..20)
+                .map(|i| scope.spawn(move || test(i % 3 == 0)))
+                .collect();
+            let failed = tests.into_iter().map(|t| t.join().is_err());
+            assert_eq!(failed.filter(|failed| *failed).count(), 7);
+        });
+        assert!((1..=2).contains(&most.into_inner()));
+    }
 
     #[test]
     fn a_skip_is_one_line_that_names_the_test_and_the_reason() {

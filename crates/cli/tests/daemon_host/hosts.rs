@@ -5,10 +5,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::MutexGuard;
 
 use mp_kernel::choose::{inside, own_cookie};
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,14 +23,14 @@ pub struct Hosts {
     server: Namespace,
     folder: TempDir,
     daemon: Option<Child>,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn<'static>,
 }
 
 impl Hosts {
-    /// `None` where this machine cannot run any. One pair at a time.
+    /// `None` where this machine cannot run any. Two pairs at a time: most tests wait for timers.
     #[track_caller]
     pub fn new(rate: &str) -> Option<Hosts> {
-        static TURNS: Turns = Turns::new();
+        static TURNS: Turns = Turns::new(2);
         let turn = TURNS.take(mp_kernel::check::check().err())?;
         let hosts = Hosts {
             device: Namespace::new("d"),

@@ -13,10 +13,9 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::MutexGuard;
 
 use common::{call, multipilot, wait_until, Reply};
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 use pair::Pair;
 use serde_json::Value;
 
@@ -24,8 +23,8 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// One emulation at a time.
 #[track_caller]
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(1);
     TURNS.take(mp_kernel::check::check().err())
 }
 

@@ -3,10 +3,8 @@
 
 pub mod lab;
 
-use std::sync::MutexGuard;
-
 use mp_kernel::controller::{self, Controller, Options};
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 
 /// Whether this machine can run kernel tests.
 #[track_caller]
@@ -16,8 +14,8 @@ pub fn kernel_ready() -> bool {
 
 /// One transfer at a time: the tests share two CPUs, and shares are measured.
 #[track_caller]
-pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+pub fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(1);
     TURNS.take(mp_kernel::check::check().err())
 }
 

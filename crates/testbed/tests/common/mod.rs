@@ -3,17 +3,16 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::MutexGuard;
 
 use mp_record::{Run, Transfer};
 use mp_scenario::{Overrides, Scenario};
 use mp_testbed::{run_with, Error, Impairments, PathCounts};
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 
 /// One emulation at a time: two would take each other's CPU. `None` where this machine cannot run any.
 #[track_caller]
-pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+pub fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(1);
     let root = nix::unistd::geteuid().is_root();
     TURNS.take((!root).then_some("emulated paths need root"))
 }

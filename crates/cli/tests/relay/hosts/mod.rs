@@ -9,10 +9,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::MutexGuard;
 
 use mp_kernel::choose::inside;
-use mp_testing::Turns;
+use mp_testing::{Turn, Turns};
 use rustix::process::{kill_process, Pid, Signal};
 use tempfile::TempDir;
 
@@ -34,10 +33,10 @@ pub const ALLOWED: [&str; 3] = [
     "--allow=2001:db8:99::/48",
 ];
 
-/// One at a time: they would take each other's CPU.
+/// Two at a time: most of them wait for timers.
 #[track_caller]
-pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURNS: Turns = Turns::new();
+pub fn turn() -> Option<Turn<'static>> {
+    static TURNS: Turns = Turns::new(2);
     let root = rustix::process::geteuid().is_root();
     TURNS.take((!root).then_some("network namespaces need root"))
 }
@@ -51,7 +50,7 @@ pub struct Hosts {
     background: Option<Pid>,
     /// As the relay printed it.
     pub line: String,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn<'static>,
 }
 
 impl Hosts {
