@@ -30,7 +30,7 @@
  * RTO: while the stack recovers from a timeout the window grows as in slow start, by one packet an ACK.
  *
  * Parameters: 0 without, bits, default 0: mechanisms that are left out, for ablation. 1 ceiling, 2 noise,
- *             4 coupling, 8 patience, 16 solitude.
+ *             4 coupling, 8 patience, 16 solitude, 32 draining.
  *
  * Prior art: FAST and Compound TCP (delay law), Copa and Nimbus (two modes, and who is elastic), PCC (experiments on
  * one's own rate), LIA (coupling), BBR (start-up, rounds).
@@ -131,7 +131,12 @@ MP_INLINE mp_u64 pilot_on_loss(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 
 MP_INLINE mp_u64 pilot_on_undo(struct mp_connection *c, mp_u32 i)
 {
-	return mp_undo(mp_self(c, i));
+	struct mp_subflow *self = mp_self(c, i);
+	mp_u64 cwnd = mp_undo(self);
+
+	if (self->state[PILOT_MODE] == PILOT_SHARED)
+		self->state[PILOT_WINDOW] = pilot_max(self->state[PILOT_WINDOW], cwnd * PILOT_PACKET);
+	return cwnd;
 }
 
 MP_INLINE void pilot_on_close(struct mp_connection *c, mp_u32 i)

@@ -42,6 +42,8 @@ MP_INLINE void pilot_go_shared(const struct mp_connection *c, struct mp_subflow 
 	self->state[PILOT_WINDOW] = pilot_max(window, PILOT_LEAST);
 	self->state[PILOT_QUIET] = 0;
 	self->state[PILOT_QUEUED] = 0;
+	self->state[PILOT_SLOW_START] = 0;
+	self->state[PILOT_TEST_WAIT] = 0;
 	self->state[PILOT_TEST_GAP] = PILOT_TEST_FIRST;
 	pilot_new_epoch(self, 0);
 	pilot_reset_losses(self);
@@ -60,6 +62,8 @@ MP_INLINE void pilot_startup(struct mp_subflow *self, const struct pilot_round *
 		self->state[PILOT_RATE] = round->rate;
 	} else if (round->filled) {
 		self->state[PILOT_PLATEAU]++;
+	} else { /* it has not shown that more fits */
+		self->state[PILOT_WINDOW] = self->state[PILOT_ROUND_WINDOW];
 	}
 	if (round->lost > 8 && round->lost * 5 > round->packets)
 		self->state[PILOT_FLOODED]++;
@@ -92,8 +96,8 @@ MP_INLINE int pilot_suspect(struct mp_connection *c, mp_u32 i, const struct pilo
 	if (!fresh && round->window * 8 > self->state[PILOT_QUEUED_WINDOW] * 7 &&
 	    self->state[PILOT_QUEUED] <= PILOT_STUBBORN)
 		return 0;
-	self->state[PILOT_SLOW_START] = fresh; /* one TCP would still be in it */
 	pilot_go_shared(c, self, pilot_max(self->state[PILOT_REFERENCE], window));
+	self->state[PILOT_SLOW_START] = fresh; /* one TCP would still be in it */
 	return 1;
 }
 

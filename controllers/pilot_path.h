@@ -74,7 +74,7 @@ enum {
 	/* shared */
 	PILOT_QUIET,        /* rounds without a sign of others */
 	PILOT_QUIET_WINDOW, /* when they began */
-	PILOT_PATIENCE,     /* by how much a stay is longer than the first */
+	PILOT_PATIENCE,     /* times that a stay has to be quiet, relative to one TCP */
 	PILOT_HALVED,       /* the window was halved in this round */
 	PILOT_SLOW_START,   /* sharing began with it: double until the first loss */
 	PILOT_TEST,         /* rounds left of a test of solitude, and what it compares with; draining: window before */

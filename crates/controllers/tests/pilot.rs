@@ -194,6 +194,59 @@ fn it_is_alone_again_once_no_queue_stands_for_two_windows_of_rounds() {
     assert!(rounds > 2 * 100, "{rounds} rounds");
 }
 
+/// What an earlier stay has counted does not bring the first test of this one forward.
+#[test]
+fn each_stay_in_shared_mode_waits_for_its_own_first_test() {
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    (0..4 + 10).for_each(|_| path.beside(0, BASE_US * 5 / 4));
+    while path.mode(0) == SHARED {
+        let window = path.cwnd(0);
+        path.round(0, BASE_US, window, 0);
+    }
+    (0..300).for_each(|_| path.alone(0, 400));
+    while path.mode(0) == ALONE {
+        path.beside(0, BASE_US * 5 / 4);
+    }
+    for round in 0..16 {
+        let window = path.cwnd(0);
+        path.beside(0, BASE_US * 5 / 4);
+        assert_eq!(path.cwnd(0), window + 1, "round {round}");
+    }
+    let window = path.cwnd(0);
+    path.beside(0, BASE_US * 5 / 4);
+    let grown = window + 1;
+    assert_eq!(path.cwnd(0), grown - grown / 4, "the test");
+}
+
+#[test]
+fn a_loss_that_was_none_gives_the_window_back() {
+    const RECOVERY: u64 = 3;
+    let pilot = controller("pilot");
+    let mut path = Path::new(1);
+    (0..40).for_each(|_| path.alone(0, 100));
+    (0..4).for_each(|_| path.beside(0, BASE_US * 5 / 4));
+    let window = path.cwnd(0);
+    let now_us = path.now_us[0];
+    let slow = pilot.on_loss(&mut path.connection, 0, now_us);
+    path.connection.subflows[0].phase = RECOVERY;
+    pilot.on_interval(&mut path.connection, 0, now_us);
+    assert_eq!((slow, path.cwnd(0)), (window / 2, window / 2));
+    path.connection.subflows[0].phase = 0;
+    pilot.on_undo(&mut path.connection, 0);
+    pilot.on_interval(&mut path.connection, 0, now_us);
+    assert_eq!(path.cwnd(0), window);
+}
+
+/// The receiver admits 45 packets, and more is always queued behind them.
+#[test]
+fn startup_does_not_grow_a_window_that_nothing_fills() {
+    let mut path = Path::new(1);
+    (0..250).for_each(|_| path.round(0, BASE_US, 45, 0));
+    assert_eq!(path.mode(0), STARTUP);
+    assert!(path.cwnd(0) <= 4 * 45, "{}", path.cwnd(0));
+}
+
 #[test]
 fn a_window_that_delivers_no_more_stops_growing() {
     let mut path = Path::new(1);
