@@ -116,7 +116,7 @@ test-extras: setup-extras build python test-kernels fuzz ## what needs heavy pac
 
 pages: build python ## the papers' pages from the records in results/, simulated where missing, into target/pages
 	mkdir -p target/pages
-	for paper in rsf loss-aware bandit ddpg drones; do \
+	for paper in rsf loss-aware bandit ddpg drones pilot; do \
 	  $(VENV)/bin/multipilot-paper $$paper --world sim --out results/$$paper; \
 	  cp results/$$paper/index.html target/pages/$$paper.html; \
 	done

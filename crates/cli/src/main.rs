@@ -74,7 +74,7 @@ enum Command {
     Up(daemon::Up),
     /// Stop the daemon and restore endpoints, limits and controller, also after a crash
     Down(daemon::Down),
-    /// Have the daemon read its configuration again; an invalid one changes nothing
+    /// Reload the daemon's configuration; an invalid file changes nothing
     Reload(daemon::Reload),
     /// Show the daemon's paths, their rates, and why one is in backup
     Status(daemon::Status),

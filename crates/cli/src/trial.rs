@@ -35,7 +35,7 @@ and page loads the Wi-Fi fades and dies; 3 s later the device takes the link dow
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Try {
-    /// Only these ways: direct, lte, mptcp, relay
+    /// Run only these variants: direct, lte, mptcp, relay
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The relay's scheduler in both directions, see multipilot list schedulers
