@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{mpsc, Arc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -83,18 +83,25 @@ pub struct Report {
 /// The network's time: real time, and what was skipped of it.
 struct Clock {
     epoch: Instant,
-    skipped: AtomicU64,
+    skipped: Duration,
 }
 
 impl Clock {
     fn now(&self) -> Duration {
-        self.epoch.elapsed() + Duration::from_nanos(self.skipped.load(Ordering::Relaxed))
+        self.epoch.elapsed() + self.skipped
+    }
+
+    fn skip_to(&mut self, time: Duration) {
+        self.skipped = time.saturating_sub(self.epoch.elapsed());
     }
 }
 
+/// From when on it is to be later, and who hears at what time of this host it was.
+type Skip = (Duration, mpsc::Sender<Instant>);
+
 pub struct Emulator {
     thread: Option<JoinHandle<io::Result<Report>>>,
-    clock: Arc<Clock>,
+    skips: mpsc::Sender<Skip>,
     stop: Arc<AtomicBool>,
     traffic: HashMap<[u8; 4], Arc<Traffic>>,
 }
@@ -233,14 +240,16 @@ impl Emulator {
             .cloned()
             .collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let clock = Arc::new(Clock {
-            epoch,
-            skipped: AtomicU64::new(0),
-        });
+        let (skips, asked) = mpsc::channel();
         let work = Loop {
             network,
             ports,
-            clock: clock.clone(),
+            clock: Clock {
+                epoch,
+                skipped: Duration::ZERO,
+            },
+            asked,
+            skip: None,
             stop: stop.clone(),
             traffic: traffic.clone(),
             names,
@@ -250,16 +259,18 @@ impl Emulator {
             .spawn(move || work.run())?;
         Ok(Emulator {
             thread: Some(thread),
-            clock,
+            skips,
             stop,
             traffic,
         })
     }
 
-    /// From now on it is this late, unless it is later: packets on their way arrive at once.
-    pub fn skip_to(&self, time: Duration) {
-        let skipped = time.saturating_sub(self.clock.epoch.elapsed());
-        self.clock.skipped.store(nanos(skipped), Ordering::Relaxed);
+    /// Once no packet is on its way, whose round trip it would shorten, it is this late, unless it is later. Returns when that
+    /// was; [`None`]: the emulation has ended.
+    pub fn skip_to(&self, time: Duration) -> Option<Instant> {
+        let (done, when) = mpsc::channel();
+        self.skips.send((time, done)).ok()?;
+        when.recv().ok()
     }
 
     /// The bytes that one client interface has had so far.
@@ -289,7 +300,9 @@ impl Drop for Emulator {
 struct Loop {
     network: Network,
     ports: Vec<Port>,
-    clock: Arc<Clock>,
+    clock: Clock,
+    asked: mpsc::Receiver<Skip>,
+    skip: Option<Skip>,
     stop: Arc<AtomicBool>,
     traffic: HashMap<[u8; 4], Arc<Traffic>>,
     names: Vec<String>,
@@ -316,6 +329,7 @@ impl Loop {
         let (mut frames, mut arrived, mut out) = (Vec::new(), Vec::new(), Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait()?;
+            self.skip_if_asked();
             for i in 0..self.ports.len() {
                 loop {
                     let more = self.ports[i].socket.receive(&mut frames)?;
@@ -401,6 +415,17 @@ impl Loop {
         }
     }
 
+    fn skip_if_asked(&mut self) {
+        self.skip = self.skip.take().or_else(|| self.asked.try_recv().ok());
+        if self.network.next().is_some() {
+            return;
+        }
+        if let Some((time, done)) = self.skip.take() {
+            self.clock.skip_to(time);
+            let _ = done.send(Instant::now());
+        }
+    }
+
     fn now(&self) -> Nanos {
         nanos(self.clock.now())
     }
@@ -441,5 +466,48 @@ fn raise_priority() {
             libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, NICE);
         }
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet that was on its way would otherwise arrive at once: a host would know a round trip that the path never has.
+    #[test]
+    fn time_is_skipped_only_while_no_packet_is_on_its_way() {
+        let text = "[paths.wifi]\nrate = '10Mbit'\ndelay = '20ms'\n";
+        let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
+        let overrides = mp_scenario::Overrides::default();
+        let read = mp_scenario::parse("x.toml", text, "".as_ref(), &none, &overrides);
+        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let (skips, asked) = mpsc::channel();
+        let mut work = Loop {
+            network: Network::new(&scenario, 1, &Impairments::default()),
+            ports: Vec::new(),
+            clock: Clock {
+                epoch: Instant::now(),
+                skipped: Duration::ZERO,
+            },
+            asked,
+            skip: None,
+            stop: Arc::default(),
+            traffic: HashMap::new(),
+            names: Vec::new(),
+        };
+        let frame = Frame::of(vec![0; 1000]);
+        work.network.pipes[0].push(0, Travelling { frame, port: 0 });
+
+        let (done, when) = mpsc::channel();
+        let later = Duration::from_secs(600);
+        skips.send((later, done)).expect("the emulator runs");
+        work.skip_if_asked();
+        assert!(when.try_recv().is_err() && work.clock.now() < later);
+
+        let mut out = Vec::new();
+        work.network.due(nanos(Duration::from_millis(30)), &mut out);
+        assert_eq!(out.len(), 1);
+        work.skip_if_asked();
+        assert!(when.try_recv().is_ok() && work.clock.now() >= later);
     }
 }

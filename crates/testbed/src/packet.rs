@@ -35,6 +35,13 @@ pub type Mac = [u8; 6];
 #[derive(Debug)]
 pub struct Frame(Vec<u8>);
 
+#[cfg(test)]
+impl Frame {
+    pub fn of(bytes: Vec<u8>) -> Frame {
+        Frame(bytes)
+    }
+}
+
 /// A TCP option, and where it is in the frame.
 struct TcpOption {
     kind: u8,
