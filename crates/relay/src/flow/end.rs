@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use mp_kernel::mptcp_info::tcp_info;
 use socket2::SockRef;
+use tokio::time::{sleep, timeout};
 
 use crate::hold::Place;
 use crate::wire::Frame;
@@ -11,10 +13,42 @@ use super::{Flow, Loss, Outcome, Stop, Untold, PATIENCE};
 
 /// A host that sleeps or has no link closes nothing: the peer's process has probably ended.
 const CLOSED: Duration = Duration::from_secs(15 * 60);
+/// Data before a reset may take so long without progress …
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// … and how far they got is looked at as often as this.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The application's connection has failed. As with TCP itself, the peer gets what the application has said before.
+pub(super) struct Broken {
+    /// When the peer acknowledged something last, and how much it had then.
+    since: Instant,
+    acknowledged: u64,
+}
+
+impl Broken {
+    pub fn since(now: Instant) -> Broken {
+        Broken {
+            since: now,
+            acknowledged: 0,
+        }
+    }
+
+    /// Until it is over whatever the peer does.
+    pub fn due_in(&self, now: Instant) -> Duration {
+        LAST_WORDS.saturating_sub(now.saturating_duration_since(self.since))
+    }
+
+    fn is_overdue(&mut self, acknowledged: u64, now: Instant) -> bool {
+        if acknowledged > self.acknowledged {
+            (self.since, self.acknowledged) = (now, acknowledged);
+        }
+        self.due_in(now).is_zero()
+    }
+}
 
 impl Flow {
     pub(super) fn check(&mut self, now: Instant) -> Result<(), Stop> {
-        if self.withdrawn || self.application_has_failed() {
+        if self.withdrawn || self.application_has_failed() || self.breaks_off(now) {
             return Err(Stop::Break);
         }
         if self.has_said_all() {
@@ -57,6 +91,38 @@ impl Flow {
     fn application_has_failed(&self) -> bool {
         let application = self.application.as_ref().filter(|_| self.has_said_all());
         application.is_some_and(|a| !matches!(SockRef::from(a).take_error(), Ok(None)))
+    }
+
+    /// The application's connection has failed, and the peer has all that came before, or does not get it.
+    fn breaks_off(&mut self, now: Instant) -> bool {
+        let Some(broken) = &mut self.broken else {
+            return false;
+        };
+        let has_all = self.heard_out && self.sender.unsent() == 0 && self.sender.in_flight() == 0;
+        // A relay that has not connected takes nothing.
+        let takes = self.alone.is_none() && self.hears.is_none();
+        has_all || !takes || broken.is_overdue(self.sender.una(), now)
+    }
+
+    /// What has arrived comes before the peer's reset: this end's own discards what its socket still has.
+    pub(super) async fn deliver(&mut self) {
+        let delivering = async {
+            loop {
+                let now = Instant::now();
+                self.throttle.resume(now);
+                self.write_application(now);
+                let application = self.application.as_ref();
+                let Some(application) = application.filter(|_| self.broken.is_none()) else {
+                    return;
+                };
+                let waits = tcp_info(application).is_ok_and(|i| i.unacked + i.notsent_bytes > 0);
+                if !waits && self.first.is_empty() && self.receiver.ready().is_empty() {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(LAST_WORDS, delivering).await;
     }
 
     /// For a path, where there is none.

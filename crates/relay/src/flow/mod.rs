@@ -37,6 +37,7 @@ use crate::wire::{Frame, Malformed, Opener, Refusal};
 
 use acks::Acks;
 use alone::Alone;
+use end::Broken;
 use observe::Observed;
 pub use observe::{FlowStats, Observer, PathStats};
 
@@ -175,6 +176,7 @@ pub struct Flow {
     /// It sends no more; it was told that no more comes.
     heard_out: bool,
     told_end: bool,
+    broken: Option<Broken>,
     /// For the application, before what the receiver has.
     first: Vec<u8>,
     hears: Option<Hears>,
@@ -254,6 +256,7 @@ impl Flow {
             withdrawn: false,
             heard_out: false,
             told_end: false,
+            broken: None,
             first: Vec::new(),
             hears,
             lost,
@@ -311,6 +314,9 @@ impl Flow {
             match self.turn(now) {
                 Ok(()) => {}
                 Err(Stop::Outcome(outcome)) => {
+                    if outcome == Outcome::Reset {
+                        self.deliver().await;
+                    }
                     let untold = matches!(outcome, Outcome::Done | Outcome::Lost);
                     return self.conclude(outcome, untold);
                 }
@@ -382,8 +388,8 @@ impl Flow {
         for slot in 0..MAX_SUBFLOWS {
             self.read_path(slot, now)?;
         }
-        self.write_application(now)?;
-        self.read_application(now)?;
+        self.write_application(now);
+        self.read_application(now);
         self.refresh(now);
         self.deal(now);
         self.acknowledge(now);
@@ -405,9 +411,9 @@ impl Flow {
         self.check(now)
     }
 
-    fn write_application(&mut self, now: Instant) -> Result<(), Stop> {
-        let Some(application) = &self.application else {
-            return Ok(());
+    fn write_application(&mut self, now: Instant) {
+        let Some(application) = self.application.as_ref().filter(|_| self.broken.is_none()) else {
+            return;
         };
         loop {
             let own = !self.first.is_empty();
@@ -430,7 +436,10 @@ impl Flow {
                 Ok(count) => self.receiver.consume(count),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Stop::Break),
+                Err(_) => {
+                    self.broken = Some(Broken::since(now));
+                    return;
+                }
             }
         }
         if self.receiver.finished()
@@ -441,7 +450,6 @@ impl Flow {
             let _ = SockRef::from(application).shutdown(Shutdown::Write);
             self.told_end = true;
         }
-        Ok(())
     }
 
     fn wants_application(&self) -> bool {
@@ -474,10 +482,10 @@ impl Flow {
         (self.moved, self.rested) = (now, false);
     }
 
-    fn read_application(&mut self, now: Instant) -> Result<(), Stop> {
+    fn read_application(&mut self, now: Instant) {
         while self.wants_application() {
             let Some(application) = &self.application else {
-                return Ok(());
+                return;
             };
             let Some(most) = self.throttle.take(Way::Down, MOST_READ, now) else {
                 break;
@@ -493,15 +501,20 @@ impl Flow {
             match read {
                 Ok(0) => {
                     self.heard_out = true;
-                    self.sender.end();
+                    // A failure to write has taken the socket's error, and reading finds an end in its place.
+                    if self.broken.is_none() {
+                        self.sender.end();
+                    }
                 }
                 Ok(_) => self.stir(now),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Stop::Break),
+                Err(_) => {
+                    self.heard_out = true;
+                    self.broken.get_or_insert(Broken::since(now));
+                }
             }
         }
-        Ok(())
     }
 
     /// Until there is something to do; an event that came meanwhile.
@@ -518,7 +531,7 @@ impl Flow {
                 wake |= self.wants_application() && ready(application.poll_read_ready(cx));
                 let waits = !self.first.is_empty()
                     || !self.receiver.ready().is_empty() && !self.throttle.waits(Way::Up);
-                wake |= waits && ready(application.poll_write_ready(cx));
+                wake |= waits && self.broken.is_none() && ready(application.poll_write_ready(cx));
             }
             for path in self.paths.iter().flatten() {
                 wake |= path.carrier.poll_ready(cx).is_ready();
@@ -554,7 +567,9 @@ impl Flow {
             (false, false) if !self.rested => REST,
             (false, false) => LOOK,
         };
+        let broken = self.broken.as_ref().map(|broken| broken.due_in(now));
         tick.min(self.acks.due_in(now))
+            .min(broken.unwrap_or(Duration::MAX))
     }
 
     fn count(&self, of: impl Fn(&Meters) -> &[AtomicU64], slot: usize, bytes: usize) {

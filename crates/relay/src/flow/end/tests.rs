@@ -214,9 +214,8 @@ async fn a_flow_that_is_done_asks_for_the_relay_to_be_told() {
     assert_eq!(words, [(word, 1)]);
 }
 
-/// The device's last acknowledgement was lost with its path: another connection brings it, and the relay's end is done.
-#[tokio::test]
-async fn a_relay_hears_later_that_a_flow_is_done() {
+/// The relay's end of a flow, with the target's connection.
+async fn played_relay() -> (TcpStream, mpsc::Sender<Event>, JoinHandle<Outcome>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connecting = TcpStream::connect(listener.local_addr().unwrap());
     let (target, accepted) = tokio::join!(connecting, listener.accept());
@@ -229,14 +228,20 @@ async fn a_relay_hears_later_that_a_flow_is_done() {
     let hold = Duration::from_secs(3600);
     let flow = Flow::new(Some(target.unwrap()), scheduler, side, hold, None, None);
     let (events, news) = mpsc::channel(16);
-    let flow = tokio::spawn(flow.run(news));
+    (accepted.unwrap().0, events, tokio::spawn(flow.run(news)))
+}
+
+/// The device's last acknowledgement was lost with its path: another connection brings it, and the relay's end is done.
+#[tokio::test]
+async fn a_relay_hears_later_that_a_flow_is_done() {
+    let (target, events, flow) = played_relay().await;
     let (mut device, relay) = pair().await;
     let join = Event::Join(0, relay, Priority::Normal);
     assert!(events.send(join).await.is_ok());
     // Both streams are empty, and end.
     device.put_data(Header::data(0, true, 0), (&[], &[]));
     device.flush_all().await.unwrap();
-    drop(accepted.unwrap());
+    drop(target);
     assert!(hear_end(&mut device).await);
     drop(device);
     let (mut device, relay) = pair().await;
@@ -248,4 +253,81 @@ async fn a_relay_hears_later_that_a_flow_is_done() {
     });
     assert!(device.part().await.unwrap(), "the relay closes it too");
     assert_eq!(flow.await.unwrap(), Outcome::Done);
+}
+
+/// A server that refuses a request before it has read it: its answer and the reset come at once.
+#[tokio::test]
+async fn what_a_target_says_before_its_reset_arrives() {
+    let (target, events, flow) = played_relay().await;
+    let (mut device, relay) = pair().await;
+    let join = Event::Join(0, relay, Priority::Normal);
+    assert!(events.send(join).await.is_ok());
+    device.put_data(Header::data(0, false, 7), (b"request", &[]));
+    device.flush_all().await.unwrap();
+    // It stays unread.
+    target.peek(&mut [0]).await.unwrap();
+    // The flow has no turn between these two.
+    assert_eq!(target.try_write(&[7; 3000]).unwrap(), 3000);
+    drop(target);
+    let (mut heard, mut reset) = (0, false);
+    while heard < 3000 {
+        device.more().await.unwrap();
+        hear(&mut device, &mut heard, &mut reset);
+    }
+    assert!(!reset, "before the device has everything");
+    device.put(&Frame::Ack {
+        next: 3000,
+        limit: 1 << 20,
+    });
+    device.flush_all().await.unwrap();
+    while !reset {
+        device.more().await.unwrap();
+        hear(&mut device, &mut heard, &mut reset);
+    }
+    assert_eq!((heard, flow.await.unwrap()), (3000, Outcome::Reset));
+}
+
+/// Counts the bytes of the stream that have come, and notes a reset.
+fn hear(carrier: &mut Carrier, heard: &mut usize, reset: &mut bool) {
+    let frames = carrier.frames(|frame| {
+        match frame {
+            Frame::Data { payload, .. } => *heard += payload.len(),
+            Frame::Reset => *reset = true,
+            _ => {}
+        }
+        Ok::<_, crate::wire::Malformed>(())
+    });
+    frames.unwrap();
+}
+
+/// The socket of the program holds less than that.
+#[tokio::test]
+async fn what_comes_before_a_reset_is_for_the_program() {
+    let mut all = played().await;
+    all.relay.put(&Frame::Opened(Ok(())));
+    let bytes = vec![7; 20_000];
+    for (at, piece) in bytes.chunks(10_000).enumerate() {
+        let header = Header::data(10_000 * at as u64, false, piece.len());
+        all.relay.put_data(header, (piece, &[]));
+    }
+    all.relay.put(&Frame::Reset);
+    all.relay.flush_all().await.unwrap();
+    let mut read = Vec::new();
+    let end = all.program.read_to_end(&mut read).await.unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(read == bytes, "{} bytes", read.len());
+    assert_eq!(all.flow.await.unwrap(), Outcome::Reset);
+}
+
+/// A peer that takes nothing any more holds up a reset for a time, and one that gets on as long as it does.
+#[test]
+fn a_reset_waits_for_progress() {
+    let start = Instant::now();
+    let mut broken = Broken::since(start);
+    assert!(!broken.is_overdue(0, start + LAST_WORDS / 2));
+    let later = start + LAST_WORDS - Duration::from_millis(1);
+    assert!(!broken.is_overdue(1, later));
+    assert_eq!(broken.due_in(later), LAST_WORDS);
+    assert!(!broken.is_overdue(1, later + LAST_WORDS / 2));
+    assert!(broken.is_overdue(1, later + LAST_WORDS));
 }
