@@ -62,6 +62,8 @@ pub struct Sender {
     slots: [Slot; MAX_SUBFLOWS],
     /// The first goes first: the peer waits for it, and may have much of what is behind it.
     again: RangeSet<u64>,
+    /// Offsets of it.
+    again_bytes: u64,
     reinjected: u64,
     replicates: bool,
 }
@@ -80,6 +82,7 @@ impl Sender {
             window: limit,
             slots: Default::default(),
             again: RangeSet::new(),
+            again_bytes: 0,
             reinjected: 0,
             replicates,
         }
@@ -120,7 +123,8 @@ impl Sender {
         self.total() + u64::from(self.ended)
     }
 
-    fn una(&self) -> u64 {
+    /// The peer has everything before it, the end counted.
+    pub fn una(&self) -> u64 {
         self.base + u64::from(self.end_acknowledged)
     }
 
@@ -138,9 +142,28 @@ impl Sender {
     fn waiting(&mut self) -> Option<Range<u64>> {
         let una = self.una();
         if self.again.first()?.start < una {
-            self.again.remove(0..una);
+            self.drop_again(0..una);
         }
         self.again.first().cloned()
+    }
+
+    /// Waits to be sent again from now on.
+    fn add_again(&mut self, offsets: Range<u64>) {
+        let new: u64 = self
+            .again
+            .gaps(&offsets)
+            .map(|gap| gap.end - gap.start)
+            .sum();
+        self.again_bytes += new;
+        self.again.insert(offsets);
+    }
+
+    /// Does not wait any more.
+    fn drop_again(&mut self, offsets: Range<u64>) {
+        let part = |r: &Range<u64>| r.end.min(offsets.end) - r.start.max(offsets.start);
+        let old: u64 = self.again.overlapping(&offsets).map(part).sum();
+        self.again_bytes -= old;
+        self.again.remove(offsets);
     }
 
     fn window_left(&self) -> u64 {
@@ -151,10 +174,8 @@ impl Sender {
 
     /// As a scheduler sees it; `None` where there is nothing that could be sent on one of `slots` (bits).
     pub fn view(&mut self, now_us: u64, slots: u8) -> Option<ConnectionView> {
-        let again: u64 = match self.waiting() {
-            Some(_) => self.again.iter().map(|r| r.end - r.start).sum(),
-            None => 0,
-        };
+        self.waiting();
+        let again = self.again_bytes;
         let only_end = self.ended && self.next == self.total();
         let window_left = match (again, only_end) {
             (0, false) => self.window_left(),
@@ -199,7 +220,7 @@ impl Sender {
             Some(range) => {
                 let piece = self.piece_of(range.start, range.end.min(range.start + burst));
                 if let Some(piece) = piece {
-                    self.again.remove(piece.offsets());
+                    self.drop_again(piece.offsets());
                     self.reinjected += 1;
                 }
                 piece
@@ -272,27 +293,21 @@ impl Sender {
     /// A path has gone silent: what it alone carries is sent again elsewhere. It may still arrive.
     pub fn lose(&mut self, slot: usize) {
         let una = self.una();
-        for extent in &mut self.slots[slot].carried {
+        // Silent paths come here again and again.
+        let mut carried = std::mem::take(&mut self.slots[slot].carried);
+        for extent in &mut carried {
             if !extent.again && extent.offsets.end > una {
                 extent.again = true;
-                self.again
-                    .insert(extent.offsets.start.max(una)..extent.offsets.end);
+                self.add_again(extent.offsets.start.max(una)..extent.offsets.end);
             }
         }
+        self.slots[slot].carried = carried;
     }
 
     /// A path's connection is closed; the slot may be used by another.
     pub fn close(&mut self, slot: usize) {
         self.lose(slot);
         self.slots[slot] = Slot::default();
-    }
-
-    /// Whether the path carries anything that is not acknowledged.
-    pub fn carries(&self, slot: usize) -> bool {
-        match self.replicates {
-            true => self.slots[slot].cursor > self.una(),
-            false => !self.slots[slot].carried.is_empty(),
-        }
     }
 }
 
@@ -312,7 +327,30 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Also where several paths carry the same.
+        #[test]
+        fn what_waits_to_be_sent_again_is_counted(
+            steps in prop::collection::vec((0u8..4, 0usize..3, 1u32..50), 1..200),
+        ) {
+            let mut s = Sender::new(1 << 20, false);
+            for (what, slot, count) in steps {
+                match what {
+                    0 => s.push(&vec![0; count as usize]),
+                    1 => drop(s.take(Choice { subflows: 1 << slot | 1, burst: count })),
+                    2 => s.lose(slot),
+                    _ => s.on_ack((s.una() + u64::from(count)).min(s.next), 1 << 20).unwrap(),
+                }
+                s.view(1, 7);
+                let sum: u64 = s.again.iter().map(|r| r.end - r.start).sum();
+                prop_assert_eq!(s.again_bytes, sum);
+            }
+        }
+    }
 
     fn filled(bytes: &[u8]) -> Sender {
         let mut s = Sender::new(1 << 20, false);
