@@ -15,6 +15,11 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(30))
     .with_interval(Duration::from_secs(10))
     .with_retries(3);
+/// Of programs and targets, whose networks may be out for minutes: about as long as Linux' TCP goes on without an answer.
+const APPLICATION_KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(30))
+    .with_retries(30);
 /// Data that nobody acknowledges for so long end the connection; the flow goes on over others, and over a new one here.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Used where the kernel has it and nothing else is asked for: it fills links of unlike length that lose packets.
@@ -137,7 +142,7 @@ pub fn tune(socket: &SockRef, controller: Option<&str>) -> io::Result<()> {
 pub fn tune_application(stream: &TcpStream) {
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_nodelay(true);
-    let _ = socket.set_tcp_keepalive(&KEEPALIVE);
+    let _ = socket.set_tcp_keepalive(&APPLICATION_KEEPALIVE);
 }
 
 /// A flow takes a descriptor a path and one for its program or target; the usual limit is 1024. Programs that this process
@@ -146,5 +151,32 @@ pub fn raise_descriptors() {
     use nix::sys::resource::{getrlimit, setrlimit, Resource};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Until silence ends it, s.
+    fn patience(socket: &SockRef) -> u64 {
+        let (time, each) = (socket.tcp_keepalive_time(), socket.tcp_keepalive_interval());
+        let tries = socket.tcp_keepalive_retries().unwrap();
+        assert!(socket.keepalive().unwrap());
+        time.unwrap().as_secs() + each.unwrap().as_secs() * u64::from(tries)
+    }
+
+    #[tokio::test]
+    async fn a_silent_target_is_waited_for_longer_than_a_silent_path() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap());
+        let stream = stream.await.unwrap();
+        let socket = SockRef::from(&stream);
+        tune(&socket, None).unwrap();
+        assert_eq!(patience(&socket), 60);
+        tune_application(&stream);
+        assert_eq!(patience(&socket), 930);
     }
 }

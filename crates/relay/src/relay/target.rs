@@ -1,5 +1,6 @@
 //! From the relay to a target, as far as its rules go.
 
+use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use crate::resolver;
 use crate::wire::{Refusal, Target};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// An address has so much of it at least, however many there are.
+const SHARE: Duration = Duration::from_secs(2);
 /// Of one device at a time: the system's resolver takes a thread for each, and goes on when nobody waits for it any more.
 pub const LOOKUPS: usize = 32;
 
@@ -48,14 +51,27 @@ async fn try_connect(
         Target::Address(ip, port) => vec![(*ip, *port).into()],
         Target::Name(name, port) => resolve((name.clone(), *port), lookups).await?,
     };
+    let permits = |address: &SocketAddr| egress.permits(address.ip(), address.port());
+    let permitted: Vec<_> = addresses.into_iter().filter(permits).collect();
+    first(&permitted, share(permitted.len()), TcpStream::connect).await
+}
+
+/// Of the time for all of so many addresses, what each has: one that is silent does not keep from the others.
+fn share(addresses: usize) -> Duration {
+    (PATIENCE / addresses.max(1) as u32).max(SHARE)
+}
+
+async fn first<T, F: Future<Output = io::Result<T>>>(
+    addresses: &[SocketAddr],
+    share: Duration,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<T, Refusal> {
     let mut last = Refusal::Forbidden;
     for address in addresses {
-        if !egress.permits(address.ip(), address.port()) {
-            continue;
-        }
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(e) => last = refusal(&e),
+        match timeout(share, connect(*address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(e)) => last = refusal(&e),
+            Err(_) => last = Refusal::TimedOut,
         }
     }
     Err(last)
@@ -82,5 +98,34 @@ pub(crate) fn refusal(error: &io::Error) -> Refusal {
         Some(Errno::ETIMEDOUT) => Refusal::TimedOut,
         Some(Errno::EACCES | Errno::EPERM) => Refusal::Forbidden,
         _ => Refusal::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_leaves_time_for_the_next() {
+        assert_eq!(share(1), PATIENCE);
+        assert_eq!(share(2), PATIENCE / 2);
+        assert_eq!(share(100), SHARE);
+        let addresses = [1, 2, 3].map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 => pending().await,
+                2 => Err(io::ErrorKind::Other.into()),
+                port => Ok(port),
+            }
+        };
+        let short = Duration::from_millis(1);
+        assert_eq!(first(&addresses, short, connect).await, Ok(3));
+        let failed = first(&addresses[..2], short, connect).await;
+        assert_eq!(failed, Err(Refusal::Failed));
+        let silent = first(&addresses[..1], short, connect).await;
+        assert_eq!(silent, Err(Refusal::TimedOut));
+        assert_eq!(first(&[], short, connect).await, Err(Refusal::Forbidden));
     }
 }
