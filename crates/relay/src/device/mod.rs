@@ -391,8 +391,8 @@ impl Device {
         streams: Option<usize>,
         datagrams: (Option<bool>, u64),
     ) -> LinkReport {
-        let ready = self.pool.ready(streams.unwrap_or(0));
-        let failure = self.last_failure();
+        let slot = streams.unwrap_or(0);
+        let (ready, failure) = (self.pool.ready(slot), self.pool.failure(slot));
         let works = datagrams.0.unwrap_or(ready > 0 || failure.is_none());
         let state = match works {
             true => state(link.priority),

@@ -75,6 +75,20 @@ struct State {
     /// It never will.
     refused: bool,
     failure: Option<String>,
+    /// Of each slot, until a connection comes about.
+    failures: [Option<String>; MAX_SUBFLOWS],
+}
+
+impl State {
+    fn fail(&mut self, slot: usize, why: String) {
+        self.failures[slot] = Some(why.clone());
+        self.failure = Some(why);
+    }
+
+    /// A connection of the slot has come about, or its link is another.
+    fn clear(&mut self, slot: usize) -> bool {
+        self.failures[slot].take().is_some()
+    }
 }
 
 impl Pool {
@@ -133,6 +147,7 @@ impl Pool {
 
     fn put(&self, slot: usize, mut carrier: Carrier) {
         carrier.count_in(&self.settings.meters.carried[slot]);
+        self.state.send_if_modified(|s| s.clear(slot));
         let slot = &self.slots[slot];
         slot.lock().ready.push_back((Instant::now(), carrier));
         slot.arrived.notify_waiters();
@@ -155,6 +170,11 @@ impl Pool {
 
     pub fn last_failure(&self) -> Option<String> {
         self.state.borrow().failure.clone()
+    }
+
+    /// Why there is no connection of this slot.
+    pub fn failure(&self, slot: usize) -> Option<String> {
+        self.state.borrow().failures[slot].clone()
     }
 
     /// Connections of this slot that wait to be taken.
@@ -234,6 +254,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             // Those of an address that has gone get no answer any more.
             making = JoinSet::new();
             slot.lock().ready.clear();
+            pool.state.send_if_modified(|s| s.clear(index));
         }
         if !is_as_before(before.as_ref(), link.as_ref()) {
             (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
@@ -273,7 +294,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
                 Ok(Err(failed)) => {
-                    pool.note(&failed, link.as_ref());
+                    pool.note(&failed, index, link.as_ref());
                     not_before = Instant::now() + pause;
                     pause = (2 * pause).min(RETRY.1);
                     at_once = AT_ONCE_FAILING;
@@ -296,7 +317,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
 }
 
 impl Pool {
-    fn note(&self, failed: &Failed, link: Option<&Link>) {
+    fn note(&self, failed: &Failed, slot: usize, link: Option<&Link>) {
         let name = link.map_or("", |link| &link.name);
         self.state.send_modify(|s| {
             s.refused |= matches!(failed, Failed::Refused);
@@ -304,7 +325,7 @@ impl Pool {
                 Failed::NoAnswer => ", as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another",
                 _ => "",
             };
-            s.failure = Some(format!("over {name}: {failed}{hint}"));
+            s.fail(slot, format!("over {name}: {failed}{hint}"));
         });
     }
 }
@@ -321,4 +342,20 @@ async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
     timeout(PATIENCE, connecting)
         .await
         .map_err(|_| std::io::Error::other("no answer"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_of_its_link_until_a_connection_comes_about() {
+        let mut state = State::default();
+        state.fail(1, "over lte: no answer".into());
+        assert_eq!(state.failures[0], None);
+        assert!(state.failures[1].is_some());
+        assert!(state.clear(1) && !state.clear(1));
+        assert_eq!(state.failures, State::default().failures);
+        assert_eq!(state.failure.as_deref(), Some("over lte: no answer"));
+    }
 }
