@@ -24,6 +24,7 @@ use super::translate::{Action, Id, Translator};
 use super::{icmp, udp};
 use crate::datagram::device::{Lane, Sink, Undelivered};
 use crate::datagram::packet::Destination;
+use crate::datagram::relay::LEAST;
 use crate::device::{Device, LinkReport};
 use crate::flow::Outcome;
 use crate::wire::{Refusal, Target};
@@ -94,8 +95,7 @@ impl Shared {
                 || self.caught.borrow().resolvers.contains(&to.ip()))
     }
 
-    /// One that is longer than Ethernet takes goes in parts, as it would in fragments there. The sender of a shorter one is told
-    /// what fits, unless it `may_split` because it was fragmented: programs look for what gets through.
+    /// In parts where it fits on no path and `may_split` because it was fragmented, or [`may_split`] by its length.
     fn datagram(&self, packet: &[u8], may_split: bool) {
         let Some(udp) = udp::parse(packet) else {
             return;
@@ -105,7 +105,7 @@ impl Shared {
             true => Destination::Udp(resolver::ADDRESS),
             false => to,
         };
-        let may_split = may_split || packet.len() > ETHERNET;
+        let may_split = may_split || self::may_split(packet.len());
         self.send(
             udp.from,
             to,
@@ -123,7 +123,7 @@ impl Shared {
         };
         let to = Destination::Echo(request.to);
         let payload = request.echo.encode();
-        let may_split = may_split || packet.len() > ETHERNET;
+        let may_split = may_split || self::may_split(packet.len());
         self.send(request.from, to, to, &payload, may_split, |most, peer| {
             icmp::too_big(packet, &request, most, peer)
         });
@@ -200,6 +200,12 @@ impl Shared {
             }
         }
     }
+}
+
+/// One that is longer than Ethernet takes goes in parts, as it would in fragments there, and so does one that every link takes.
+/// The sender of any other is told what fits: programs look for what gets through.
+fn may_split(length: usize) -> bool {
+    length > ETHERNET || length <= LEAST
 }
 
 fn is_partial(header: &[u8]) -> bool {
@@ -310,5 +316,16 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
     shared.counts.closed.fetch_add(1, Ordering::Relaxed);
     if matches!(outcome, Outcome::Refused(_)) {
         shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_that_less_fits_than_on_any_link() {
+        assert!(may_split(1280) && !may_split(1281));
+        assert!(!may_split(1500) && may_split(1501));
     }
 }

@@ -32,6 +32,8 @@ use crate::socket::lead_over;
 use crate::tally::Tally;
 use crate::wire::{path_byte, Malformed, Refusal};
 
+/// A path that has lived for so long was none that the relay closes at once.
+const LASTING: Duration = Duration::from_secs(10);
 /// Of bulk, between two turns of the process.
 const SOCKET_BUFFER: usize = 1 << 21;
 
@@ -532,6 +534,14 @@ async fn until(
     }
 }
 
+/// Before a path that lived for so long is replaced, where it would have been so much before it.
+fn pause_after(before: Duration, lived: Duration) -> Duration {
+    match lived > LASTING {
+        true => RETRY.0,
+        false => before,
+    }
+}
+
 /// A connection over the link of one slot, while it is up.
 async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
@@ -556,8 +566,9 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
             let Some(link) = &link else {
                 return pending().await;
             };
+            let begun = Instant::now();
             match lane.path(slot, link).await {
-                Ok(()) => pause = RETRY.0,
+                Ok(()) => pause = pause_after(pause, begun.elapsed()),
                 Err(failed) => {
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
                 }
@@ -592,4 +603,15 @@ fn socket(link: &Link, relay: SocketAddr, mark: Option<u32>) -> io::Result<UdpSo
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_ends_at_once_does_not_count_as_a_success() {
+        assert_eq!(pause_after(RETRY.1, Duration::from_millis(40)), RETRY.1);
+        assert_eq!(pause_after(RETRY.1, Duration::from_secs(11)), RETRY.0);
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use nix::errno::Errno;
 use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
@@ -43,6 +44,8 @@ const SESSIONS: usize = 16;
 const ABSENT: Duration = Idle::LONGEST.relay;
 /// What a target's network takes without fragments. QUIC servers look for what gets through up to there, and mean it.
 const ETHERNET: usize = 1500;
+/// What every link takes (RFC 8200): nobody looks for less.
+pub const LEAST: usize = 1280;
 const QUIC: u16 = 443;
 /// Of IPv6 and UDP.
 const HEADERS: usize = 48;
@@ -221,7 +224,8 @@ impl Lanes {
         }
         let own = sessions.keys().filter(|(owner, _)| *owner == device);
         if own.count() >= SESSIONS {
-            return None;
+            let absent = longest_absent(&sessions, device)?;
+            sessions.remove(&absent);
         }
         let scheduler = crate::scheduler(&hello.scheduler);
         let session = Arc::new(Session {
@@ -246,6 +250,16 @@ impl Lanes {
         sessions.insert(key, session.clone());
         Some(session)
     }
+}
+
+/// Of this device, without a path: a device that has restarted often comes in all the same.
+fn longest_absent(sessions: &HashMap<Key, Arc<Session>>, device: [u8; ID_LENGTH]) -> Option<Key> {
+    let own = sessions.iter().filter(|((owner, _), _)| *owner == device);
+    let absent = own.filter_map(|(key, session)| {
+        let state = lock(&session.state);
+        (!state.paths.are_open()).then(|| (session.started + state.absent, *key))
+    });
+    absent.min_by_key(|(since, _)| *since).map(|(_, key)| key)
 }
 
 struct Session {
@@ -273,13 +287,24 @@ impl Outlet {
     fn send(&self, payload: &[u8]) -> io::Result<()> {
         match self {
             // Past tokio, which does not know yet that a new socket can be written to. What does not fit is lost.
-            Outlet::Udp(socket) => SockRef::from(&**socket).send(payload).map(drop),
+            Outlet::Udp(socket) => {
+                let send = || SockRef::from(&**socket).send(payload).map(drop);
+                match send() {
+                    Err(e) if is_of_path_mtu(&e) => send(),
+                    sent => sent,
+                }
+            }
             Outlet::Echo(ping) => match Request::decode(payload) {
                 Some(request) => ping.send(&request),
                 None => Ok(()),
             },
         }
     }
+}
+
+/// A router has said what fits, since the call before: the system knows it now, and sends what is longer in fragments.
+fn is_of_path_mtu(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EMSGSIZE as i32)
 }
 
 struct Open {
@@ -421,7 +446,6 @@ impl Session {
         }
         let copied = open.flow.budget.take(payload.len(), now);
         let (widest, most) = state.paths.widths();
-        let probes = open.port == QUIC && payload.len() + HEADERS <= ETHERNET;
         let mut send = |part, payload: &[u8]| {
             let packet = Packet::Data {
                 flow: id,
@@ -432,7 +456,7 @@ impl Session {
             };
             state.paths.send(&packet, copied, now, &self.counts);
         };
-        if payload.len() <= widest || most == 0 || probes {
+        if payload.len() <= widest || most == 0 || probes(open.port, payload) {
             send(None, payload);
         } else {
             split(payload, most).for_each(|(part, some)| send(Some(part), some));
@@ -461,6 +485,12 @@ impl State {
             }
         }
     }
+}
+
+/// Whether it may be one that looks for what gets through: in parts it would find what is not so.
+fn probes(port: u16, payload: &[u8]) -> bool {
+    let length = payload.len() + HEADERS;
+    port == QUIC && length > LEAST && length <= ETHERNET
 }
 
 /// Packets of other senders do not come to it.
@@ -501,6 +531,7 @@ async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket
                         }
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) if is_of_path_mtu(&e) => {}
                     Err(e) => {
                         session.refuse(state, id, refusal(&e));
                         break;
@@ -526,5 +557,131 @@ async fn hear(session: Weak<Session>, id: u32, ping: Arc<Ping>) {
             return;
         }
         state.paths.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::capture::udp;
+    use crate::devices::Store;
+
+    /// IPPROTO_RAW: with a header of its own.
+    const RAW: i32 = 255;
+    const SCHEDULER: &str = "default";
+
+    fn session() -> Arc<Session> {
+        Arc::new(Session {
+            started: Instant::now(),
+            counts: Counts::default(),
+            allowance: None,
+            state: Mutex::new(State {
+                paths: Paths::new(crate::scheduler(SCHEDULER)),
+                flows: HashMap::new(),
+                joiner: Joiner::default(),
+                absent: Duration::ZERO,
+            }),
+        })
+    }
+
+    /// An ICMP message of a router that takes no more than 1,000 bytes, to whoever sends `from` there `to`.
+    fn say_what_fits(from: SocketAddr, to: SocketAddr) {
+        let packet = udp::build(from, to, &[]).unwrap();
+        let parsed = udp::parse(&packet).unwrap();
+        let message = udp::too_big(&packet, &parsed, 1000 - 28, to.ip()).unwrap();
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW))).unwrap();
+        raw.send_to(&message, &SocketAddr::new(from.ip(), 0).into())
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_router_that_says_what_fits_ends_no_flow() {
+        if !crate::is_root() {
+            eprintln!("left out: ICMP messages of a router need root");
+            return;
+        }
+        // The kernel keeps what fits for this address.
+        let target = UdpSocket::bind("127.88.0.1:0").unwrap();
+        let to = target.local_addr().unwrap();
+        let egress = Egress {
+            allow: vec!["127.0.0.0/8".parse().unwrap()],
+            ..Egress::default()
+        };
+        let session = session();
+        let mut sequence = 0;
+        let mut send = |payload: &[u8]| {
+            let packet = Packet::Data {
+                flow: 7,
+                sequence,
+                target: Some(Destination::Udp(to)),
+                part: None,
+                payload,
+            };
+            sequence += 1;
+            session.receive(&packet.encode(), &egress).unwrap();
+        };
+        send(b"first");
+        let mut buffer = [0; 100];
+        let (_, from) = target.recv_from(&mut buffer).unwrap();
+        say_what_fits(from, to);
+        send(b"second");
+        let (count, _) = target.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..count], b"second");
+
+        say_what_fits(from, to);
+        target.send_to(b"answer", from).unwrap();
+        let last = || {
+            lock(&session.state)
+                .flows
+                .get(&7)
+                .map(|open| open.flow.last)
+        };
+        let before = last().unwrap();
+        while last().expect("the flow goes on") == before {
+            yield_now().await;
+        }
+    }
+
+    #[test]
+    fn what_every_link_takes_is_no_probe() {
+        let probes = |port, length: usize| super::probes(port, &vec![0; length - HEADERS]);
+        assert!(!probes(QUIC, 1280) && probes(QUIC, 1281));
+        assert!(probes(QUIC, 1500) && !probes(QUIC, 1501) && !probes(53, 1400));
+    }
+
+    #[tokio::test]
+    async fn of_too_many_sessions_the_one_that_left_first_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let lanes = Lanes {
+            register: Arc::new(Mutex::new(Register::new(store).unwrap())),
+            egress: Egress::default(),
+            rates: Arc::new(Rates::new(None)),
+            sessions: Mutex::default(),
+            strangers: Arc::new(Semaphore::new(1)),
+        };
+        let hello = |session| Hello {
+            session: [session; 16],
+            path: 0,
+            priority: mp_policy::link::Priority::Normal,
+            scheduler: SCHEDULER.into(),
+        };
+        for number in 0..SESSIONS as u8 {
+            let session = lanes.session([1; ID_LENGTH], &hello(number)).unwrap();
+            let left = if number == 5 {
+                1
+            } else {
+                100 + u64::from(number)
+            };
+            lock(&session.state).absent = Duration::from_secs(left);
+        }
+        assert!(lanes.session([2; ID_LENGTH], &hello(5)).is_some());
+        assert!(lanes.session([1; ID_LENGTH], &hello(100)).is_some());
+        let sessions = lock(&lanes.sessions);
+        let has = |session| sessions.contains_key(&([1; ID_LENGTH], [session; 16]));
+        assert!(!has(5) && has(4) && has(100));
+        assert_eq!(sessions.len(), SESSIONS + 1);
     }
 }
