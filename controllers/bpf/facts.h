@@ -57,18 +57,31 @@ static __always_inline void glue_owd_fact(struct tcp_sock *tp, struct mp_socket 
 }
 
 /*
- * Not on every ACK: probed reads cost as much as all the rest here. But often enough that the ACKs of one last flight
- * tell that the subflow is a backup from now on.
+ * What may change at any time: whether the subflow is a backup and, of a member of a group, its target. The scheduler
+ * of a group runs in user space, and tells each member. Not on every ACK: probed reads cost as much as all the rest
+ * here. But often enough that the ACKs of one last flight tell that the subflow is a backup from now on.
  */
-static __always_inline void glue_backup_fact(struct sock *sk, struct mp_subflow *subflow)
+static __always_inline void glue_follow(struct sock *sk, struct mp_connection *c, struct mp_subflow *subflow)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_socket *self = glue_socket(sk);
+	struct mp_member *member;
 
-	if (tp->is_mptcp && (__u32)tp->tcp_mstamp - self->backup_read_us > subflow->srtt_us / 4) {
-		self->backup_read_us = tp->tcp_mstamp;
+	if ((!tp->is_mptcp && self->awaits) || (__u32)tp->tcp_mstamp - self->followed_us <= subflow->srtt_us / 4)
+		return;
+	self->followed_us = tp->tcp_mstamp;
+	if (tp->is_mptcp) {
 		subflow->backup = glue_backup(sk);
+		return;
 	}
+	member = bpf_sk_storage_get(&mp_members, sk, 0, 0);
+	if (!member)
+		return;
+	subflow->backup = member->backup;
+#ifdef MP_TARGET
+	if (member->target_us)
+		c->parameters[MP_TARGET] = member->target_us;
+#endif
 }
 
 /*
@@ -80,20 +93,6 @@ static __always_inline __u64 glue_latest_rtt_us(struct tcp_sock *tp)
 {
 	return tp->rack.rtt_us ?: tp->srtt_us >> 3;
 }
-
-#ifdef MP_TARGET
-/* The scheduler of a group runs in user space, and tells each member. */
-static __always_inline void glue_follow_scheduler(struct sock *sk, struct mp_connection *c)
-{
-	struct mp_member *member;
-
-	if (((struct tcp_sock *)sk)->is_mptcp || glue_socket(sk)->awaits)
-		return;
-	member = bpf_sk_storage_get(&mp_members, sk, 0, 0);
-	if (member && member->target_us)
-		c->parameters[MP_TARGET] = member->target_us;
-}
-#endif
 
 #ifdef MP_DATA_LEVEL
 /*

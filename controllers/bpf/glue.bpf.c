@@ -145,10 +145,7 @@ static __always_inline struct mp_connection *glue_enter(struct sock *sk, __u32 *
 		return 0;
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
-	glue_backup_fact(sk, &c->subflows[slot]);
-#ifdef MP_TARGET
-	glue_follow_scheduler(sk, c);
-#endif
+	glue_follow(sk, c, &c->subflows[slot]);
 #ifdef MP_DATA_LEVEL
 	glue_data_facts(sk, &c->subflows[slot]);
 #endif
@@ -169,7 +166,7 @@ void BPF_PROG(glue_init, struct sock *sk)
 	self->owner = __sync_fetch_and_add(&mp_counters.owners, 1) + 1;
 	self->placed = 0;
 	self->owd_known = 0;
-	self->backup_read_us = 0;
+	self->followed_us = 0;
 	self->acked = 0;
 	self->awaits = ((struct tcp_sock *)sk)->is_mptcp ? MP_AWAITS_TOKEN : MP_AWAITS_GROUP;
 	__sync_fetch_and_add(&mp_counters.sockets, 1);

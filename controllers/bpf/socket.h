@@ -14,8 +14,8 @@ struct mp_socket {
 	__u32 awaits;      /* enum mp_awaits */
 	__s32 owd_minimum; /* of the timestamp difference, in ticks, clock offset included */
 	__u32 owd_known;
-	__u32 backup_read_us; /* when its backup flag was read last */
-	__u32 acked;          /* tcp_sock.snd_una as the last ACK left it */
+	__u32 followed_us; /* when glue_follow read last */
+	__u32 acked;       /* tcp_sock.snd_una as the last ACK left it */
 };
 
 enum mp_awaits {

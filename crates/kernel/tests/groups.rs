@@ -156,6 +156,10 @@ fn a_member_is_a_backup_and_has_a_target_as_user_space_says() {
         sockets.carry();
         assert_eq!(seen(), (target, coupled.clone()));
     }
+    sockets.put(&groups, 0, Member::new(7, true));
+    sockets.put(&groups, 1, Member::new(7, false));
+    sockets.carry();
+    assert_eq!(seen(), (9_000, vec![(1, 1), (2, 0)]), "since they joined");
 }
 
 #[test]
