@@ -41,7 +41,7 @@ impl Arm {
             failures: 0,
             oracle: Logistic::anchored(&self.oracle),
             bootstraps: self.bootstraps.iter().map(Logistic::anchored).collect(),
-            linear: self.linear.clone(),
+            linear: self.linear.as_ref().map(Linear::anchored),
             taught: self.taught || (self.rewards > 0 && self.failures > 0),
         }
     }
@@ -119,7 +119,7 @@ impl Arm {
     /// Learns anew from all that is remembered of it.
     pub fn fit(&mut self, rows: &[Row<'_>], settings: &Settings, draw: &mut Draw) {
         if let (Some(linear), Some(ridge)) = (&mut self.linear, settings.policy.linear()) {
-            *linear = Linear::new(self.oracle.width(), ridge);
+            linear.begin(ridge);
             rows.iter().for_each(|r| linear.observe(r.inputs, r.reward));
             return;
         }

@@ -62,10 +62,6 @@ impl Logistic {
         }
     }
 
-    pub fn width(&self) -> usize {
-        self.weights.len()
-    }
-
     /// Of this width, and made of numbers.
     pub fn shaped(&self, width: usize) -> bool {
         let finite = |v: &[f64]| v.iter().all(|w| w.is_finite());

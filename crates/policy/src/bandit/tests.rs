@@ -260,6 +260,8 @@ fn a_child_begins_where_its_parent_is() {
         let x = [1.5, 0.0];
         assert_eq!(child.predict(&x), parent.predict(&x), "{name}");
         assert_eq!(child.counts(0), (0, 0));
+        child.refit();
+        assert_eq!(child.predict(&x), parent.predict(&x), "{name}: refitted");
         let first = mean(&regrets(&mut child, 300, |_, _| {}));
         assert!(first < 0.2, "{name}: {first:.3}");
     });
