@@ -52,13 +52,21 @@ impl Mix {
     }
 }
 
+fn is_open(arm: usize, available: &[bool]) -> bool {
+    available.get(arm).copied().unwrap_or(true)
+}
+
+/// The largest score among the arms that there are; -∞ where there are none.
+fn top(scores: &[f64], available: &[bool]) -> f64 {
+    let open = scores.iter().enumerate();
+    let open = open.filter(|(arm, _)| is_open(*arm, available));
+    open.fold(f64::NEG_INFINITY, |top, (_, score)| top.max(*score))
+}
+
 /// Equal shares of the largest scores among the arms that there are.
 pub(super) fn best(scores: &[f64], available: &[bool]) -> Vec<f64> {
-    let open = |arm: usize| available.get(arm).copied().unwrap_or(true);
-    let top = (0..scores.len())
-        .filter(|&a| open(a))
-        .fold(f64::NEG_INFINITY, |m, a| m.max(scores[a]));
-    shares(scores.len(), |a| open(a) && scores[a] >= top)
+    let top = top(scores, available);
+    shares(scores.len(), |a| is_open(a, available) && scores[a] >= top)
 }
 
 fn shares(arms: usize, chosen: impl Fn(usize) -> bool) -> Vec<f64> {
@@ -91,9 +99,8 @@ pub(super) fn mix(
     inputs: &[f64],
     available: &[bool],
 ) -> Mix {
-    let open = |arm: usize| available.get(arm).copied().unwrap_or(true);
     let explore = |by: Explore| match by {
-        Explore::Random => shares(scores.len(), open),
+        Explore::Random => shares(scores.len(), |arm| is_open(arm, available)),
         _ => {
             let weights: Vec<f64> = scores.iter().map(|&f| informative(f, inputs, by)).collect();
             best(&weights, available)
@@ -113,10 +120,7 @@ pub(super) fn mix(
             threshold,
             otherwise,
         } => {
-            let top = (0..scores.len())
-                .filter(|&a| open(a))
-                .fold(f64::NEG_INFINITY, |m, a| m.max(scores[a]));
-            let reached = top > memory.threshold(&threshold);
+            let reached = top(scores, available) > memory.threshold(&threshold);
             (if reached { 1.0 } else { 0.0 }, otherwise)
         }
         Policy::ExploreFirst { rounds } => (f64::from(t >= rounds), Explore::Random),
@@ -150,9 +154,10 @@ impl Memory {
         }
     }
 
-    /// A round has been decided by these scores.
-    pub fn advance(&mut self, policy: &Policy, scores: &[f64]) {
+    /// A round has been decided by these scores, among these arms. With none available it says nothing of predictions.
+    pub fn advance(&mut self, policy: &Policy, scores: &[f64], available: &[bool]) {
         self.rounds += 1;
+        let top = top(scores, available);
         if let Policy::AdaptiveGreedy {
             threshold:
                 Threshold::Percentile {
@@ -164,8 +169,9 @@ impl Memory {
             ..
         } = *policy
         {
-            self.window
-                .push(scores.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            if top.is_finite() {
+                self.window.push(top);
+            }
             if self.window.len() >= window.max(1) as usize {
                 let p = p * power(decay, self.rounds);
                 self.threshold = Some(percentile(&mut self.window, p));
@@ -173,4 +179,25 @@ impl Memory {
             }
         }
     }
+}
+
+#[cfg(test)]
+#[test]
+fn the_threshold_learns_from_the_arms_that_there_are() {
+    let policy = Policy::AdaptiveGreedy {
+        threshold: Threshold::Percentile {
+            start: 0.5,
+            window: 4,
+            percentile: 100.0,
+            decay: 1.0,
+        },
+        otherwise: Explore::Random,
+    };
+    let mut memory = Memory::default();
+    memory.advance(&policy, &[0.9, 0.3], &[false, false]);
+    for score in [0.1, 0.2, 0.4, 0.3] {
+        assert_eq!(memory.threshold, None);
+        memory.advance(&policy, &[0.9, score], &[false, true]);
+    }
+    assert_eq!(memory.threshold, Some(0.4));
 }

@@ -179,7 +179,8 @@ impl Bandit {
         let scores = score(&self.models, &inputs, &self.settings, &mut self.draw);
         let mix = self.mix(&scores, &inputs, available);
         let (arm, explored) = mix.pick(&mut self.draw);
-        self.memory.advance(&self.settings.policy, &scores);
+        self.memory
+            .advance(&self.settings.policy, &scores, available);
         Decision {
             arm,
             explored,
