@@ -71,8 +71,8 @@ struct Backup {
     /// Probes at the last poll, and those of the window.
     last: Probes,
     count: Count,
-    answered: bool,
-    /// Restored then if none was answered.
+    /// Restored after so long without an answer.
+    hold_us: u64,
     until_us: u64,
 }
 
@@ -115,11 +115,13 @@ impl Record {
         };
         let last = std::mem::replace(&mut backup.last, probes);
         let Probes { answered, lost } = probes.since(&last);
-        backup.answered |= answered > 0;
+        if answered > 0 {
+            backup.until_us = now_us.saturating_add(backup.hold_us);
+        }
         backup.count.add(answered + lost, lost);
         match backup.count.take_full(config.window) {
             Some(full) => !full.exceeds(gamma_ppm),
-            None => !backup.answered && now_us >= backup.until_us,
+            None => now_us >= backup.until_us,
         }
     }
 
@@ -128,14 +130,14 @@ impl Record {
             first_us: config.hold_us,
             most_us: LONGEST_HOLD_US,
         };
-        let until_us = now_us.saturating_add(hold.time(self.times));
+        let hold_us = hold.time(self.times);
         self.times += 1;
         self.exceeds = None;
         self.backup = Some(Backup {
             last: probes,
             count: Count::default(),
-            answered: false,
-            until_us,
+            hold_us,
+            until_us: now_us.saturating_add(hold_us),
         });
     }
 

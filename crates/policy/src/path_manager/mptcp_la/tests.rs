@@ -160,6 +160,22 @@ fn without_answers_it_is_tried_again_after_a_time_that_doubles() {
 }
 
 #[test]
+fn time_restores_it_after_the_last_answer_too() {
+    let mut w = World::new(one_percent());
+    w.on(Event::Established);
+    w.poll([(1_000, 50), (100, 0)]);
+    for _ in 0..300 {
+        w.probes(1, 0);
+        assert_eq!(w.backups(), [true, false], "it answers");
+    }
+    let since = w.now_us;
+    while w.backups()[0] {
+        w.probes(0, 0);
+    }
+    assert_eq!(w.now_us - since, 10 * MILLION);
+}
+
+#[test]
 fn the_only_normal_path_stays() {
     let mut w = World::new(one_percent());
     w.paths[1].up = false;
