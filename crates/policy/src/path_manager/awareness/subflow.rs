@@ -17,7 +17,7 @@ const RETRY: Backoff = Backoff {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timers {
-    /// Failures to open in a row, and when to try again.
+    /// Subflows in a row that failed before anything was delivered, and when to try again.
     failures: u32,
     reopen_us: Option<u64>,
     opening_us: u64,
@@ -36,13 +36,13 @@ impl Timers {
     }
 
     pub fn opened(&mut self) {
-        (self.failures, self.reopen_us) = (0, None);
+        self.reopen_us = None;
     }
 
     /// Something is delivered: the next time that the path dies is another one. A handshake alone does not show that data get
     /// through.
     pub fn delivered(&mut self) {
-        self.in_vain = 0;
+        (self.failures, self.in_vain) = (0, 0);
     }
 
     /// A subflow was refused, reset, or timed out.

@@ -213,6 +213,30 @@ fn a_subflow_that_fails_is_opened_again_with_growing_patience() {
 }
 
 #[test]
+fn a_handshake_alone_does_not_end_the_backoff_of_reopening() {
+    let quiet = Model { rate: 0, ..CLEAN };
+    let mut w = World::started(Config::loss_aware(), &[CLEAN, quiet]);
+    let reset = |w: &mut World| {
+        let (slot, since) = (w.subflows.len() - 1, w.now);
+        w.subflows[slot].state = State::Closed;
+        w.on(Event::SubflowClosed {
+            slot,
+            path: 1,
+            error: true,
+        });
+        while w.subflows.len() == slot + 1 {
+            w.run(0.05);
+        }
+        (w.now - since + SECOND / 2) / SECOND
+    };
+    let times: Vec<u64> = (0..5).map(|_| reset(&mut w)).collect();
+    assert_eq!(times, [1, 2, 4, 8, 16]);
+    w.models[1].rate = 1_000;
+    w.run(1.0);
+    assert_eq!(reset(&mut w), 1, "data got through");
+}
+
+#[test]
 fn a_path_that_goes_closes_its_subflow_and_returns_with_a_new_one() {
     let mut w = World::started(Config::loss_aware(), &[CLEAN, CLEAN]);
     w.run(1.0);
