@@ -9,7 +9,7 @@
 
 use super::{Action, Event, Known, Manage, Path, Rule, State, View};
 use crate::awareness::Reason;
-use crate::super_arm::{reward, Arm, MsUcb, Past, SuperArm};
+use crate::super_arm::{links, reward, Arm, MsUcb, Past, SuperArm, MAX_LINKS};
 
 /// Long enough for several round trips of any link.
 const ROUND_US: u64 = 200_000;
@@ -60,11 +60,15 @@ fn delivered(view: &View<'_>, path: usize) -> u64 {
 }
 
 impl Chooser {
+    /// A path beyond [`MAX_LINKS`] never is: paths are numbered as they come, and a set of links has no bit for it.
+    fn is_chosen(&self, path: usize) -> bool {
+        path < MAX_LINKS && self.chosen >> path & 1 == 1
+    }
+
     /// Whatever it has not chosen is in backup.
     fn reasons(&self, view: &View<'_>) -> Vec<Option<Reason>> {
-        let chosen = |path: usize| self.chosen >> path & 1 == 1;
         (0..view.paths.len())
-            .map(|path| (!chosen(path)).then_some(Reason::Unchosen))
+            .map(|path| (!self.is_chosen(path)).then_some(Reason::Unchosen))
             .collect()
     }
 
@@ -87,7 +91,7 @@ impl Chooser {
         }
         let elapsed = view.now_us.saturating_sub(self.since_us) as f64;
         let mut rewards = Vec::new();
-        for path in crate::super_arm::links(self.chosen).filter(|&p| p < view.paths.len()) {
+        for path in links(self.chosen).filter(|&p| p < view.paths.len()) {
             let live = |s: &&super::Subflow| s.path == path && s.state == State::Established;
             let Some(subflow) = view.subflows.iter().find(live) else {
                 // Not even open: worth nothing, unless it is only on its way.
@@ -110,7 +114,7 @@ impl Chooser {
 
     fn choose(&mut self, view: &View<'_>, actions: &mut Vec<Action>) {
         let set = |wanted: &dyn Fn(&Path) -> bool| -> SuperArm {
-            let open = view.paths.iter().enumerate();
+            let open = view.paths.iter().enumerate().take(MAX_LINKS);
             let open = open.filter(|(_, p)| p.up && p.rule != Rule::Untrusted && wanted(p));
             open.fold(0, |all, (i, _)| all | 1 << i)
         };
@@ -122,8 +126,7 @@ impl Chooser {
         (self.since_us, self.moved) = (view.now_us, moved(view));
         for path in 0..view.paths.len() {
             self.delivered[path] = delivered(view, path);
-            let wanted = self.chosen >> path & 1 == 1;
-            if wanted && view.subflows_on(path) == 0 {
+            if self.is_chosen(path) && view.subflows_on(path) == 0 {
                 actions.push(Action::Open {
                     path,
                     backup: false,
@@ -131,7 +134,7 @@ impl Chooser {
             }
         }
         for (slot, subflow) in view.subflows.iter().enumerate() {
-            let backup = self.chosen >> subflow.path & 1 == 0;
+            let backup = !self.is_chosen(subflow.path);
             if subflow.state != State::Closed && subflow.backup != backup {
                 actions.push(Action::SetBackup { slot, backup });
             }
@@ -154,7 +157,7 @@ impl Chooser {
                 self.choose(view, actions);
             }
             // A round without its links is no round.
-            Event::PathDown(path) if self.chosen >> path & 1 == 1 => self.choose(view, actions),
+            Event::PathDown(path) if self.is_chosen(path) => self.choose(view, actions),
             _ => {}
         }
     }

@@ -172,3 +172,24 @@ fn a_newcomer_begins_with_what_others_have_seen() {
         "it has seen nothing itself"
     );
 }
+
+#[test]
+fn paths_beyond_a_set_of_links_stay_unused() {
+    let mut rates = vec![5.0; MAX_LINKS + 1];
+    rates[MAX_LINKS] = 500.0;
+    let mut world = World::new(&rates);
+    world.on(Event::Established);
+    for _ in 0..30 {
+        world.on(Event::Timer);
+        let used: Vec<usize> = (world.subflows.iter().filter(|s| !s.backup))
+            .map(|s| s.path)
+            .collect();
+        assert!(used.len() == 3 && !used.contains(&MAX_LINKS), "{used:?}");
+    }
+    world.on(Event::PathDown(MAX_LINKS));
+    let seen = paths(rates.len());
+    let reasons = world
+        .manager
+        .reasons(&view(world.now_us, &seen, &world.subflows));
+    assert_eq!(reasons[MAX_LINKS], Some(Reason::Unchosen));
+}
