@@ -79,6 +79,14 @@ static __always_inline void map_v4(__u8 *address, __u32 v4)
 	__builtin_memcpy(address + 12, &v4, sizeof(v4));
 }
 
+static __always_inline int is_v4(const __u8 *address)
+{
+	for (int i = 0; i < 10; i++)
+		if (address[i])
+			return 0;
+	return address[10] == 0xff && address[11] == 0xff;
+}
+
 /* The kernel's own connects for MP_JOIN pass here too. */
 static __always_inline int joins(struct bpf_sock *socket)
 {
@@ -91,20 +99,27 @@ static __always_inline int joins(struct bpf_sock *socket)
 	return BPF_CORE_READ_BITFIELD_PROBED(context, request_join);
 }
 
-/* The address comes first: where it is gone, nothing has been changed yet. */
-static __always_inline long start_on(struct bpf_sock_addr *connect, const struct mp_choice *choice)
+/*
+ * The address comes first: where it is gone, nothing has been changed yet. An IPv6 socket reaches ::ffff:a.b.c.d by
+ * IPv4, and from an address of it.
+ */
+static __always_inline long start_on(struct bpf_sock_addr *connect, const struct mp_prefix *to,
+				     const struct mp_choice *choice)
 {
-	int interface = choice->interface;
+	int interface = choice->interface, v4 = is_v4(to->address);
 	long error = 0;
 
 	if (connect->user_family == AF_INET && choice->has_v4) {
 		struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr = choice->v4 };
 
 		error = bpf_bind(connect, (struct sockaddr *)&from, sizeof(from));
-	} else if (connect->user_family == AF_INET6 && choice->has_v6) {
+	} else if (connect->user_family == AF_INET6 && (v4 ? choice->has_v4 : choice->has_v6)) {
 		struct sockaddr_in6 from = { .sin6_family = AF_INET6 };
 
-		__builtin_memcpy(from.sin6_addr, choice->v6, sizeof(from.sin6_addr));
+		if (v4)
+			map_v4((__u8 *)from.sin6_addr, choice->v4);
+		else
+			__builtin_memcpy(from.sin6_addr, choice->v6, sizeof(from.sin6_addr));
 		error = bpf_bind(connect, (struct sockaddr *)&from, sizeof(from));
 	} else if (choice->has_v4 || choice->has_v6) {
 		return -1; /* the path has no address of this family */
@@ -130,7 +145,7 @@ static __always_inline int start(struct bpf_sock_addr *connect, struct mp_prefix
 		if (choice->expires_ns && now > choice->expires_ns)
 			how = MP_STALE;
 		else if (choice->interface || choice->has_v4 || choice->has_v6)
-			how = start_on(connect, choice) ? MP_REFUSED : MP_CHOSEN;
+			how = start_on(connect, to, choice) ? MP_REFUSED : MP_CHOSEN;
 	}
 	event = bpf_ringbuf_reserve(&mp_events, sizeof(*event), 0);
 	if (!event) {

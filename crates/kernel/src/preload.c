@@ -141,11 +141,29 @@ static socklen_t source(int family, struct sockaddr_storage *from)
 	return 0;
 }
 
+/* An IPv6 socket reaches ::ffff:a.b.c.d by IPv4, and from an address of it. */
+static socklen_t source_to(const struct sockaddr *to, struct sockaddr_storage *from)
+{
+	struct sockaddr_in6 *mapped = (struct sockaddr_in6 *)from;
+	struct in_addr v4;
+
+	if (to->sa_family == AF_INET || !IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)to)->sin6_addr))
+		return source(to->sa_family, from);
+	if (!source(AF_INET, from))
+		return 0;
+	v4 = ((struct sockaddr_in *)from)->sin_addr;
+	memset(from, 0, sizeof(*from));
+	mapped->sin6_family = AF_INET6;
+	memset(&mapped->sin6_addr.s6_addr[10], 0xff, 2);
+	memcpy(&mapped->sin6_addr.s6_addr[12], &v4, sizeof(v4));
+	return sizeof(*mapped);
+}
+
 /* The address only: bound to the interface, an MPTCP socket would keep its further subflows there too. */
 static void choose_source(int fd, const struct sockaddr *to)
 {
 	struct sockaddr_storage from, now;
-	socklen_t length = source(to->sa_family, &from), now_length = sizeof(now);
+	socklen_t length = source_to(to, &from), now_length = sizeof(now);
 	int type, one = 1;
 	socklen_t type_length = sizeof(type);
 

@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -21,6 +21,8 @@ use socket2::Protocol;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 1, 1));
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 2, 1));
+/// Of the second path's interface too.
+const SECOND_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 2, 0, 0, 0, 0, 0, 1);
 const BYTES: usize = 1 << 20;
 
 struct Bench {
@@ -44,6 +46,7 @@ impl Bench {
         sh(&format!(
             "ip -n {a} mptcp endpoint add 10.77.1.1 dev p1 subflow"
         ));
+        sh(&format!("ip -n {a} addr add {SECOND_V6}/64 dev p2 nodad"));
         let group = Group::new().unwrap();
         let (send, events) = channel();
         let primary = Primary::attach(group.path(), move |event| {
@@ -155,6 +158,7 @@ fn program_process() {
             socket.connect(&to.into()).unwrap();
             TcpStream::from(socket)
         }
+        "mapped" => TcpStream::connect((SERVER.to_ipv6_mapped(), PORT)).unwrap(),
         _ => TcpStream::connect(to).unwrap(),
     };
     let mut body = Vec::new();
@@ -202,6 +206,25 @@ fn a_connection_starts_where_it_is_told_and_the_other_path_joins() {
     assert!((BYTES..BYTES * 2).contains(&bytes), "{finished:?}");
     assert!(finished.handshake_us.unwrap() > 0 && finished.ended_ns > finished.started_ns);
     assert_eq!(finished.to, (SERVER.into(), PORT));
+}
+
+#[test]
+fn an_ipv6_socket_starts_to_a_mapped_address_from_one_of_ipv4() {
+    let Some(_turn) = turn() else { return };
+    let bench = Bench::new();
+    let choices = bench.primary.choices();
+    let both = Choice {
+        v6: Some(SECOND_V6),
+        ..bench.choice()
+    };
+    choices.set(Prefix::ALL, &both).unwrap();
+    assert_eq!(bench.download("mapped").0, SECOND);
+    assert_eq!(bench.finished().0.start, Start::Chosen);
+
+    let v6_only = Choice { v4: None, ..both };
+    choices.set(Prefix::ALL, &v6_only).unwrap();
+    assert_eq!(bench.download("mapped").0, FIRST);
+    assert_eq!(bench.finished().0.start, Start::Refused);
 }
 
 #[test]
@@ -257,8 +280,9 @@ fn without_bpf_the_shim_binds_what_the_program_has_not() {
         "ip -n {a} route add {SERVER} via 10.77.2.2 table 2"
     ));
     sh(&format!("ip -n {a} rule add from {SECOND} lookup 2"));
-    let shimmed = |command: &mut Command| preload::start_from(command, &[SECOND]);
+    let shimmed = |command: &mut Command| preload::start_from(command, &[SECOND_V6.into(), SECOND]);
     assert_eq!(bench.download_as("plain", shimmed).0, SECOND);
+    assert_eq!(bench.download_as("mapped", shimmed).0, SECOND);
     assert_eq!(bench.download_as("bound", shimmed).0, FIRST);
 }
 
