@@ -13,6 +13,7 @@ use zerocopy::FromBytes;
 use crate::error::{Context, Error};
 use crate::fallback::{Fallback, Why};
 use crate::mptcp_info::{MptcpInfo, TcpInfo};
+use crate::prefix::prefix;
 use wire::{attribute, read, request, Message, INET_DIAG_INFO};
 
 const TCP_ESTABLISHED: u32 = 1;
@@ -200,14 +201,7 @@ impl Diag {
 /// `struct inet_diag_msg` of a connection.
 fn parse_connection(body: &[u8]) -> Option<MptcpInfo> {
     let (_, attributes) = Message::read_from_prefix(body).ok()?;
-    let bytes = attribute(attributes, INET_DIAG_INFO)?;
-    let mut info = MptcpInfo::default();
-    let length = bytes.len().min(size_of::<MptcpInfo>());
-    // SAFETY: plain data, of which the first `length` bytes are written, for which any bits are a value.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
-    }
-    Some(info)
+    attribute(attributes, INET_DIAG_INFO).map(prefix)
 }
 
 /// `struct inet_diag_msg` with its attributes; `None` where the socket is no MPTCP subflow.
@@ -234,18 +228,8 @@ fn parse(body: &[u8]) -> Option<(Subflow, Option<Why>)> {
         local: message.local(),
         remote: message.remote(),
         backup: flags & BACKUP != 0,
-        tcp: tcp_info(attribute(attributes, INET_DIAG_INFO)?),
+        tcp: prefix::<TcpInfo>(attribute(attributes, INET_DIAG_INFO)?),
         stream: None,
     };
     Some((subflow, why))
-}
-
-fn tcp_info(bytes: &[u8]) -> TcpInfo {
-    let mut info = TcpInfo::default();
-    let length = bytes.len().min(size_of::<TcpInfo>());
-    // SAFETY: plain data, of which the first `length` bytes are written, for which any bits are a value.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
-    }
-    info
 }

@@ -30,6 +30,7 @@ mod error;
 mod layout;
 mod mounts;
 mod object;
+mod prefix;
 mod state;
 
 pub use error::Error;

@@ -1,9 +1,11 @@
 //! What a socket tells of itself: MPTCP_INFO, MPTCP_FULL_INFO and TCP_INFO (`include/uapi/linux/{mptcp,tcp}.h`).
 
 use std::io;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use zerocopy::FromBytes;
 
 const SOL_MPTCP: i32 = 284;
 const MPTCP_INFO: i32 = 1;
@@ -16,7 +18,7 @@ const MOST_SUBFLOWS: usize = 64;
 
 /// `struct mptcp_info`, the part that every kernel with MPTCP fills.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes)]
 pub struct MptcpInfo {
     /// Subflows beyond the first.
     pub subflows: u8,
@@ -50,7 +52,7 @@ impl MptcpInfo {
 
 /// `struct tcp_info` up to `tcpi_rcv_wnd`; a kernel that knows less leaves the rest 0.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes)]
 pub struct TcpInfo {
     pub state: u8,
     pub ca_state: u8,
@@ -321,3 +323,22 @@ fn get<T>(socket: BorrowedFd, level: i32, option: i32, value: &mut T) -> io::Res
         Err(io::Error::last_os_error())
     }
 }
+
+/// By hand from the kernel's headers: those of this machine may be older than the structs.
+const _: () = {
+    assert!(size_of::<MptcpInfo>() == 48);
+    assert!(offset_of!(MptcpInfo, flags) == 8 && offset_of!(MptcpInfo, token) == 12);
+    assert!(offset_of!(MptcpInfo, rcv_nxt) == 32 && offset_of!(MptcpInfo, csum_enabled) == 42);
+    assert!(size_of::<TcpInfo>() == 240);
+    assert!(offset_of!(TcpInfo, rto) == 8 && offset_of!(TcpInfo, rtt) == 68);
+    assert!(offset_of!(TcpInfo, total_retrans) == 100 && offset_of!(TcpInfo, pacing_rate) == 104);
+    assert!(offset_of!(TcpInfo, min_rtt) == 148 && offset_of!(TcpInfo, delivery_rate) == 160);
+    assert!(offset_of!(TcpInfo, delivered) == 192 && offset_of!(TcpInfo, bytes_retrans) == 208);
+    assert!(offset_of!(TcpInfo, snd_wnd) == 228 && offset_of!(TcpInfo, rcv_wnd) == 232);
+    assert!(size_of::<Addresses>() == 256);
+    assert!(size_of::<Subflow>() == 264 && offset_of!(Subflow, addresses) == 8);
+    assert!(size_of::<SubflowData>() == 16 && offset_of!(SubflowData, size_user) == 12);
+    assert!(size_of::<FullInfoRequest>() == 88);
+    assert!(offset_of!(FullInfoRequest, subflow_info) == 24);
+    assert!(offset_of!(FullInfoRequest, mptcp_info) == 40);
+};

@@ -9,9 +9,10 @@ use std::sync::Once;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
 use mp_controllers::{Ack, Connection, Subflow, MAX_SUBFLOWS, PARAMETERS};
 use sha2::{Digest, Sha256};
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zerocopy::FromBytes;
 
 use crate::error::{Context, Error};
+use crate::prefix::prefix;
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
@@ -39,7 +40,7 @@ pub(crate) struct Entry {
 }
 
 /// struct mp_counters
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, KnownLayout, Immutable)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes)]
 #[repr(C)]
 pub struct Counters {
     pub owners: u64,
@@ -147,18 +148,13 @@ pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, Error> {
         .map_err(|why| Error::Failed(format!("embedded BPF object: {why}")))
 }
 
+/// Of a controller that another version may have registered.
 pub(crate) fn counters(pin: &Path) -> Result<Counters, Error> {
     let map = MapHandle::from_pinned_path(pin).context(pin.display())?;
     let value = map
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .context(pin.display())?;
-    let counters = value.and_then(|value| Counters::read_from_bytes(&value).ok());
-    counters.ok_or_else(|| {
-        Error::Failed(format!(
-            "{}: not the counters of this version",
-            pin.display()
-        ))
-    })
+    Ok(prefix(&value.unwrap_or_default()))
 }
 
 thread_local! {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use common::lab::{self, Lab};
 use common::turn;
-use libbpf_rs::{MapCore, ObjectBuilder};
+use libbpf_rs::{libbpf_sys, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
 use mp_kernel::{choose, controller};
 use socket2::Protocol;
 
@@ -199,6 +199,30 @@ fn sockets_outlive_the_controller_they_use() {
     assert_eq!(error.exit_code(), 2, "{error}");
     // The holder notices nothing worse than that there is nothing left to give back.
     assert_eq!(loaded.release().unwrap(), 0);
+}
+
+#[test]
+fn a_controller_of_a_version_with_fewer_counters_is_listed() {
+    let Some(_turn) = turn() else { return };
+    let loaded = controller::acquire("rsf-db", &unique(10)).unwrap();
+    let pins = std::path::Path::new("/sys/fs/bpf/multipilot").join(loaded.kernel_name());
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let two = MapHandle::create(MapType::Array, Some("two"), 4, 16, 1, &options);
+    let mut two = two.unwrap();
+    let value = [[3, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0]].concat();
+    two.update(&[0; 4], &value, MapFlags::ANY).unwrap();
+    std::fs::remove_file(pins.join("counters")).unwrap();
+    two.pin(pins.join("counters")).unwrap();
+    let listed = controller::list().unwrap();
+    let listed = listed
+        .iter()
+        .find(|listed| listed.kernel_name == loaded.kernel_name());
+    let counters = listed.unwrap().counters;
+    assert_eq!((counters.owners, counters.sockets), (3, 2));
+    assert_eq!((counters.slots_full, counters.hooks_skipped), (0, 0));
 }
 
 #[test]
