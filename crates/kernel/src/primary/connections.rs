@@ -8,6 +8,9 @@ use super::{Event, Start, What};
 /// A handshake fails after 127 s at most (`tcp_syn_retries`, `tcp_syn_linear_timeouts`), by default.
 const HANDSHAKE_NS: u64 = 300_000_000_000;
 const ROOM: usize = 1024;
+/// Connections followed at most. An event may be lost, and without its end a connection would stay for good: then the oldest
+/// are forgotten.
+const MOST: usize = 1 << 15;
 
 /// A connection that a program opened, from its SYN to the end of its last subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,11 +118,7 @@ impl Connections {
                 if !live.open.is_empty() {
                     return None;
                 }
-                let live = self.live.remove(&first)?;
-                if let Some(token) = live.token {
-                    self.tokens.remove(&token);
-                }
-                Some(live.finished)
+                self.forget(first)
             }
         }
     }
@@ -130,8 +129,28 @@ impl Connections {
             let waits = |f: &Finished| now_ns.saturating_sub(f.started_ns) < HANDSHAKE_NS;
             self.live
                 .retain(|_, l| l.finished.handshake_us.is_some() || waits(&l.finished));
+            if self.live.len() > MOST / 2 {
+                let begun = |(socket, live): (&u64, &Live)| (live.finished.started_ns, *socket);
+                let mut oldest: Vec<_> = self.live.iter().map(begun).collect();
+                oldest.sort_unstable();
+                oldest.truncate(oldest.len() - MOST / 2);
+                oldest.iter().for_each(|(_, socket)| {
+                    self.forget(*socket);
+                });
+            }
             self.room = (2 * self.live.len()).max(ROOM);
         }
+    }
+
+    fn forget(&mut self, first: u64) -> Option<Finished> {
+        let live = self.live.remove(&first)?;
+        if let Some(token) = live.token {
+            // A later connection may have it by now.
+            if self.tokens.get(&token) == Some(&first) {
+                self.tokens.remove(&token);
+            }
+        }
+        Some(live.finished)
     }
 
     fn first(&self, event: &Event) -> Option<u64> {
@@ -193,6 +212,23 @@ mod tests {
             ));
             assert!(connections.live.len() <= ROOM, "{i}");
         }
+    }
+
+    #[test]
+    fn those_whose_end_was_lost_are_forgotten() {
+        let mut connections = Connections::default();
+        for i in 0..4 * MOST as u64 {
+            let started = event(1_000 + i, i, What::Started(Start::Stock, 0));
+            connections.observe(&started);
+            let token = i as u32 + 1;
+            let up = event(1_000 + i, i, What::Up);
+            connections.observe(&Event { token, ..up });
+            assert!(connections.live.len() <= MOST, "{i}");
+            assert!(connections.tokens.len() <= MOST, "{i}");
+        }
+        let latest = 1_000 + 4 * MOST as u64 - 1;
+        let down = connections.observe(&event(latest, u64::MAX, What::Down));
+        assert!(down.is_some(), "the latest is followed");
     }
 
     #[test]
