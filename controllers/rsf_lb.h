@@ -8,8 +8,9 @@
  * m: loss budget; x: lost packets per second (the paper's lambda*l), sampled over at least one round trip and averaged
  * over `memory` of them, but over the time of RSF_LB_LOSSES losses at the budget at least. Few losses fall into one
  * round trip (at 2 % and a window of 8 one in six has any), so the average must be much longer than that or chance
- * alone would cross m/2; over 16 round trips of less than 31 ms a single loss would. Below m/2 this *is* Reno on each
- * subflow.
+ * alone would cross m/2; over 16 round trips of less than 31 ms a single loss would. While the average is below m/2
+ * this *is* Reno on each subflow. Slow start's losses and chance carry the average above m/2 where x is just below it:
+ * at 1.9 losses/s of m/2 = 2 a transfer has 0.87 of Reno's goodput (docs/notes/2026-11-23-reproductions.md).
  *
  * Parameters: 0 loss_budget, packets/s, default 4: m.
  *             1 memory, round trips, default 16.
