@@ -35,7 +35,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow *subflow)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	__u64 cwnd = subflow->cwnd;
+	__u64 cwnd = subflow->cwnd, rate = subflow->pacing_rate;
 
 	if (cwnd > tp->snd_cwnd_clamp)
 		cwnd = tp->snd_cwnd_clamp;
@@ -43,8 +43,10 @@ static __always_inline void glue_apply(struct sock *sk, const struct mp_subflow 
 		tp->snd_cwnd = cwnd;
 	if (subflow->ssthresh != tp->snd_ssthresh)
 		tp->snd_ssthresh = subflow->ssthresh;
-	if (subflow->pacing_rate && subflow->pacing_rate != sk->sk_pacing_rate)
-		sk->sk_pacing_rate = subflow->pacing_rate;
+	if (rate > sk->sk_max_pacing_rate)
+		rate = sk->sk_max_pacing_rate;
+	if (rate && rate != sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate;
 }
 
 static const struct mp_ack NO_ACK = {};
@@ -246,12 +248,12 @@ __u32 BPF_PROG(glue_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct mp_connection *c;
 	struct mp_entry *entry;
-	__u64 now_us = tp->tcp_mstamp, result = MP_MIN_CWND;
+	__u64 now_us = tp->tcp_mstamp, result = tp->snd_cwnd / 2;
 	__u32 slot;
 
 	entry = glue_find(sk, &slot);
 	if (!entry)
-		return result;
+		return result > MP_MIN_CWND ? result : MP_MIN_CWND;
 	c = &entry->connection;
 	glue_facts(tp, &c->subflows[slot]);
 	LOGGED(MP_HOOK_LOSS, &NO_ACK, now_us, result, result = CONTROLLER(on_loss)(c, slot, now_us));

@@ -99,6 +99,7 @@ struct sock {
 	struct sk_buff_head sk_write_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;         /* SO_MAX_PACING_RATE; ~0: none */
 	struct bpf_local_storage *sk_bpf_storage; /* none: no program has anything to remember of this socket */
 } RELOCATED;
 

@@ -37,7 +37,7 @@ struct mp_counters {
 	__u64 owners;        /* numbers given to sockets so far */
 	__u64 sockets;       /* sockets using the controller now */
 	__u64 slots_full;    /* subflows beyond MP_MAX_SUBFLOWS, running uncoupled */
-	__u64 entries_full;  /* times the map was full; a socket without room even for itself keeps its window */
+	__u64 entries_full;  /* times the map was full; a socket without room even for itself only halves at losses */
 	__u64 without_slot;  /* calls of a socket whose slot was gone: a bug, shown rather than hidden */
 	__u64 calls_dropped; /* log records that found the ring buffer full */
 	__u64 hooks_skipped; /* times that the kernel did not run a hook and took a stale word for its answer */

@@ -3,12 +3,24 @@
 mod common;
 
 use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::lab::{eventually, sh, Lab};
+use common::lab::{self, eventually, sh, Lab};
 use common::{assert_all_had_slots, call_natively, is_idle, private, turn};
-use mp_controllers::MAX_SUBFLOWS;
-use socket2::Protocol;
+use libbpf_rs::{MapCore, MapHandle};
+use mp_controllers::{Kind, MAX_SUBFLOWS};
+use mp_kernel::choose;
+use mp_kernel::mptcp_info::tcp_info;
+use socket2::{Protocol, Socket};
+
+/// A TCP connection with this controller, both ends of it.
+fn pair(lab: &Lab, controller: &str) -> (Socket, Socket) {
+    let listener = choose::inside(lab.b(), || lab::listen(Protocol::TCP)).unwrap();
+    let from = choose::inside(lab.a(), || lab::connect(Protocol::TCP, controller)).unwrap();
+    (from, listener.accept().unwrap().0)
+}
 
 #[test]
 fn every_controller_drives_two_subflows_that_share_their_state() {
@@ -62,6 +74,61 @@ fn plain_tcp_runs_uncoupled() {
         "no shared entry, and one socket that uses the controller"
     );
     assert_eq!(loaded.counters().unwrap().unwrap().without_slot, 0);
+}
+
+#[test]
+fn a_rate_stays_within_the_programs_own_limit() {
+    let Some(_turn) = turn() else { return };
+    /// bytes/s
+    const LIMIT: u64 = 200_000;
+    let lab = Lab::new(None);
+    let by_rate = |c: &&mp_controllers::Controller| c.kind == Kind::Rate;
+    for ours in mp_controllers::all().iter().filter(by_rate) {
+        let loaded = private(ours.name, false);
+        let (mut from, mut to) = pair(&lab, loaded.kernel_name());
+        // SAFETY: a number and its size.
+        let set = unsafe {
+            libc::setsockopt(
+                from.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&LIMIT as *const u64).cast(),
+                size_of::<u64>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(set, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| from.write_all(&[7; 100_000]).unwrap());
+            to.read_exact(&mut vec![0; 100_000]).unwrap();
+        });
+        let info = tcp_info(&from).unwrap();
+        assert_eq!(info.max_pacing_rate, LIMIT);
+        assert!(info.pacing_rate <= LIMIT, "{}: {info:?}", ours.name);
+    }
+}
+
+#[test]
+fn a_socket_without_an_entry_halves_its_window_at_a_loss() {
+    let Some(_turn) = turn() else { return };
+    let lab = Lab::new(None);
+    let loaded = private("reno", false);
+    let (mut from, _to) = pair(&lab, loaded.kernel_name());
+    let pins = std::path::Path::new("/sys/fs/bpf/multipilot").join(loaded.kernel_name());
+    let entries = MapHandle::from_pinned_path(pins.join("connections")).unwrap();
+    let keys: Vec<_> = entries.keys().collect();
+    assert_eq!(keys.len(), 1);
+    entries.delete(&keys[0]).unwrap();
+    // No ACK comes back.
+    let b = lab.namespace('b');
+    sh(&format!("ip -n {b} route add blackhole 10.77.1.1"));
+    let cwnd = tcp_info(&from).unwrap().snd_cwnd;
+    from.write_all(&[7; 1 << 12]).unwrap();
+    eventually(|| tcp_info(&from).unwrap().retransmits > 0);
+    let info = tcp_info(&from).unwrap();
+    assert!(
+        cwnd > 4 && info.snd_ssthresh == cwnd / 2,
+        "{cwnd}: {info:?}"
+    );
 }
 
 #[test]
