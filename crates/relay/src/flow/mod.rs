@@ -298,7 +298,7 @@ impl Flow {
             Some(_) => application.local_addr(),
             None => application.peer_addr(),
         };
-        if let (Some(observed), Ok(address)) = (&mut self.observed, connected_from) {
+        if let (Some(observed), Ok(address)) = (&self.observed, connected_from) {
             observed.publish(address);
         }
         self.application = Some(application);

@@ -18,11 +18,11 @@ use crate::lock;
 use crate::socket::Transport;
 use crate::wire::Target;
 
-/// The open flows of one end, by the address that connected: at the device the program's, at the relay its own, towards the
-/// target.
+/// The open flows of one end, by their number. Each has the address that connected: at the device the program's, at the relay its
+/// own, towards the target. Connections to different targets may share it.
 #[derive(Debug, Default)]
 pub struct Observer {
-    flows: Mutex<HashMap<SocketAddr, Arc<FlowStats>>>,
+    flows: Mutex<HashMap<u32, (SocketAddr, Arc<FlowStats>)>>,
     /// Flows so far.
     count: AtomicU32,
     keeps_closed: bool,
@@ -38,11 +38,14 @@ impl Observer {
     }
 
     pub fn flow(&self, connected_from: SocketAddr) -> Option<Arc<FlowStats>> {
-        lock(&self.flows).get(&connected_from).cloned()
+        let flows = lock(&self.flows);
+        let own = flows.values().find(|(from, _)| *from == connected_from);
+        own.map(|(_, stats)| stats.clone())
     }
 
     pub fn flows(&self) -> Vec<Arc<FlowStats>> {
-        lock(&self.flows).values().cloned().collect()
+        let flows = lock(&self.flows);
+        flows.values().map(|(_, stats)| stats.clone()).collect()
     }
 
     /// The open path connections of all flows, as sock_diag shows the subflows of MPTCP connections: a path manager sees
@@ -156,7 +159,6 @@ impl PathStats {
 pub(super) struct Observed {
     observer: Arc<Observer>,
     stats: Arc<FlowStats>,
-    address: Option<SocketAddr>,
     /// Of each slot's connection in the list.
     places: [Option<usize>; MAX_SUBFLOWS],
 }
@@ -174,15 +176,14 @@ impl Observed {
         Observed {
             observer,
             stats: Arc::new(stats),
-            address: None,
             places: [None; MAX_SUBFLOWS],
         }
     }
 
     /// The flow can be found from now on.
-    pub fn publish(&mut self, connected_from: SocketAddr) {
-        self.address = Some(connected_from);
-        lock(&self.observer.flows).insert(connected_from, self.stats.clone());
+    pub fn publish(&self, connected_from: SocketAddr) {
+        let published = (connected_from, self.stats.clone());
+        lock(&self.observer.flows).insert(self.stats.number, published);
     }
 
     pub fn join(&mut self, slot: usize, carrier: &Carrier, priority: Priority) {
@@ -258,15 +259,7 @@ impl Drop for Observed {
         lock(&self.stats.paths)
             .iter_mut()
             .for_each(|path| path.open = false);
-        let Some(address) = self.address else { return };
-        let mut all = lock(&self.observer.flows);
-        // The address may belong to a newer flow by now.
-        if all
-            .get(&address)
-            .is_some_and(|stats| Arc::ptr_eq(stats, &self.stats))
-        {
-            all.remove(&address);
-        }
+        lock(&self.observer.flows).remove(&self.stats.number);
     }
 }
 
@@ -293,6 +286,25 @@ mod tests {
         observed.receive(1, 7, now);
         observed.close(0);
         observed.stats.paths()
+    }
+
+    #[test]
+    fn flows_of_one_address_are_seen_each() {
+        let observer = Arc::<Observer>::default();
+        let address = "192.0.2.1:4000".parse().unwrap();
+        let (one, other) = (
+            Observed::new(observer.clone(), None),
+            Observed::new(observer.clone(), None),
+        );
+        assert_eq!(observer.flows().len(), 0, "before they can be found");
+        one.publish(address);
+        other.publish(address);
+        assert_eq!(observer.flows().len(), 2);
+        drop(other);
+        let left = observer.flow(address).unwrap();
+        assert!(Arc::ptr_eq(&left, &one.stats));
+        drop(one);
+        assert!(observer.flow(address).is_none());
     }
 
     /// The turn's own time: no frame costs a look at the clock.
