@@ -203,6 +203,13 @@ impl Path {
         self.view.in_flight > 0 || self.view.unsent > 0 || self.carrier.blocked()
     }
 
+    /// The socket has data for so long, at the pacing rate.
+    pub fn holds(&self) -> Duration {
+        let bytes = u128::from(self.not_sent + self.given);
+        let nanoseconds = bytes * 1_000_000_000 / u128::from(self.view.pacing_rate.max(1));
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
     /// Bytes a second that it carries, by its window.
     pub fn rate(&self) -> u64 {
         let v = &self.view;

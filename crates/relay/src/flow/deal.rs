@@ -9,7 +9,7 @@ use crate::path::RECORD;
 use crate::stream::Piece;
 use crate::wire::{Header, MOST_PAYLOAD};
 
-use super::{Flow, Loss, AHEAD, FED, WINDOW};
+use super::{Flow, Loss, AHEAD, FED, TICK, WINDOW};
 
 /// Segments dealt before the sockets are looked at again.
 const TURN: usize = 4096;
@@ -69,7 +69,7 @@ impl Flow {
             }
         }
         // Unless the loop ends for want of data.
-        self.waiting = true;
+        let mut waits = true;
         let now_us = now
             .duration_since(self.started)
             .max(Duration::from_micros(1))
@@ -77,7 +77,7 @@ impl Flow {
         let mut runs: [Option<Piece>; MAX_SUBFLOWS] = [None; MAX_SUBFLOWS];
         for _ in 0..TURN {
             let Some(connection) = self.sender.view(now_us, live) else {
-                self.waiting = false;
+                waits = false;
                 break;
             };
             let mut choice = match self.scheduler.replicates() {
@@ -119,6 +119,8 @@ impl Flow {
                 self.send(slot, piece);
             }
         }
+        let paths = self.paths.iter().flatten();
+        self.waiting = waits.then(|| asked_again_in(paths.map(|p| (p.view(), p.holds()))));
     }
 
     /// The controllers follow the scheduler, as the simulator's do.
@@ -164,6 +166,19 @@ impl Piece {
     }
 }
 
+/// When the scheduler is asked again, of paths whose sockets have data for so long. While none can take more, they send on for at
+/// least half of that.
+fn asked_again_in(paths: impl Iterator<Item = (SubflowView, Duration)> + Clone) -> Duration {
+    let live = paths.filter(|(view, _)| view.alive());
+    let normal = live.clone().any(|(view, _)| !view.backup);
+    let used = live.filter(|(view, _)| !(normal && view.backup));
+    if used.clone().any(|(view, _)| view.ready()) {
+        return TICK.0;
+    }
+    let least = used.map(|(_, holds)| holds).min();
+    (least.unwrap_or_default() / 2).clamp(TICK.0, TICK.1)
+}
+
 /// Bytes to be read ahead, with paths of this rate (bytes/s) that may have a window in flight.
 fn ahead(plans: bool, window: u64, rate: u64) -> u64 {
     let fed = u128::from(rate) * FED.as_millis() / 1000;
@@ -177,6 +192,41 @@ fn ahead(plans: bool, window: u64, rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flow_sleeps_while_all_sockets_have_data() {
+        let ms = Duration::from_millis;
+        let full = SubflowView {
+            active: true,
+            mss: 1400,
+            cwnd: 100,
+            ..SubflowView::default()
+        };
+        let free = SubflowView { room: 1, ..full };
+        let again = |paths: &[(SubflowView, u64)]| {
+            asked_again_in(paths.iter().map(|(view, holds)| (*view, ms(*holds))))
+        };
+        assert_eq!(again(&[(full, 10)]), ms(5));
+        assert_eq!(again(&[(full, 10), (full, 6)]), ms(3));
+        assert_eq!(again(&[(full, 131)]), ms(20));
+        assert_eq!(again(&[(full, 0)]), ms(1), "the rate is not known");
+        assert_eq!(
+            again(&[(full, 10), (free, 0)]),
+            ms(1),
+            "the scheduler's choice"
+        );
+        let backup = SubflowView {
+            backup: true,
+            ..free
+        };
+        assert_eq!(again(&[(full, 10), (backup, 0)]), ms(5));
+        assert_eq!(again(&[(backup, 0)]), ms(1));
+        let stale = SubflowView {
+            stale: true,
+            ..free
+        };
+        assert_eq!(again(&[(full, 10), (stale, 0)]), ms(5));
+    }
 
     /// What is read ahead is most of what a flow holds: 60 Mbit/s with round trips of 40 ms.
     #[test]

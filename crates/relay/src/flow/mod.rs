@@ -58,7 +58,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(60);
 /// A flow that has carried nothing for so long gives back memory.
 const REST: Duration = Duration::from_secs(1);
-/// Time between two calls of a scheduler that has data and waits, and between two readings of paths that are busy.
+/// Time between two calls of a scheduler that has data and waits: the first, or up to the second while the paths' sockets have
+/// enough. The second is also between two readings of paths that are busy.
 const TICK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// What happens to a flow from outside.
@@ -207,8 +208,8 @@ pub struct Flow {
     /// The last path was closed by the peer's host, and as one that is done.
     closed: bool,
     left_well: bool,
-    /// The scheduler has data and waits.
-    waiting: bool,
+    /// The scheduler has data and waits; it is asked again after so long.
+    waiting: Option<Duration>,
     /// Within [`AHEAD`].
     ahead: u64,
     observed: Option<Observed>,
@@ -280,7 +281,7 @@ impl Flow {
             alone: Some(Alone::since(now)),
             closed: false,
             left_well: false,
-            waiting: false,
+            waiting: None,
             ahead: AHEAD.0,
             observed: observer.map(|observer| Observed::new(observer, target)),
         };
@@ -561,11 +562,11 @@ impl Flow {
         }
         let alive = self.paths.iter().flatten().any(|path| path.view().alive());
         let busy = self.sender.in_flight() > 0 || self.paths.iter().flatten().any(|p| p.busy());
-        let tick = match (self.waiting && alive, busy) {
-            (true, _) => TICK.0,
-            (false, true) => TICK.1,
-            (false, false) if !self.rested => REST,
-            (false, false) => LOOK,
+        let tick = match (self.waiting.filter(|_| alive), busy) {
+            (Some(pause), _) => pause,
+            (None, true) => TICK.1,
+            (None, false) if !self.rested => REST,
+            (None, false) => LOOK,
         };
         let broken = self.broken.as_ref().map(|broken| broken.due_in(now));
         tick.min(self.acks.due_in(now))
