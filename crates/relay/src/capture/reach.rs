@@ -1,5 +1,6 @@
 //! Whether the relay answers. It is asked where there is doubt: by a new connection over each link, which stays ready for a
-//! flow. While it does not answer, it is asked again and again.
+//! flow, and over a backup link only where the others do not answer at once. While streams bring something, there is no doubt.
+//! While it does not answer, it is asked again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +28,14 @@ pub async fn follow(
     reach: watch::Sender<bool>,
 ) {
     let mut up = lane.up();
+    let mut doubt = Doubt::new(device.heard());
     loop {
         let doubted = tokio::select! {
             () = doubts.notified() => true,
             () = sleep(LOOK) => lane.is_silent(),
             Ok(()) = up.changed() => !*up.borrow_and_update(),
         };
-        if !doubted {
+        if !doubt.is_to_be_settled(doubted, device.heard()) {
             continue;
         }
         let asked = Instant::now();
@@ -43,10 +45,48 @@ pub async fn follow(
         }
         reach.send_if_modified(|reach| !std::mem::replace(reach, true));
         sleep(AT_MOST.saturating_sub(asked.elapsed())).await;
+        doubt = Doubt::new(device.heard());
+    }
+}
+
+/// It stays while streams bring bytes, without a question: a target may only be slow.
+struct Doubt {
+    pending: bool,
+    /// Bytes at the last look.
+    heard: u64,
+}
+
+impl Doubt {
+    fn new(heard: u64) -> Doubt {
+        Doubt {
+            pending: false,
+            heard,
+        }
+    }
+
+    fn is_to_be_settled(&mut self, doubted: bool, heard: u64) -> bool {
+        self.pending |= doubted;
+        let moves = std::mem::replace(&mut self.heard, heard) != heard;
+        self.pending && !moves
     }
 }
 
 async fn answers(device: &Device) -> bool {
     let answer = timeout(ANSWERS_WITHIN, device.reaches());
     answer.await.unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_waits_while_streams_move() {
+        let mut doubt = Doubt::new(7);
+        assert!(!doubt.is_to_be_settled(false, 7));
+        assert!(!doubt.is_to_be_settled(true, 8), "the target is slow");
+        assert!(!doubt.is_to_be_settled(false, 9));
+        assert!(doubt.is_to_be_settled(false, 9), "and it has yet to answer");
+        assert!(Doubt::new(7).is_to_be_settled(true, 7));
+    }
 }

@@ -442,6 +442,11 @@ impl Device {
         &self.settings
     }
 
+    /// Bytes of streams that the relay has sent.
+    pub fn heard(&self) -> u64 {
+        self.meters.heard()
+    }
+
     /// Whether the relay answers over any link now, to a new connection.
     pub async fn reaches(&self) -> bool {
         self.pool.reaches().await

@@ -26,6 +26,8 @@ use crate::tally::Tally;
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
 const READY_BACKUP: usize = 1;
+/// A link that is a backup is asked so long after the others.
+const BACKUP_AFTER: Duration = Duration::from_secs(1);
 /// Made at once over each link, and while none comes about.
 const AT_ONCE: usize = 32;
 const AT_ONCE_FAILING: usize = 1;
@@ -49,6 +51,18 @@ pub struct Settings {
 struct Shelf {
     ready: VecDeque<(Instant, Carrier)>,
     waiting: usize,
+}
+
+impl Shelf {
+    /// Questions whether the relay answers have left more than `ready`, and than those who wait take.
+    fn trim(&mut self, ready: usize) {
+        let more = self.ready.len().saturating_sub(ready + self.waiting);
+        self.ready.drain(..more);
+    }
+}
+
+fn is_backup(link: &Link) -> bool {
+    link.priority == Priority::Backup
 }
 
 #[derive(Default)]
@@ -119,11 +133,16 @@ impl Pool {
     /// Whether the relay answers over any link now. The connection is kept ready.
     pub async fn reaches(self: &Arc<Self>) -> bool {
         let links = self.settings.links.borrow().clone();
+        let some_normal = links.iter().flatten().any(|link| !is_backup(link));
         let mut asking = JoinSet::new();
         for (slot, link) in links.into_iter().enumerate() {
             let pool = self.clone();
             asking.spawn(async move {
-                let carrier = make(pool.clone(), link?).await.ok()?;
+                let link = link?;
+                if some_normal && is_backup(&link) {
+                    sleep(BACKUP_AFTER).await;
+                }
+                let carrier = make(pool.clone(), link).await.ok()?;
                 pool.put(slot, carrier);
                 Some(())
             });
@@ -268,11 +287,11 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             shelf
                 .ready
                 .retain_mut(|(made, carrier)| lives(*made, carrier));
-            let backup = |link: &Link| link.priority == Priority::Backup;
-            let ready = match link.as_ref().is_some_and(backup) {
+            let ready = match link.as_ref().is_some_and(is_backup) {
                 true => READY_BACKUP,
                 false => READY,
             };
+            shelf.trim(ready);
             (ready + shelf.waiting).saturating_sub(shelf.ready.len() + making.len())
         };
         let early = not_before.saturating_duration_since(Instant::now());
@@ -347,6 +366,24 @@ async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carrier::tests::pair;
+
+    #[tokio::test]
+    async fn the_oldest_connections_of_too_many_go() {
+        let mut shelf = Shelf::default();
+        let start = Instant::now();
+        for second in 0..6 {
+            let made = start + Duration::from_secs(second);
+            shelf.ready.push_back((made, pair().await.0));
+        }
+        shelf.waiting = 1;
+        shelf.trim(READY);
+        let left: Vec<_> = shelf.ready.iter().map(|(made, _)| *made - start).collect();
+        assert_eq!(left, [3, 4, 5].map(Duration::from_secs));
+        shelf.waiting = 10;
+        shelf.trim(READY);
+        assert_eq!(shelf.ready.len(), 3);
+    }
 
     #[test]
     fn a_failure_is_of_its_link_until_a_connection_comes_about() {

@@ -127,6 +127,12 @@ pub struct Meters {
 }
 
 impl Meters {
+    /// Bytes of streams that the relay has sent.
+    pub fn heard(&self) -> u64 {
+        let all = self.received.iter();
+        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
     /// Bytes of streams, both ways together.
     pub fn moved(&self) -> u64 {
         let all = self.sent.iter().chain(&self.received);
