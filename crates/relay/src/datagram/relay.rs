@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -227,11 +228,14 @@ impl Lanes {
             let absent = longest_absent(&sessions, device)?;
             sessions.remove(&absent);
         }
+        let own = sessions.iter().find(|((owner, _), _)| *owner == device);
+        let all = own.map(|(_, session)| session.all.clone());
         let scheduler = crate::scheduler(&hello.scheduler);
         let session = Arc::new(Session {
             started: Instant::now(),
             counts: Counts::default(),
             allowance: self.rates.of(device),
+            all: all.unwrap_or_default(),
             state: Mutex::new(State {
                 paths: Paths::new(scheduler),
                 flows: HashMap::new(),
@@ -266,6 +270,8 @@ struct Session {
     started: Instant,
     counts: Counts,
     allowance: Option<Arc<Allowance>>,
+    /// Flows of the device, in all of its sessions.
+    all: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
@@ -312,11 +318,14 @@ struct Open {
     outlet: Outlet,
     port: u16,
     reading: AbortHandle,
+    /// Of the device, all together.
+    all: Arc<AtomicUsize>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.reading.abort();
+        self.all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -349,7 +358,7 @@ impl Session {
             (Some(open), _) => open,
             (None, Some(target)) => match self.open(id, target, egress) {
                 Ok(open) => {
-                    state.make_place();
+                    state.make_place(&self.all);
                     state.flows.entry(id).or_insert(open)
                 }
                 Err(why) => {
@@ -426,11 +435,13 @@ impl Session {
                 (Outlet::Echo(ping), reading)
             }
         };
+        self.all.fetch_add(1, Ordering::Relaxed);
         Ok(Open {
             flow: Flow::new(self.now()),
             outlet,
             port: target.port(),
             reading: reading.abort_handle(),
+            all: self.all.clone(),
         })
     }
 
@@ -476,9 +487,16 @@ impl Session {
     }
 }
 
+/// Whether another flow of a session takes the place of one of the session's: each has a port here. A device that has restarted has
+/// some room beside the flows of before.
+fn is_full(own: usize, all: usize) -> bool {
+    own >= MOST.relay || all >= MOST.relay && own >= MOST.relay / SESSIONS
+}
+
 impl State {
-    fn make_place(&mut self) {
-        if self.flows.len() >= MOST.relay {
+    /// For one that is open, of the device's.
+    fn make_place(&mut self, all: &AtomicUsize) {
+        if is_full(self.flows.len(), all.load(Ordering::Relaxed) - 1) {
             let oldest = self.flows.iter().min_by_key(|(_, open)| open.flow.last);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 self.flows.remove(&oldest);
@@ -577,6 +595,7 @@ mod tests {
             started: Instant::now(),
             counts: Counts::default(),
             allowance: None,
+            all: Arc::default(),
             state: Mutex::new(State {
                 paths: Paths::new(crate::scheduler(SCHEDULER)),
                 flows: HashMap::new(),
@@ -642,6 +661,19 @@ mod tests {
         while last().expect("the flow goes on") == before {
             yield_now().await;
         }
+        assert_eq!(session.all.load(Ordering::Relaxed), 1);
+        lock(&session.state).flows.clear();
+        assert_eq!(session.all.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn sessions_of_a_device_share_its_flows() {
+        assert!(!is_full(MOST.relay - 1, MOST.relay - 1));
+        assert!(is_full(MOST.relay, MOST.relay));
+        assert!(is_full(1000, MOST.relay));
+        assert!(!is_full(0, MOST.relay), "after a restart");
+        let most = MOST.relay + (SESSIONS - 1) * MOST.relay / SESSIONS;
+        assert!(most < 2 * MOST.relay);
     }
 
     #[test]
