@@ -2,15 +2,18 @@
 //! no host on the way that could be asked.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use etherparse::{
-    icmpv4, icmpv6, Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, PacketBuilderStep,
-    SlicedPacket, TransportSlice,
+    icmpv4, icmpv6, Icmpv4Type, Icmpv6Type, IpHeaders, Ipv4Header, NetSlice, PacketBuilder,
+    PacketBuilderStep, SlicedPacket, TransportSlice,
 };
 
 use crate::wire::Refusal;
 
 const TTL: u8 = 64;
+/// Of the next IPv4 packet: hosts behind an interface of a smaller MTU get it in fragments.
+static NEXT_ID: AtomicU16 = AtomicU16::new(0);
 const UDP: u8 = 17;
 /// Of IPv6: hop by hop, routing, fragment, destination options.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
@@ -75,13 +78,22 @@ pub fn parse(packet: &[u8]) -> Option<Udp<'_>> {
     })
 }
 
-pub(super) fn between(
-    from: IpAddr,
-    to: IpAddr,
-) -> Option<PacketBuilderStep<etherparse::IpHeaders>> {
+pub(super) fn between(from: IpAddr, to: IpAddr) -> Option<PacketBuilderStep<IpHeaders>> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL))
+            // The builder sets the lengths, the checksum and the protocol.
+            let header = Ipv4Header {
+                source: from.octets(),
+                destination: to.octets(),
+                time_to_live: TTL,
+                dont_fragment: false,
+                identification: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+                ..Ipv4Header::default()
+            };
+            Some(PacketBuilder::ip(IpHeaders::Ipv4(
+                header,
+                Default::default(),
+            )))
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             Some(PacketBuilder::ipv6(from.octets(), to.octets(), TTL))
@@ -156,4 +168,32 @@ pub(super) fn error(
         step.icmpv6(v6).write(&mut packet, quote)
     };
     written.ok().map(|()| packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_may_be_fragmented_on_their_way() {
+        let (from, to) = (
+            "192.0.2.1:53".parse().unwrap(),
+            "10.0.0.2:4000".parse().unwrap(),
+        );
+        let ids = [0, 1].map(|_| {
+            let packet = build(from, to, &[7; 4000]).unwrap();
+            let sliced = SlicedPacket::from_ip(&packet).unwrap();
+            let Some(NetSlice::Ipv4(v4)) = sliced.net else {
+                panic!("no IPv4")
+            };
+            assert!(!v4.header().dont_fragment());
+            assert_eq!(usize::from(v4.header().total_len()), packet.len());
+            assert_eq!(parse(&packet).unwrap().payload, [7; 4000]);
+            v4.header().identification()
+        });
+        assert_ne!(
+            ids[0], ids[1],
+            "the fragments of one are not those of the other"
+        );
+    }
 }
