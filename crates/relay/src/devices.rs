@@ -7,9 +7,11 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,10 @@ use crate::Error;
 pub const VALID: Duration = Duration::from_secs(600);
 /// So many knocks of each device are remembered, so that none is answered twice.
 const NONCES: usize = 4096;
+/// Others change the file for so long at most …
+const LOCKED: Duration = Duration::from_secs(2);
+/// … and are looked for as often as this.
+const AGAIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -160,8 +166,7 @@ impl Store {
         let open = File::create(&lock)
             .and_then(|file| mp_files::belong_to_folder(&file, &lock).map(|()| file))
             .map_err(|e| Error::failed(lock.display(), e))?;
-        let _held = Flock::lock(open, FlockArg::LockExclusive)
-            .map_err(|(_, e)| Error::failed(lock.display(), e))?;
+        let _held = hold(open, LOCKED).map_err(|e| Error::failed(lock.display(), e))?;
         let mut listing = self.load()?;
         let result = change(&mut listing)?;
         let file = self.file();
@@ -255,6 +260,19 @@ impl Store {
     }
 }
 
+/// Tries for so long: a process that was stopped under the lock is not to stop the relay too.
+fn hold(mut file: File, patience: Duration) -> Result<Flock<File>, Errno> {
+    let start = Instant::now();
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => return Ok(held),
+            Err((back, Errno::EWOULDBLOCK)) if start.elapsed() < patience => file = back,
+            Err((_, e)) => return Err(e),
+        }
+        sleep(AGAIN);
+    }
+}
+
 fn unix_time() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -312,6 +330,8 @@ pub struct Register {
     read: Option<(File, SystemTime)>,
     /// Why it could not be read last, as it was told.
     failed: Option<String>,
+    /// The same of a device that could not enrol.
+    unwritten: Option<String>,
     known: HashMap<[u8; ID_LENGTH], Known>,
     nonces: HashMap<[u8; ID_LENGTH], Nonces>,
 }
@@ -322,6 +342,7 @@ impl Register {
             store,
             read: None,
             failed: None,
+            unwritten: None,
             known: HashMap::new(),
             nonces: HashMap::new(),
         };
@@ -394,7 +415,13 @@ impl Register {
         match self.known.get(&secret.id).map(|known| known.key) {
             Some(Some(enrolled)) => Ok(enrolled == *key),
             Some(None) => {
-                let mine = self.store.enrol(&secret.id, key)?;
+                let enrolled = self.store.enrol(&secret.id, key);
+                let why = enrolled.as_ref().err().map(|e| e.to_string());
+                if let Some(why) = why.as_ref().filter(|_| why != self.unwritten) {
+                    eprintln!("multipilot: a device could not enrol: {why}");
+                }
+                self.unwritten = why;
+                let mine = enrolled?;
                 self.read = None;
                 self.refresh()?;
                 Ok(mine)
@@ -470,6 +497,33 @@ mod tests {
         assert!(!register.knows(&secret.id), "a relay that runs sees it");
         assert_eq!(register.admit(&secret.knock()), None);
         assert!(store.forget("phone").is_err());
+    }
+
+    #[test]
+    fn a_lock_that_another_keeps_is_not_waited_for_without_end() {
+        let (_folder, store) = store();
+        let lock = || File::create(store.folder.join("lock")).unwrap();
+        let held = hold(lock(), Duration::ZERO).unwrap();
+        let refused = hold(lock(), Duration::ZERO).map(drop);
+        assert_eq!(refused, Err(Errno::EWOULDBLOCK));
+        drop(held);
+        assert!(hold(lock(), Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn an_enrolment_that_fails_is_told_once() {
+        let (_folder, store) = store();
+        let secret = Secret::derive(&store.add("a", "h", 1).unwrap().secret);
+        let mut register = Register::new(store.clone()).unwrap();
+        // Root cannot open that either.
+        let lock = store.folder.join("lock");
+        fs::remove_file(&lock).unwrap();
+        fs::create_dir(&lock).unwrap();
+        assert!(register.accepts(&secret, &[1; 32]).is_err());
+        assert!(register.unwritten.as_ref().unwrap().contains("lock"));
+        fs::remove_dir(&lock).unwrap();
+        assert!(register.accepts(&secret, &[1; 32]).unwrap());
+        assert_eq!(register.unwritten, None);
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub enum Failed {
     /// The relay does not take this device.
     #[error("the relay does not take this device's key")]
     Refused,
+    /// It would, and something is wrong with it.
+    #[error("the relay could not store this device's key: its own messages say why")]
+    NotStored,
 }
 
 /// The device's part.
@@ -52,7 +55,10 @@ pub async fn connect(
             let Frame::Welcome(status) = frame else {
                 return Err(Malformed("no welcome").into());
             };
-            status.map_err(|_| Failed::Refused)?;
+            status.map_err(|refusal| match refusal {
+                Refusal::UnknownKey => Failed::Refused,
+                _ => Failed::NotStored,
+            })?;
             carrier.take(length);
             return Ok(carrier);
         }
@@ -103,21 +109,56 @@ pub async fn accept(
     let proven = secret.proves(&carrier.exporter()?, &proof);
     carrier.take(PROOF_LENGTH);
     let taken = match key {
-        Some(key) if proven => lock(register)
-            .accepts(secret, &key)
-            .map_err(io::Error::other)?,
-        _ => false,
+        Some(key) if proven => lock(register).accepts(secret, &key),
+        _ => Ok(false),
     };
-    let status = if taken {
-        Ok(())
-    } else {
-        Err(Refusal::UnknownKey)
+    let status = match taken {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Refusal::UnknownKey),
+        Err(_) => Err(Refusal::Failed),
     };
     carrier.put(&Frame::Welcome(status));
-    if !taken {
+    if status.is_err() {
         carrier.part();
         return Err(io::Error::from(ErrorKind::PermissionDenied).into());
     }
     carrier.flush()?;
     Ok(carrier)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::devices::Store;
+    use crate::keys::Identity;
+
+    /// The relay may not write its register: both ends say so, and the device tries again.
+    #[tokio::test]
+    async fn an_enrolment_that_cannot_be_stored_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let secret = Secret::derive(&store.add("a", "h", 1).unwrap().secret);
+        let (relay, device) = (store.identity().unwrap(), Identity::fresh());
+        let register = Mutex::new(Register::new(store).unwrap());
+        // Not for root either.
+        let lock = folder.path().join("lock");
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connecting = TcpStream::connect(listener.local_addr().unwrap());
+        let (connected, accepted) = tokio::join!(connecting, listener.accept());
+        let mut stream = accepted.unwrap().0;
+        let config = device.client(&relay.public());
+        let there = connect(connected.unwrap(), config, &secret);
+        let here = async {
+            let known = knock(&mut stream, &register).await.unwrap().unwrap();
+            accept(stream, relay.server(), &known, &register).await
+        };
+        let (told, failed) = tokio::join!(there, here);
+        assert!(matches!(told, Err(Failed::NotStored)));
+        assert!(failed.is_err());
+    }
 }
