@@ -109,14 +109,7 @@ impl Shared {
     #[inline]
     fn store(&self, flow: &Flow, shared: &mut Connection) {
         let s = &mut shared.subflows[self.slot];
-        s.rtt_us = u64::from(flow.rtt_us);
         s.srtt_us = u64::from(flow.srtt_us);
-        s.min_rtt_us = if flow.min_rtt_us == u32::MAX {
-            UNKNOWN
-        } else {
-            u64::from(flow.min_rtt_us)
-        };
-        s.queue_owd_us = self.queue_owd_us;
         s.delivered = flow.delivered;
         s.lost = flow.lost;
         s.backup = u64::from(flow.backup);
@@ -127,6 +120,17 @@ impl Shared {
         s.unsacked = u64::from(flow.packets_out() - flow.sacked_out);
         s.cwnd = u64::from(flow.cwnd);
         s.ssthresh = u64::from(flow.ssthresh);
+    }
+
+    /// The controller gets the latest sample. As in the kernel (`glue_rtt_facts`) the minimum is that of the samples it
+    /// got: neither the handshake's nor, for a window's rule, those during recovery are among them.
+    #[inline]
+    fn sample(&self, flow: &Flow, shared: &mut Connection) {
+        let s = &mut shared.subflows[self.slot];
+        s.rtt_us = u64::from(flow.rtt_us);
+        s.min_rtt_us = s.min_rtt_us.min(s.rtt_us);
+        s.queue_owd_us = self.queue_owd_us;
+        self.controller.on_rtt(shared, self.slot, flow.now_us());
     }
 
     /// Takes the decisions out of the slot.
@@ -184,7 +188,7 @@ impl Shared {
     fn on_ack(&mut self, flow: &mut Flow, shared: &mut Connection, acked: u32) {
         self.decide(flow, shared, |s, flow, shared| {
             if flow.rtt_us != 0 {
-                s.controller.on_rtt(shared, s.slot, flow.now_us());
+                s.sample(flow, shared);
             }
             let ack = Ack {
                 now_us: flow.now_us(),
@@ -199,7 +203,7 @@ impl Shared {
     fn on_interval(&mut self, flow: &mut Flow, shared: &mut Connection) {
         self.decide(flow, shared, |s, flow, shared| {
             if std::mem::take(&mut s.sampled) {
-                s.controller.on_rtt(shared, s.slot, flow.now_us());
+                s.sample(flow, shared);
             }
             s.controller.on_interval(shared, s.slot, flow.now_us());
             if let Some(pilot) = &mut s.pilot {

@@ -222,3 +222,17 @@ fn a_receiver_takes_one_round_trip_of_each_ack_that_data_echo() {
     assert_eq!(arrives(150, 120, 0), 30_000, "and falls at once");
     assert_eq!(arrives(400, 140, flag::SHORT), 30_000);
 }
+
+/// The kernel's controllers never learn the handshake's round trip.
+#[test]
+fn the_least_rtt_of_a_controller_is_that_of_its_samples() {
+    for name in ["olia", "mpcc"] {
+        let mut bench = Bench::with(Kindred::find(name).expect("a controller"));
+        let least = |bench: &Bench| bench.shared.subflows[0].min_rtt_us;
+        assert_eq!(bench.sender.flow.min_rtt_us, 100_000);
+        assert_eq!(least(&bench), mp_controllers::UNKNOWN);
+        bench.ack(121, 1, &[], false);
+        assert_eq!(least(&bench), 120_000);
+        assert_eq!(bench.sender.flow.min_rtt_us, 100_000);
+    }
+}
