@@ -94,9 +94,7 @@ pub struct Sender {
     /// Segments, retransmissions included.
     pub sent: u64,
     pub(super) usage_seq: u64,
-    pub(super) last_sent: u64,
-    /// Paced: nothing new leaves before.
-    pub(super) pace_until: u64,
+    /// Segments that pacing lets go now.
     pub(super) pace_credit: u32,
     /// `first_tx_mstamp` and `delivered_mstamp` of the rate sampler, ns.
     pub(super) first_ns: u64,
@@ -168,8 +166,6 @@ impl Sender {
             retransmits: 0,
             sent: 0,
             usage_seq: 0,
-            last_sent: 0,
-            pace_until: 0,
             pace_credit: 0,
             first_ns: 0,
             delivered_ns: 0,
@@ -338,9 +334,9 @@ impl Sender {
 
     /// `tcp_slow_start_after_idle_check`, RFC 2861
     fn restart_after_idle(&mut self, cx: &mut Cx<'_>) {
-        let idle = cx.net.now.saturating_sub(self.last_sent);
+        let idle = cx.net.now.saturating_sub(self.flow.last_sent_ns);
         let rto = self.rtt.rto();
-        if self.last_sent == 0 || idle <= rto || self.congestion.owns_window() {
+        if self.flow.last_sent_ns == 0 || idle <= rto || self.congestion.owns_window() {
             return;
         }
         self.flow.now_ns = cx.net.now;

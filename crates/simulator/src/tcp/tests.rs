@@ -61,11 +61,16 @@ impl Bench {
     }
 
     fn act(&mut self, act: impl FnOnce(&mut Sender, &mut Cx<'_>)) {
+        self.act_up_to(10, act);
+    }
+
+    /// With data up to segment `limit`.
+    fn act_up_to(&mut self, limit: u64, act: impl FnOnce(&mut Sender, &mut Cx<'_>)) {
         let mut cx = Cx {
             net: &mut self.net,
             shared: &mut self.shared,
             tail: (u64::MAX, 1448),
-            limit: 10,
+            limit,
             waiting: false,
         };
         act(&mut self.sender, &mut cx);
@@ -193,7 +198,7 @@ fn an_odd_segment_waits_for_an_ack_that_is_close() {
     let mut bench = Bench::new();
     // The head left at 1 ms and takes 100 ms to be acknowledged.
     let mut defers = |at| {
-        bench.sender.last_sent = at;
+        bench.sender.flow.last_sent_ns = at;
         bench.sender.defers(1, 5, 1000, at)
     };
     assert!(!defers(99 * MILLISECOND));
@@ -235,4 +240,17 @@ fn the_least_rtt_of_a_controller_is_that_of_its_samples() {
         assert_eq!(least(&bench), 120_000);
         assert_eq!(bench.sender.flow.min_rtt_us, 100_000);
     }
+}
+
+#[test]
+fn controllers_see_when_a_segment_left_and_when_the_next_may() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.sender.flow.last_sent_ns, MILLISECOND);
+    bench.ack(101, 10, &[], false);
+    bench.sender.flow.pacing = true;
+    bench.sender.flow.pacing_rate = 1_448_000;
+    bench.net.now = 150 * MILLISECOND;
+    bench.act_up_to(12, |sender, cx| _ = sender.push(cx));
+    assert_eq!(bench.sender.flow.last_sent_ns, 150 * MILLISECOND);
+    assert_eq!(bench.sender.flow.next_send_ns, 152 * MILLISECOND);
 }

@@ -26,9 +26,9 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called next.
     #[inline]
     pub fn deadline(&self) -> u64 {
-        let waiting = self.flow.pacing && self.pace_until != 0 && !self.dead;
+        let waiting = self.flow.pacing && self.flow.next_send_ns != 0 && !self.dead;
         if waiting && self.pace_credit == 0 && self.may_send_more() {
-            self.timer.at.min(self.pace_until)
+            self.timer.at.min(self.flow.next_send_ns)
         } else {
             self.timer.at
         }
@@ -122,7 +122,7 @@ impl Sender {
                 Kind::Reorder => self.on_reorder_timeout(cx),
             }
         }
-        if self.flow.pacing && now >= self.pace_until {
+        if self.flow.pacing && now >= self.flow.next_send_ns {
             self.pacing_admits(now);
             self.transmit_lost(cx);
             self.push(cx);

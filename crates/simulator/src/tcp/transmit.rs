@@ -36,7 +36,7 @@ impl Sender {
     #[inline]
     pub(super) fn defers(&self, quota: u32, whole: u32, limit: u64, now: u64) -> bool {
         let f = &self.flow;
-        if f.state >= State::Recovery || now > self.last_sent + MILLISECOND || 3 * quota >= f.cwnd {
+        if f.state >= State::Recovery || now > f.last_sent_ns + MILLISECOND || 3 * quota >= f.cwnd {
             return false;
         }
         let tail = f.snd_nxt + u64::from(whole) >= limit;
@@ -153,7 +153,7 @@ impl Sender {
             let payload = size - self.profile.header * u32::from(count);
             spread = self.pace(cx.net.now, u32::from(count), payload);
         }
-        self.last_sent = cx.net.now;
+        self.flow.last_sent_ns = cx.net.now;
         self.sent += u64::from(count);
         cx.net.data_packets += u64::from(count);
         cx.net.send(
@@ -182,7 +182,7 @@ impl Sender {
         }
         let gap = u128::from(payload) * u128::from(SECOND) / u128::from(self.flow.pacing_rate);
         let gap = gap.min(u128::from(10 * SECOND)) as u64;
-        self.pace_until = self.pace_until.max(now) + gap;
+        self.flow.next_send_ns = self.flow.next_send_ns.max(now) + gap;
         self.pace_credit = self.pace_credit.saturating_sub(count);
         if self.profile.train == 1 {
             return 0;
@@ -193,7 +193,7 @@ impl Sender {
 
     #[inline]
     pub(super) fn pacing_admits(&mut self, now: u64) -> bool {
-        if now >= self.pace_until {
+        if now >= self.flow.next_send_ns {
             self.pace_credit = self.burst().max(self.stretch());
         }
         self.pace_credit > 0
