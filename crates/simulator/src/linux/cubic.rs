@@ -120,7 +120,8 @@ impl Control for Cubic {
     fn on_loss(&mut self, flow: &mut Flow) -> u32 {
         let cwnd = u64::from(flow.cwnd);
         self.epoch_ms = None;
-        // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
+        self.credit = 0; // tcp_init_cwnd_reduction, tcp_enter_loss
+                         // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
         self.last_max = if cwnd < self.last_max {
             cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
         } else {
@@ -139,7 +140,6 @@ impl Control for Cubic {
         if state == State::Loss {
             let found = false;
             *self = Cubic {
-                credit: self.credit,
                 hystart: HyStart {
                     found,
                     ..self.hystart

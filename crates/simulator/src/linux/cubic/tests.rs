@@ -153,3 +153,16 @@ fn hystart_leaves_slow_start_when_the_train_fills_half_the_path() {
     }
     assert_eq!(flow.now_us(), 21_000); // the first ACK more than 20 ms after the round's start
 }
+
+#[test]
+fn a_reduction_drops_what_was_gathered_towards_the_next_packet() {
+    let mut cubic = Cubic::default();
+    let mut flow = flow(100, 10);
+    cubic.on_ack(&mut flow, 1);
+    assert_eq!(cubic.credit, 1);
+    cubic.on_loss(&mut flow);
+    assert_eq!(cubic.credit, 0);
+    cubic.on_ack(&mut flow, 1);
+    cubic.on_state(&mut flow, State::Loss);
+    assert_eq!(cubic.credit, 0);
+}
