@@ -259,11 +259,14 @@ impl Sender {
         newest: &mut (u64, u64),
     ) {
         let duplicate = tells_duplicate(sack, ack);
-        for (i, &block) in sack.blocks[..usize::from(sack.len)].iter().enumerate() {
-            if i == 0 && duplicate {
-                self.note_duplicate(block, told, sent, sample, newest);
-                continue;
-            }
+        if duplicate {
+            self.note_duplicate(sack.blocks[0], told, sent, sample, newest);
+        }
+        let mut blocks = sack.blocks;
+        let blocks = &mut blocks[usize::from(duplicate)..usize::from(sack.len)];
+        // The newest comes first in the packet: in that order an older one would look late.
+        blocks.sort_unstable();
+        for &block in &*blocks {
             let (mut start, end) = (
                 block.0.max(self.flow.snd_una),
                 block.1.min(self.flow.snd_nxt),
@@ -279,15 +282,8 @@ impl Sender {
             }
             self.highest_sacked = self.highest_sacked.max(end);
         }
-        let from = usize::from(duplicate);
         self.sack_cache = [(0, 0); 3];
-        for (slot, block) in self
-            .sack_cache
-            .iter_mut()
-            .zip(&sack.blocks[from..usize::from(sack.len)])
-        {
-            *slot = *block;
-        }
+        self.sack_cache[..blocks.len()].copy_from_slice(blocks);
     }
 
     /// `tcp_sacktag_one`

@@ -107,6 +107,20 @@ fn a_hole_that_closes_by_itself_is_reordering() {
     assert!(bench.sender.reordering_seen);
 }
 
+/// The most recent block comes first in the packet.
+#[test]
+fn the_order_of_blocks_is_no_reordering() {
+    let mut bench = Bench::new();
+    bench.act_up_to(12, |sender, cx| {
+        sender.flow.cwnd = 12;
+        sender.push(cx);
+    });
+    bench.ack(100, 0, &[(5, 8)], false);
+    bench.ack(101, 0, &[(10, 12), (5, 9)], false);
+    assert!(!bench.sender.reordering_seen);
+    assert_eq!(bench.sender.flow.sacked_out, 6);
+}
+
 /// An odd segment waits for its delayed ACK until the one after a loss arrives: one ACK tells of both.
 #[test]
 fn a_delayed_ack_that_a_loss_hastens_is_no_reordering() {
