@@ -67,8 +67,8 @@ impl Sender {
         }
         let delivered = (self.flow.delivered - prior_delivered) as u32;
         let sampled = self.sample_rtt(&told, &sent, ack.stamp, &mut sample);
-        if told.una_advanced || told.data_sacked {
-            self.rack_update_window(prior_delivered);
+        if sent.newest != 0 {
+            self.rack_update_window(sent.newest);
         }
         if told.una_advanced {
             self.timer.backoff = 0;
@@ -96,14 +96,7 @@ impl Sender {
         if told.ece {
             self.flow.ce += u64::from(delivered);
         }
-        self.control_window(
-            cx,
-            &told,
-            delivered,
-            newly_lost,
-            &mut sample,
-            prior_delivered,
-        );
+        self.control_window(cx, &told, delivered, newly_lost, &mut sample);
         match send {
             Send::Nothing => {}
             Send::Lost => self.transmit_lost(cx),
@@ -142,7 +135,6 @@ impl Sender {
         delivered: u32,
         newly_lost: u32,
         sample: &mut RateSample,
-        prior_delivered: u64,
     ) {
         if self.congestion.owns_window() {
             self.rate_sample(sample, delivered, newly_lost);
@@ -152,7 +144,7 @@ impl Sender {
         }
         if self.flow.in_reduction() {
             self.reduce(delivered, newly_lost, told.una_advanced);
-        } else if delivered > 0 && self.may_raise(told, prior_delivered) {
+        } else if delivered > 0 && self.may_raise(told) {
             self.congestion.on_ack(&mut self.flow, cx.shared, delivered);
         }
         self.update_pacing_rate();
@@ -160,7 +152,7 @@ impl Sender {
 
     /// `tcp_may_raise_cwnd`: with much reordering any progress counts, else only that of the cumulative ACK.
     #[inline]
-    fn may_raise(&self, told: &Told, _prior_delivered: u64) -> bool {
+    fn may_raise(&self, told: &Told) -> bool {
         if self.reordering > 3 {
             told.una_advanced || told.data_sacked
         } else {
@@ -191,6 +183,7 @@ impl Sender {
         if simple {
             sent.first = self.board.at(una).sent;
             sent.last = self.board.at(ack - 1).sent;
+            sent.newest = sent.last;
             self.flow.delivered += ack - una;
             self.flow.snd_una = ack;
             self.shorts_delivered += self.forget_shorts(ack);
@@ -222,6 +215,7 @@ impl Sender {
             } else {
                 self.flow.delivered += 1;
                 self.shorts_delivered += u64::from(flags & SHORT != 0);
+                sent.newest = sent.newest.max(segment.sent);
                 self.sample_delivery(seq, segment.sent, flags, sample, newest);
                 self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
             }
@@ -300,6 +294,7 @@ impl Sender {
         if flags & SACKED != 0 {
             return;
         }
+        sent.newest = sent.newest.max(segment.sent);
         self.sample_delivery(seq, segment.sent, flags, sample, newest);
         self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
         if flags & LOST != 0 {

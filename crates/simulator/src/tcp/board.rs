@@ -24,8 +24,8 @@ pub struct Rack {
     pub steps: u32,
     /// Recoveries for which the wider window is kept.
     pub persist: u32,
-    /// `delivered` at the last widening.
-    pub last_delivered: u64,
+    /// Time of the last widening, ns: what was sent by then tells of the round trip before it (`last_delivered`).
+    pub widened_at: u64,
     pub dsack_seen: bool,
     /// Something newer was delivered since the last look.
     pub advanced: bool,
@@ -41,7 +41,7 @@ impl Default for Rack {
             rtt_us: 0,
             steps: 1,
             persist: 0,
-            last_delivered: 0,
+            widened_at: 0,
             dsack_seen: false,
             advanced: false,
             cursor: 0,

@@ -36,15 +36,15 @@ impl Sender {
         }
     }
 
-    /// `tcp_rack_update_reo_wnd`, per ACK that delivers something
-    pub(super) fn rack_update_window(&mut self, prior_delivered: u64) {
-        if self.rack.dsack_seen && prior_delivered < self.rack.last_delivered {
+    /// `tcp_rack_update_reo_wnd`, per ACK that delivers something, the newest of it sent at `newest`: wider once a round trip.
+    pub(super) fn rack_update_window(&mut self, newest: u64) {
+        if newest < self.rack.widened_at {
             self.rack.dsack_seen = false;
         }
         if self.rack.dsack_seen {
             self.rack.steps = (self.rack.steps + 1).min(MAX_STEPS);
             self.rack.dsack_seen = false;
-            self.rack.last_delivered = self.flow.delivered;
+            self.rack.widened_at = self.flow.now_ns;
             self.rack.persist = PERSIST;
         } else if self.rack.persist == 0 {
             self.rack.steps = 1;

@@ -16,6 +16,8 @@ pub(super) struct Sent {
     /// The same of those acknowledged selectively.
     pub first_sacked: u64,
     pub last_sacked: u64,
+    /// Newest transmission that was delivered, sent again or not.
+    pub newest: u64,
     /// End of what had been acknowledged selectively before this ACK (`prior_fack`).
     pub prior_highest: u64,
     /// Lowest first transmission delivered below a later one: reordering.

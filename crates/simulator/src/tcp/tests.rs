@@ -268,3 +268,14 @@ fn controllers_see_when_a_segment_left_and_when_the_next_may() {
     assert_eq!(bench.sender.flow.last_sent_ns, 150 * MILLISECOND);
     assert_eq!(bench.sender.flow.next_send_ns, 152 * MILLISECOND);
 }
+
+#[test]
+fn duplicates_of_one_flight_widen_the_reordering_window_once() {
+    let mut bench = Bench::new();
+    bench.ack(100, 0, &[(2, 3)], false);
+    bench.ack(101, 3, &[], false);
+    assert!(bench.sender.reordering_seen);
+    bench.ack(102, 4, &[(0, 1)], true);
+    bench.ack(103, 5, &[(1, 2)], true);
+    assert_eq!(bench.sender.rack.steps, 2);
+}
