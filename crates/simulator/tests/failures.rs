@@ -216,6 +216,20 @@ fn a_backup_path_waits_until_it_is_needed() {
     );
 }
 
+/// The second timeout at the data level takes the backup path (`mptcp_subflow_get_retrans`).
+#[test]
+fn a_backup_path_is_taken_at_the_second_timeout() {
+    let mut v = variant("reno");
+    v.path_manager = "backup".into();
+    let mut s = two(0);
+    s.sample_interval = ms(10);
+    s.events = vec![event(5_000, "a", Change::Down)];
+    let run = simulate(&s, &v, 1);
+    let first = (run.samples.iter()).find(|x| x.path == "b" && x.delivered_bytes > 0);
+    let first = first.expect("it is used").time_s;
+    assert!((5.4..6.0).contains(&first), "{first}");
+}
+
 #[test]
 fn mp_prio_moves_the_traffic_and_brings_it_back() {
     let mut s = two(0);

@@ -8,8 +8,9 @@ use crate::agenda::NEVER;
 use crate::mptcp::FRAGMENT;
 use crate::time::MICROSECOND;
 
-/// Timeouts without an ACK after which a subflow is stale (net.mptcp.stale_loss_cnt).
+/// A subflow is stale after more timeouts without an ACK than this (net.mptcp.stale_loss_cnt).
 const STALE: u32 = 4;
+
 impl World<'_> {
     /// `mptcp_timeout_from_subflow`: the longest of the subflows' own timeouts.
     fn data_timeout(&self, index: u32) -> u64 {
@@ -17,7 +18,8 @@ impl World<'_> {
         let now = self.net.now;
         let longest = connection.slots.iter().filter_map(|&i| {
             let s = &self.subflows[i as usize];
-            let live = s.sender.established && !s.sender.dead && s.stale_count == 0;
+            // Linux leaves out what has been counted at all, but computes the interval as it sends, before the count.
+            let live = s.sender.established && !s.sender.dead && s.stale_count < 2;
             s.sender
                 .timeout()
                 .filter(|_| live)
@@ -68,7 +70,8 @@ impl World<'_> {
         connection.retransmit_at = now + timeout;
     }
 
-    /// Counts timeouts of subflows that are not heard of; the least count among those with data outstanding.
+    /// Counts timeouts of subflows without an ACK (`mptcp_pm_subflow_chk_stale`): the first in a row counts whatever came
+    /// before it. The least count among those with data outstanding.
     fn note_stale(&mut self, index: u32) -> u32 {
         let mut least = u32::MAX;
         for k in 0..self.connections[index as usize].slots.len() {
@@ -77,9 +80,12 @@ impl World<'_> {
             if !s.sender.established || s.sender.dead || s.sender.queued() == 0 {
                 continue;
             }
-            if s.stale_stamp == s.sender.last_ack {
+            if s.stale_count == 0 {
+                s.stale_stamp = s.sender.last_ack;
+                s.stale_count = 1;
+            } else if s.stale_stamp == s.sender.last_ack {
                 s.stale_count += 1;
-                let late = s.stale_count >= STALE && !s.stale;
+                let late = s.stale_count > STALE && !s.stale;
                 if late && self.has_alternative(index, i) {
                     self.subflows[i as usize].stale = true;
                     self.refresh(i);
@@ -88,7 +94,6 @@ impl World<'_> {
             } else {
                 s.stale_count = 0;
                 s.stale = false;
-                s.stale_stamp = s.sender.last_ack;
                 self.refresh(i);
             }
             least = least.min(self.subflows[i as usize].stale_count);
