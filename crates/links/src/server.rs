@@ -80,13 +80,6 @@ impl Server {
         }
     }
 
-    /// The next start may lie before that of the call before.
-    pub fn rewind(&mut self) {
-        if let Server::Varying(v) = self {
-            v.index = 0;
-        }
-    }
-
     /// Whether packets pass at `now` without any wait.
     pub fn is_unlimited(&self, now: u64) -> bool {
         match self {

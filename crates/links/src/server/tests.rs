@@ -55,9 +55,6 @@ fn what_passes_until_a_packet_has_left_is_the_packet() {
     // A quarter was sent by then.
     assert_eq!(s.passes(750_000, depart), Some(750));
     assert_eq!(s.passes(2 * MS, depart), Some(500));
-    // An earlier start than that of the last call.
-    s.rewind();
-    assert_eq!(s.serve(0, 500), 500_000);
     assert_eq!(opportunities(&[1, 2]).passes(0, MS), None);
 }
 

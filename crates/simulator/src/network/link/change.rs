@@ -54,34 +54,34 @@ impl Link {
         self.reschedule(now, Some(Server::constant(bits)));
     }
 
-    /// Everything still in the queue is served anew.
+    /// Everything still in the queue is served anew by another server, or leaves when it would have; it arrives as its
+    /// delay is now.
     fn reschedule(&mut self, now: u64, server: Option<Server>) {
         self.leave(now);
         let (stays, waiting) = self.transit.drain(..).partition(|t| t.depart <= now);
         self.transit = stays;
         let mut waiting = Vec::from(waiting);
         waiting.sort_by_key(|t| t.depart);
-        let mut first_size = waiting.first().map(|t| self.unsent(now, t));
-        match server {
-            Some(server) => self.server = server,
-            None => self.server.rewind(),
+        if let Some(server) = server {
+            let mut first_size = waiting.first().map(|t| self.unsent(now, t));
+            self.server = server;
+            self.busy_until = now;
+            for t in &mut waiting {
+                let size = first_size.take().unwrap_or(t.packet.size);
+                self.busy_until = self.server.serve(self.busy_until, size);
+                t.depart = self.busy_until;
+            }
+            for (queued, t) in self.queue.iter_mut().zip(&waiting) {
+                queued.depart = t.depart;
+            }
         }
         self.propagation
             .recall(self.transit.back().map_or(now, |t| t.arrive));
-        self.busy_until = now;
-        let mut departures = Vec::with_capacity(waiting.len());
         for mut t in waiting {
-            let size = first_size.take().unwrap_or(t.packet.size);
-            self.busy_until = self.server.serve(self.busy_until, size);
-            t.depart = self.busy_until;
-            departures.push(t.depart);
             t.arrive = self
                 .propagation
                 .arrival(t.depart, 0, || self.rng.next_u64());
             self.insert(t);
-        }
-        for (queued, depart) in self.queue.iter_mut().zip(departures) {
-            queued.depart = depart;
         }
     }
 

@@ -131,6 +131,28 @@ fn a_loss_event_leaves_the_delays_of_a_trace() {
     assert_eq!(latest_ms(&link), 56);
 }
 
+/// An opportunity a millisecond: those that the queue has taken already are not lost.
+#[test]
+fn a_changed_delay_leaves_the_opportunities_of_a_trace_as_they_are() {
+    let kind = TraceKind::Opportunities {
+        times: vec![Duration::from_millis(1)],
+        period: Duration::from_millis(1),
+    };
+    let file = "one.trace".into();
+    let mut link = Link::new(
+        &direction(Rate::Trace(Trace { file, kind }.into()), 100),
+        None,
+        1,
+    );
+    for _ in 0..30 {
+        assert!(link.send(0, &SINGLE));
+    }
+    link.set_delay(5 * MILLISECOND, 7 * MILLISECOND);
+    assert_eq!(latest_ms(&link), 20 + 7);
+    assert!(link.send(5 * MILLISECOND, &SINGLE));
+    assert_eq!(latest_ms(&link), 21 + 7);
+}
+
 /// 100 Mbit/s, and 10 Mbit/s from 10 ms on: 100 packets pass in 10 + 20 ms.
 #[test]
 fn a_changed_delay_leaves_the_rates_of_a_trace_as_they_are() {
