@@ -33,6 +33,7 @@ impl Sender {
             dsack: false,
             ece: ack.has(flag::ECE),
             echo: ack.stamp,
+            rearm: false,
         };
         let had_packets = self.flow.packets_out() > 0;
         let mut sample = RateSample {
@@ -72,10 +73,8 @@ impl Sender {
         }
         if told.una_advanced {
             self.timer.backoff = 0;
-            self.rearm_after_ack(now);
-        } else if sampled && self.head_is_newer(&sent) {
-            self.rearm_after_ack(now);
         }
+        told.rearm = told.una_advanced || (sampled && self.head_is_newer(&sent));
         if delivered > 0 || sampled {
             self.congestion.on_rtt(&mut self.flow, delivered, sampled);
         }
@@ -90,7 +89,10 @@ impl Sender {
             || told.dsack
             || self.flow.state != State::Open;
         if dubious {
-            send = self.alert(cx, &told);
+            send = self.alert(cx, &mut told);
+        }
+        if told.rearm {
+            self.rearm_after_ack(now);
         }
         let newly_lost = (self.flow.lost - prior_lost) as u32;
         if told.ece {

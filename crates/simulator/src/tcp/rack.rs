@@ -62,15 +62,16 @@ impl Sender {
         (quarter * u64::from(self.rack.steps)).min(u64::from(self.rtt.srtt_us()))
     }
 
-    /// `tcp_rack_mark_lost`
-    pub(super) fn identify_loss(&mut self, now: u64) {
-        if !self.rack.advanced {
-            return;
+    /// `tcp_rack_mark_lost`: true where it has set the timer.
+    pub(super) fn identify_loss(&mut self, now: u64) -> bool {
+        if !std::mem::take(&mut self.rack.advanced) {
+            return false;
         }
-        self.rack.advanced = false;
-        if let Some(wait) = self.detect_loss(now) {
+        let wait = self.detect_loss(now);
+        if let Some(wait) = wait {
             self.timer.set(Kind::Reorder, now + wait + 2 * MILLISECOND);
         }
+        wait.is_some()
     }
 
     /// Marks what is lost by now; ns to wait for what may only be late.

@@ -19,6 +19,8 @@ pub(super) struct Told {
     pub ece: bool,
     /// Time echoed by the ACK, ns.
     pub echo: u64,
+    /// The timer is to be set anew (`FLAG_SET_XMIT_TIMER`), unless RACK waits for reordering.
+    pub rearm: bool,
 }
 
 /// What to send after the window is set.
@@ -31,7 +33,7 @@ pub(super) enum Send {
 }
 
 impl Sender {
-    pub(super) fn alert(&mut self, cx: &mut Cx<'_>, told: &Told) -> Send {
+    pub(super) fn alert(&mut self, cx: &mut Cx<'_>, told: &mut Told) -> Send {
         if told.ece {
             self.prior_ssthresh = 0;
         }
@@ -62,7 +64,7 @@ impl Sender {
                 if self.try_undo_dsack(cx) {
                     self.try_to_open(cx, told);
                 }
-                self.identify_loss(cx.net.now);
+                told.rearm &= !self.identify_loss(cx.net.now);
                 if self.flow.state == State::Recovery || self.flow.lost_out == 0 {
                     return Send::Lost;
                 }
@@ -70,7 +72,7 @@ impl Sender {
             State::Loss => {
                 let send = self.process_loss(cx, told);
                 let retransmitted = self.flow.retrans_out;
-                self.identify_loss(cx.net.now);
+                told.rearm &= !self.identify_loss(cx.net.now);
                 let lost_again = retransmitted > self.flow.retrans_out;
                 if self.flow.state != State::Open && !lost_again {
                     return send;
@@ -84,7 +86,7 @@ impl Sender {
                 if self.flow.state <= State::Disorder {
                     self.try_undo_dsack(cx);
                 }
-                self.identify_loss(cx.net.now);
+                told.rearm &= !self.identify_loss(cx.net.now);
                 if self.flow.lost_out == 0 {
                     self.try_to_open(cx, told);
                     return Send::Nothing;

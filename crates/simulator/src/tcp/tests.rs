@@ -1,5 +1,6 @@
 //! What single ACKs do to a sender.
 
+use super::timer::Kind as Due;
 use super::*;
 use crate::congestion::State;
 use crate::network::{flag, Kind, Link, Network, Packet, Sack, NO_SACK};
@@ -278,4 +279,23 @@ fn duplicates_of_one_flight_widen_the_reordering_window_once() {
     bench.ack(102, 4, &[(0, 1)], true);
     bench.ack(103, 5, &[(1, 2)], true);
     assert_eq!(bench.sender.rack.steps, 2);
+}
+
+/// Which timer runs is a question of the state after the ACK.
+#[test]
+fn the_ack_that_ends_recovery_arms_a_probe() {
+    let mut bench = Bench::new();
+    for (at, end) in [(100, 3), (101, 4), (102, 5), (103, 6)] {
+        bench.ack(at, 0, &[(1, end)], false);
+    }
+    assert_eq!(bench.sender.flow.state, State::Recovery);
+    bench.act_up_to(13, |sender, cx| {
+        sender.flow.cwnd = 20;
+        sender.push(cx);
+    });
+    bench.echo = 103 * MILLISECOND;
+    bench.ack(204, 10, &[], false);
+    assert_eq!(bench.sender.flow.state, State::Open);
+    assert_eq!(bench.sender.flow.packets_out(), 3);
+    assert_eq!(bench.sender.timer.kind, Due::Probe);
 }

@@ -88,7 +88,7 @@ impl Sender {
     #[inline]
     fn schedule_probe(&mut self, now: u64, advancing: bool) -> bool {
         let usable = matches!(self.flow.state, State::Open | State::Cwr);
-        if !usable || self.flow.packets_out() == 0 || self.timer.kind == Kind::Reorder {
+        if !usable || self.flow.packets_out() == 0 {
             return false;
         }
         let expiry = if advancing {
