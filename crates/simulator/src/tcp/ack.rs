@@ -219,7 +219,11 @@ impl Sender {
                 self.shorts_delivered += u64::from(flags & SHORT != 0);
                 sent.newest = sent.newest.max(segment.sent);
                 self.sample_delivery(seq, segment.sent, flags, sample, newest);
-                self.rack_advance(seq, segment.sent, flags & EVER_RETRANS != 0);
+                let again = flags & EVER_RETRANS != 0;
+                // tcp_skb_spurious_retrans: the ACK answers what was sent before.
+                if !(again && told.echo < segment.sent) {
+                    self.rack_advance(seq, segment.sent, again);
+                }
             }
             if flags & LOST != 0 {
                 self.flow.lost_out -= 1;

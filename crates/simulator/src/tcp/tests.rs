@@ -299,3 +299,18 @@ fn the_ack_that_ends_recovery_arms_a_probe() {
     assert_eq!(bench.sender.flow.packets_out(), 3);
     assert_eq!(bench.sender.timer.kind, Due::Probe);
 }
+
+#[test]
+fn the_ack_of_an_original_does_not_pass_for_that_of_its_retransmission() {
+    let mut bench = Bench::new();
+    // A probe of the tail comes first, then the timeout.
+    for at in [1000, 2000] {
+        bench.net.now = at * MILLISECOND;
+        bench.act(|sender, cx| sender.on_timer(cx));
+    }
+    assert_eq!(bench.sender.flow.state, State::Loss);
+    bench.echo = MILLISECOND;
+    bench.ack(2200, 1, &[], false);
+    assert_eq!(bench.sender.flow.state, State::Open);
+    assert_eq!(bench.sender.flow.lost_out, 0);
+}
