@@ -59,14 +59,17 @@ impl Sender {
         match self.flow.state {
             State::Recovery => {
                 if told.una_advanced && self.try_undo_partial(cx, told) {
-                    return Send::Lost;
+                    return Send::Nothing;
                 }
                 if self.try_undo_dsack(cx) {
                     self.try_to_open(cx, told);
                 }
                 told.rearm &= !self.identify_loss(cx.net.now);
-                if self.flow.state == State::Recovery || self.flow.lost_out == 0 {
+                if self.flow.state == State::Recovery {
                     return Send::Lost;
+                }
+                if self.flow.lost_out == 0 {
+                    return Send::Nothing;
                 }
             }
             State::Loss => {
@@ -248,18 +251,17 @@ impl Sender {
         self.set_state(State::Open);
     }
 
+    /// `tcp_try_undo_partial`: true where retransmissions are still out, and what becomes of them is to be waited for.
     fn try_undo_partial(&mut self, cx: &mut Cx<'_>, told: &Told) -> bool {
         if self.undo_marker == NEVER || !self.packet_delayed(told) {
             return false;
         }
-        // Retransmissions are still out: wait for what becomes of them.
-        if self.flow.retrans_out > 0 {
-            return true;
+        if self.flow.retrans_out == 0 {
+            self.retrans_stamp = 0;
+            self.undo(cx, true);
+            self.try_keep_open();
         }
-        self.retrans_stamp = 0;
-        self.undo(cx, true);
-        self.try_keep_open();
-        true
+        self.flow.retrans_out > 0
     }
 
     /// `tcp_try_undo_dsack`: every retransmission was reported as a duplicate.

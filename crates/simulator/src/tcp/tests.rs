@@ -314,3 +314,15 @@ fn the_ack_of_an_original_does_not_pass_for_that_of_its_retransmission() {
     assert_eq!(bench.sender.flow.state, State::Open);
     assert_eq!(bench.sender.flow.lost_out, 0);
 }
+
+/// An original filled a part of the hole: the rest may come by itself too.
+#[test]
+fn a_partial_ack_of_an_original_waits_for_the_retransmissions() {
+    let mut bench = Bench::new();
+    bench.ack(100, 0, &[(4, 7)], false);
+    let out = |bench: &Bench| (bench.sender.flow.lost_out, bench.sender.flow.retrans_out);
+    assert_eq!(out(&bench), (4, 3));
+    bench.echo = MILLISECOND;
+    bench.ack(110, 2, &[(4, 7)], false);
+    assert_eq!(out(&bench), (2, 1));
+}
