@@ -96,6 +96,8 @@ pub struct Sender {
     pub(super) usage_seq: u64,
     /// Segments that pacing lets go now.
     pub(super) pace_credit: u32,
+    /// How much later than it might have this burst began, ns.
+    pub(super) pace_late: u64,
     /// `first_tx_mstamp` and `delivered_mstamp` of the rate sampler, ns.
     pub(super) first_ns: u64,
     pub(super) delivered_ns: u64,
@@ -167,6 +169,7 @@ impl Sender {
             sent: 0,
             usage_seq: 0,
             pace_credit: 0,
+            pace_late: 0,
             first_ns: 0,
             delivered_ns: 0,
             send_cwr: false,

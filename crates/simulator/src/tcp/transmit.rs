@@ -11,6 +11,9 @@ use crate::time::{MICROSECOND, MILLISECOND, SECOND};
 /// Payload of the largest packet buffer: 64 KiB less room for headers (`sk_gso_max_size`), bytes.
 const LARGEST_BUFFER: u32 = 65_343;
 
+/// Pacing counts from the burst on that has a connection's tenth segment.
+const UNPACED: u64 = 10;
+
 /// A paced train spans such a part of a round trip, and so many µs at most.
 const SPAN: u64 = 8;
 const LONGEST: u64 = 255 * SPREAD / MICROSECOND;
@@ -148,13 +151,13 @@ impl Sender {
                 flags |= flag::CWR;
             }
         }
+        self.sent += u64::from(count);
         let mut spread = 0;
         if self.flow.pacing {
             let payload = size - self.profile.header * u32::from(count);
             spread = self.pace(cx.net.now, u32::from(count), payload);
         }
         self.flow.last_sent_ns = cx.net.now;
-        self.sent += u64::from(count);
         cx.net.data_packets += u64::from(count);
         cx.net.send(
             self.profile.link,
@@ -177,12 +180,17 @@ impl Sender {
     /// Internal pacing (`tcp_update_skb_after_send`): a burst of [`Sender::burst`] segments, then a pause. The rate is one
     /// of payload. Returns the [`Packet::spread`] of what stands for several bursts.
     fn pace(&mut self, now: u64, count: u32, payload: u32) -> u8 {
-        if self.flow.pacing_rate == 0 {
+        self.flow.next_send_ns = self.flow.next_send_ns.max(now);
+        if self.flow.pacing_rate == 0 || self.sent < UNPACED {
             return 0;
         }
         let gap = u128::from(payload) * u128::from(SECOND) / u128::from(self.flow.pacing_rate);
         let gap = gap.min(u128::from(10 * SECOND)) as u64;
-        self.flow.next_send_ns = self.flow.next_send_ns.max(now) + gap;
+        // Half the gap of a burst at most makes good for its delay.
+        let burst = u64::from(self.burst().min(count));
+        let credit = (gap * burst / u64::from(count) / 2).min(self.pace_late);
+        self.pace_late -= credit;
+        self.flow.next_send_ns += gap - credit;
         self.pace_credit = self.pace_credit.saturating_sub(count);
         if self.profile.train == 1 {
             return 0;
@@ -195,6 +203,13 @@ impl Sender {
     pub(super) fn pacing_admits(&mut self, now: u64) -> bool {
         if now >= self.flow.next_send_ns {
             self.pace_credit = self.burst().max(self.stretch());
+            // A train's spread is that of bursts in time.
+            let single = self.profile.train == 1;
+            self.pace_late = if single {
+                now - self.flow.next_send_ns
+            } else {
+                0
+            };
         }
         self.pace_credit > 0
     }
