@@ -71,8 +71,8 @@ impl Sender {
         if sent.newest != 0 {
             self.rack_update_window(sent.newest);
         }
-        if told.una_advanced {
-            self.timer.backoff = 0;
+        if sampled {
+            self.timer.backoff = 0; // RFC 6298 section 5: only a sample ends it
         }
         told.rearm = told.una_advanced || (sampled && self.head_is_newer(&sent));
         if delivered > 0 || sampled {

@@ -338,3 +338,15 @@ fn a_partial_ack_of_an_original_waits_for_the_retransmissions() {
     bench.ack(110, 2, &[(4, 7)], false);
     assert_eq!(out(&bench), (2, 1));
 }
+
+#[test]
+fn a_round_trip_measured_by_a_sack_ends_the_back_off() {
+    let mut bench = Bench::new();
+    for at in [1000, 2000] {
+        bench.net.now = at * MILLISECOND;
+        bench.act(|sender, cx| sender.on_timer(cx));
+    }
+    assert_eq!(bench.sender.timer.backoff, 1);
+    bench.ack(2100, 0, &[(5, 6)], false);
+    assert_eq!(bench.sender.timer.backoff, 0);
+}
