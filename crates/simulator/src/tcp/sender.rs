@@ -118,15 +118,17 @@ pub struct Sender {
     pub dead: bool,
 }
 
-/// Memory that Linux reserves for a segment in a send buffer: the buffer's rounding of a full Ethernet frame
-/// (`tcp_sndbuf_expand`), bytes.
-const SEGMENT_MEMORY: u64 = 4096 + 256;
+/// Memory that Linux reserves for a segment in a send buffer (`tcp_sndbuf_expand`), bytes: `MAX_TCP_HEADER` and
+/// `struct skb_shared_info` beside the payload, rounded up to a power of two, and `struct sk_buff`.
+fn segment_memory(mss: u32) -> u64 {
+    u64::from((mss + 640).next_power_of_two() + 256)
+}
 
 impl Sender {
     pub fn new(profile: Profile, congestion: Congestion, buffer: (u64, bool)) -> Self {
         let samples = congestion.wants_samples();
         let (buffer_limit, autotune) = buffer;
-        let start = 2 * u64::from(INITIAL_WINDOW) * SEGMENT_MEMORY;
+        let start = 2 * u64::from(INITIAL_WINDOW) * segment_memory(profile.mss);
         Sender {
             profile,
             flow: Flow {
@@ -368,7 +370,8 @@ impl Sender {
             return false;
         }
         let segments = u64::from(self.flow.cwnd.max(INITIAL_WINDOW));
-        let wanted = self.congestion.buffer_windows() * segments * SEGMENT_MEMORY;
+        let windows = self.congestion.buffer_windows();
+        let wanted = windows * segments * segment_memory(self.profile.mss);
         let wanted = wanted.min(self.buffer_limit);
         let grows = wanted > self.buffer;
         self.buffer = self.buffer.max(wanted);

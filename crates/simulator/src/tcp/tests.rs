@@ -350,3 +350,22 @@ fn a_round_trip_measured_by_a_sack_ends_the_back_off() {
     bench.ack(2100, 0, &[(5, 6)], false);
     assert_eq!(bench.sender.timer.backoff, 0);
 }
+
+#[test]
+fn a_send_buffer_takes_two_windows_of_segments_of_any_size() {
+    let sender = |mss| {
+        let profile = Profile {
+            mss,
+            ..Bench::new().sender.profile
+        };
+        let mut sender = Sender::new(profile, Kindred::Cubic.build(0), (1 << 30, true));
+        sender.flow.cwnd = 100;
+        sender.expand_buffer();
+        sender
+    };
+    assert_eq!(sender(1448).buffer, 2 * 100 * (4096 + 256));
+    let mut jumbo = sender(8920);
+    assert!(jumbo.buffer >= 2 * 100 * 8920);
+    jumbo.flow.pacing_rate = u64::MAX;
+    assert_eq!(jumbo.burst(), 7);
+}

@@ -217,7 +217,8 @@ impl Sender {
     /// Segments that segmentation offload would send as one: about 1 ms at the pacing rate (`tcp_tso_autosize`).
     pub(super) fn burst(&self) -> u32 {
         let segments = (self.flow.pacing_rate >> 10) / u64::from(self.profile.mss.max(1));
-        segments.clamp(2, 44) as u32
+        let most = u64::from(LARGEST_BUFFER / self.profile.mss).min(44);
+        segments.min(most).max(2) as u32
     }
 
     /// Segments of a paced train: what pacing lets go in an eighth of a round trip travels as one that took so long to leave
