@@ -82,12 +82,13 @@ impl Kindred {
         }
     }
 
-    pub fn build(self, slot: usize) -> Congestion {
+    /// `seed` is that of its random choices.
+    pub fn build(self, slot: usize, seed: u64) -> Congestion {
         let (controller, piloted) = match self {
             Kindred::Shared(controller) => (controller, controller.name == LEARNED),
             Kindred::Asked(controller) => (controller, false),
             Kindred::Cubic => return Congestion::Cubic(Box::default()),
-            Kindred::Bbr => return Congestion::Bbr(Box::default()),
+            Kindred::Bbr => return Congestion::Bbr(Box::new(Bbr::new(seed))),
         };
         Congestion::Shared(Shared {
             controller,
@@ -349,7 +350,7 @@ mod tests {
     fn siblings_see_what_recovery_will_end_with_and_a_window_hears_no_sample_until_it_may_grow() {
         let olia = Kindred::find("olia").expect("a controller");
         let mut shared = Connection::default();
-        let mut congestion = olia.build(0);
+        let mut congestion = olia.build(0, 0);
         let mut flow = Flow {
             cwnd: 40,
             ssthresh: 40,

@@ -49,7 +49,7 @@ impl Bench {
         let mut bench = Bench {
             net,
             shared: mp_controllers::Connection::default(),
-            sender: Sender::new(profile, controller.build(0), (1 << 20, false)),
+            sender: Sender::new(profile, controller.build(0, 0), (1 << 20, false)),
             echo: 0,
         };
         bench.net.now = MILLISECOND;
@@ -358,7 +358,7 @@ fn a_send_buffer_takes_two_windows_of_segments_of_any_size() {
             mss,
             ..Bench::new().sender.profile
         };
-        let mut sender = Sender::new(profile, Kindred::Cubic.build(0), (1 << 30, true));
+        let mut sender = Sender::new(profile, Kindred::Cubic.build(0, 0), (1 << 30, true));
         sender.flow.cwnd = 100;
         sender.expand_buffer();
         sender

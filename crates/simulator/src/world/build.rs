@@ -57,6 +57,11 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Of the random choices of a subflow's controller.
+    pub(super) fn subflow_seed(&self, index: u32) -> u64 {
+        stream(stream(self.seed, u64::MAX - 3), u64::from(index))
+    }
+
     fn of(
         scenario: &Scenario,
         held: Held<'a>,
@@ -112,6 +117,7 @@ impl<'a> World<'a> {
             entries: 0,
             ids: 0,
             end: end_of(scenario),
+            seed,
             rng: Xoshiro256PlusPlus::seed_from_u64(stream(seed, u64::MAX - 1)),
             run: Run {
                 elapsed_s: scenario.duration.as_secs_f64(),

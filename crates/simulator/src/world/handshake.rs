@@ -62,7 +62,8 @@ impl World<'_> {
             ecn,
             plain: !multipath,
         };
-        let sender = Sender::new(profile, plan.controller.build(slot), plan.send_buffer);
+        let controller = plan.controller.build(slot, self.subflow_seed(index));
+        let sender = Sender::new(profile, controller, plan.send_buffer);
         let download = plan.download;
         let source = self.new_source(super::Source::Subflow(index));
         self.subflows.push(Subflow {

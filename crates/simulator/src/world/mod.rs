@@ -84,6 +84,7 @@ pub struct World<'a> {
     /// Transfers of each plan that are under way.
     live: Vec<u32>,
     end: u64,
+    seed: u64,
     rng: Xoshiro256PlusPlus,
     run: Run,
 }

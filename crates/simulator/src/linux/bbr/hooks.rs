@@ -7,8 +7,7 @@ impl Control for Bbr {
     const OWNS_WINDOW: bool = true;
 
     fn init(&mut self, flow: &mut Flow) {
-        // Flows that start at different times probe at different times.
-        *self = Bbr::new(self.seed ^ flow.now_ns);
+        *self = Bbr::new(self.seed);
         flow.ssthresh = INFINITE_SSTHRESH;
         flow.pacing = true;
         self.min_rtt_us = if flow.min_rtt_us == u32::MAX {

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! All of the module is here, the policer detection ("long-term bandwidth") and the ACK aggregation filter included.
-//! The starting phase of ProbeBw, random in Linux, comes from a generator seeded by the flow.
+//! The starting phase of ProbeBw, random in Linux, comes from a generator that the run's seed and the subflow's number seed.
 
 mod aggregation;
 mod hooks;
@@ -383,5 +383,24 @@ impl Bbr {
             Verdict::Policed => self.pacing_gain = UNIT,
             Verdict::Expired => self.enter_probe_bw(flow),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::Control;
+
+    #[test]
+    fn seeds_start_the_cycle_in_different_phases() {
+        let start = |seed| {
+            let (mut bbr, mut flow) = (Bbr::new(seed), Flow::default());
+            bbr.init(&mut flow);
+            bbr.enter_probe_bw(&flow);
+            bbr.cycle
+        };
+        let starts: Vec<usize> = [0x5eed, 1 << 40, 3 << 41].map(start).into();
+        assert!(starts.iter().any(|s| *s != starts[0]), "{starts:?}");
+        assert!(!starts.contains(&1), "none starts by draining");
     }
 }
