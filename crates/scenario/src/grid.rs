@@ -5,6 +5,11 @@ use crate::field::{Field, Section};
 use crate::tree::{self, Node, Table, Value};
 use crate::Overrides;
 
+/// Sections that make cells: below one of them they would say nothing.
+const WHOLE_FILE: [&str; 2] = ["grid", "cases"];
+const NO_SETTING: &str =
+    "a setting of the scenario; [grid] and [[cases]] stand at the top of the file";
+
 /// More cells than this is a mistake in the file.
 const MOST_CELLS: usize = 10_000;
 
@@ -156,6 +161,11 @@ pub(crate) fn expand(root: &Node) -> Result<Vec<CellTree>, Error> {
         "",
         &mut axes,
     )?;
+    for (key, field) in &axes {
+        if WHOLE_FILE.contains(&key.split('.').next().unwrap_or(key)) {
+            return Err(field.error("stands in a grid", NO_SETTING));
+        }
+    }
     // Counted before the first is made.
     let mut count = cells.len();
     for (_, field) in &axes {
@@ -264,6 +274,11 @@ fn lay_cases(root: &Node, field: &Field<'_>) -> Result<Vec<CellTree>, Error> {
                 format!("there is another case \"{name}\""),
                 "a name of its own",
             ));
+        }
+        for key in WHOLE_FILE {
+            if let Some(field) = section.get(key) {
+                return Err(field.error("stands in a case", NO_SETTING));
+            }
         }
         let mut over = item.node.clone();
         over.table_mut("cases")?.shift_remove("name");

@@ -349,6 +349,14 @@ fn grids_and_cases() {
         "3:1: cases.1: there is another case \"a\"; expected a name of its own",
     );
     check(
+        "[[cases]]\nname = 'a'\ngrid.seed = [1, 2]",
+        "3:1: cases.0.grid: stands in a case; expected a setting of the scenario; [grid] and [[cases]] stand at the top of the file",
+    );
+    check(
+        "[grid]\ncases.0.seed = [1, 2]",
+        "2:16: grid.cases.0.seed: stands in a grid; expected a setting of the scenario; [grid] and [[cases]] stand at the top of the file",
+    );
+    check(
         "[[cases]]\nname = 'a'\nduration = 5",
         "3:12: duration: 5 has no unit; expected a duration such as \"250us\", \"5ms\" or \"1.5s\"",
     );
