@@ -24,6 +24,7 @@ fn load(text: &str) -> Result<Experiment, Error> {
     let read = |file: &Path| match file.file_name().and_then(|f| f.to_str()) {
         Some("way.csv") => Ok(b"0,0,0,5\n10,20,0,5\n".to_vec()),
         Some("loss.csv") => Ok(b"0,d,a,80\n5,d,a,300\n".to_vec()),
+        Some("stray.csv") => Ok(b"0,d,a,80\n0,dd,a,90\n".to_vec()),
         Some("bad.csv") => Ok(b"0,0,0,5\n0,20,0,5\n".to_vec()),
         _ => Err(std::io::Error::other("no such file")),
     };
@@ -136,6 +137,34 @@ fn a_grid_over_the_radio_changes_its_traces() {
         other => panic!("{other:?}"),
     };
     assert_ne!(rate(0), rate(1));
+}
+
+#[test]
+fn a_measured_channel_is_that_of_a_device_and_an_access_point() {
+    let text = |device: &str, ap: &str| {
+        format!("[radio]\nchannel = \"stray.csv\"\naps.{ap}.at = [0, 0, 5]\ndevices.{device}.at = [5, 0, 5]\n")
+    };
+    assert_eq!(
+        error(&text("d", "a")),
+        "radio.toml:2:11: radio.channel: /files/stray.csv: there is no device \"dd\" (did you mean \"d\"?); expected d"
+    );
+    assert_eq!(
+        error(&text("d", "b")),
+        "radio.toml:2:11: radio.channel: /files/stray.csv: there is no access point \"a\"; expected b"
+    );
+}
+
+#[test]
+fn an_exhaustive_allocation_is_for_small_cases() {
+    let text = |count: u32, chains: u32| {
+        format!("duration = \"20s\"\n[radio]\nallocation = \"exhaustive\"\nchains = {chains}\naps.a.at = [0, 0, 5]\ndevices.d = {{ at = [5, 0, 5], count = {count} }}\n")
+    };
+    assert!(load(&text(2, 2)).is_ok());
+    let said = error(&text(8, 4));
+    assert!(
+        said.contains("radio: tries too many allocations; expected fewer devices or chains"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use mp_wireless::mcs::{Phy, MAX_STREAMS};
 use mp_wireless::mobility::{Ellipse, Mobility, Point};
 use mp_wireless::{Ap, Device, Links, Radio};
 
-use crate::error::Error;
+use crate::error::{did_you_mean, one_of, Error};
 use crate::field::{Field, Section};
 use crate::sources::Traces;
 
@@ -95,7 +95,11 @@ pub(crate) fn read(field: &Field<'_>, traces: &Traces<'_>) -> Result<Radio, Erro
     }
     let mut aggregation = fresh.aggregation;
     aggregation.retries = whole("retries", 0, 1000, aggregation.retries as usize)? as u32;
-    let aps = aps(&section)?;
+    let (aps, devices) = (aps(&section)?, devices(&section, traces)?);
+    let channel = match section.get("channel") {
+        None => Vec::new(),
+        Some(f) => channel(&f, &aps, &devices, traces)?,
+    };
     let links = match section.get("links") {
         None => fresh.links,
         Some(f) if matches!(f.string(), Ok("all")) => Links::All,
@@ -131,17 +135,40 @@ pub(crate) fn read(field: &Field<'_>, traces: &Traces<'_>) -> Result<Radio, Erro
         buildings: section.get("buildings").map_or(Ok(Vec::new()), |f| {
             f.items()?.iter().map(building).collect()
         })?,
-        channel: match section.get("channel") {
-            None => Vec::new(),
-            Some(f) => traces.file(&f, csv::CHANNEL, csv::channels)?,
-        },
+        channel,
         seed: section
             .get("seed")
             .map_or(Ok(fresh.seed), |f| f.integer(0, i64::MAX as u64))?,
-        devices: devices(&section, traces)?,
+        devices,
         aps,
         ..fresh
     })
+}
+
+/// Measured path loss; a pair that names nothing would leave its link to the model.
+fn channel(
+    field: &Field<'_>,
+    aps: &[Ap],
+    devices: &[Device],
+    traces: &Traces<'_>,
+) -> Result<Vec<csv::Series>, Error> {
+    let all = traces.file(field, csv::CHANNEL, csv::channels)?;
+    let devices: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
+    let aps: Vec<&str> = aps.iter().map(|a| a.name.as_str()).collect();
+    for series in &all {
+        for (kind, name, known) in [
+            ("device", &series.device, &devices),
+            ("access point", &series.ap, &aps),
+        ] {
+            if !known.contains(&name.as_str()) {
+                let hint = did_you_mean(name, known.iter().copied());
+                let file = field.string()?;
+                let problem = format!("{file}: there is no {kind} \"{name}\"{hint}");
+                return Err(field.error(problem, one_of(known)));
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn aps(section: &Section<'_>) -> Result<Vec<Ap>, Error> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_wireless::allocation::Scheme;
 use mp_wireless::Radio;
 
 use super::PATH_RADIO_KEYS;
@@ -18,8 +19,26 @@ use crate::{links, trace};
 /// Looks at one pair of device and access point; more take minutes.
 const MOST_LOOKS: f64 = 2e7;
 
+/// Allocations that [`Scheme::Exhaustive`] tries; more take minutes.
+const MOST_ALLOCATIONS: f64 = 1e10;
+
+/// Beams that each device adds to an allocation problem.
+const BEAMS_A_DEVICE: usize = 3;
+
 /// Refuses a radio that would take minutes.
 fn check(radio: &Radio, duration: f64, field: &Field<'_>) -> Result<(), Error> {
+    if radio.allocation == Scheme::Exhaustive {
+        // At worst all devices are at one access point.
+        let devices = radio.devices.len();
+        let beams = (BEAMS_A_DEVICE * devices).min(radio.codebook.beams());
+        let each = ((beams * devices + 1) as f64).powi(radio.chains as i32);
+        if duration / radio.interval * each > MOST_ALLOCATIONS {
+            return Err(field.error(
+                "tries too many allocations",
+                "fewer devices or chains, a longer interval, or another allocation",
+            ));
+        }
+    }
     let looks = duration / radio.interval * (radio.devices.len() * radio.aps.len()) as f64;
     match looks > MOST_LOOKS {
         true => Err(field.error("takes too many steps", "a longer interval or fewer devices")),
