@@ -216,7 +216,7 @@ fn a_backup_path_waits_until_it_is_needed() {
     );
 }
 
-/// The second timeout at the data level takes the backup path (`mptcp_subflow_get_retrans`).
+/// The second timeout at the data level takes the backup path (`mptcp_subflow_get_retrans`); the third would come at 5.9 s.
 #[test]
 fn a_backup_path_is_taken_at_the_second_timeout() {
     let mut v = variant("reno");
@@ -227,7 +227,7 @@ fn a_backup_path_is_taken_at_the_second_timeout() {
     let run = simulate(&s, &v, 1);
     let first = (run.samples.iter()).find(|x| x.path == "b" && x.delivered_bytes > 0);
     let first = first.expect("it is used").time_s;
-    assert!((5.4..6.0).contains(&first), "{first}");
+    assert!((5.4..5.8).contains(&first), "{first}");
 }
 
 #[test]

@@ -390,11 +390,15 @@ impl Bbr {
 mod tests {
     use super::*;
     use crate::congestion::Control;
+    use crate::tcp::{Congestion, Kindred};
 
     #[test]
     fn seeds_start_the_cycle_in_different_phases() {
         let start = |seed| {
-            let (mut bbr, mut flow) = (Bbr::new(seed), Flow::default());
+            let mut flow = Flow::default();
+            let Congestion::Bbr(mut bbr) = Kindred::Bbr.build(0, seed) else {
+                panic!("no BBR")
+            };
             bbr.init(&mut flow);
             bbr.enter_probe_bw(&flow);
             bbr.cycle
