@@ -63,9 +63,16 @@ fn carried_by_lte(hosts: &Hosts) -> [u64; 2] {
 
 /// The device's ends of connections to the relay over the LTE.
 fn over_lte(hosts: &Hosts) -> BTreeSet<String> {
-    let all = hosts.in_device(|| sh("ss -Htn state established src 10.77.2.1"));
+    let all = hosts.in_device(|| sh("ss -HtnOi state established src 10.77.2.1"));
+    let bytes = |line: &str, key: &str| {
+        let value = line.split_whitespace().find_map(|f| f.strip_prefix(key));
+        value.map_or(0, |value| value.parse::<u64>().unwrap())
+    };
+    // Not those that wait to be used.
+    let carry =
+        |line: &&str| bytes(line, "bytes_sent:").max(bytes(line, "bytes_received:")) > MB / 20;
     let local = |line: &str| line.split_whitespace().nth(2).map(str::to_owned);
-    all.lines().filter_map(local).collect()
+    all.lines().filter(carry).filter_map(local).collect()
 }
 
 #[test]
