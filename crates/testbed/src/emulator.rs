@@ -477,10 +477,7 @@ mod tests {
     #[test]
     fn time_is_skipped_only_while_no_packet_is_on_its_way() {
         let text = "[paths.wifi]\nrate = '10Mbit'\ndelay = '20ms'\n";
-        let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
-        let overrides = mp_scenario::Overrides::default();
-        let read = mp_scenario::parse("x.toml", text, "".as_ref(), &none, &overrides);
-        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let scenario = crate::scenario(text);
         let (skips, asked) = mpsc::channel();
         let mut work = Loop {
             network: Network::new(&scenario, 1, &Impairments::default()),

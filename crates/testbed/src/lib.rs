@@ -32,3 +32,12 @@ pub use run::{fits_relay, lacks_for_relay, run, run_over_relay, run_with};
 
 /// Hash of the sources that decide a run's result, kernel objects among them.
 pub const SOURCE: &str = env!("MP_SOURCE");
+
+/// The scenario of a text that names no files.
+#[cfg(test)]
+fn scenario(text: &str) -> mp_scenario::Scenario {
+    let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+    let overrides = mp_scenario::Overrides::default();
+    let read = mp_scenario::parse("x.toml", text, "".as_ref(), &none, &overrides);
+    read.expect("a good scenario").cells.remove(0).scenario
+}

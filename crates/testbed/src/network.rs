@@ -411,10 +411,7 @@ mod tests {
     fn paths_whose_names_are_too_long_for_interfaces_get_names_that_no_other_has() {
         let path = |name: &str| format!("[paths.{name}]\nrate = '1Mbit'\ndelay = '1ms'\n");
         let text = path("path1") + &path("a-name-of-more-than-15");
-        let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
-        let overrides = mp_scenario::Overrides::default();
-        let read = mp_scenario::parse("x.toml", &text, "".as_ref(), &none, &overrides);
-        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let scenario = crate::scenario(&text);
         let names = [0, 1].map(|path| interface(&scenario, path));
         assert_eq!(names, ["path1", "path.1"]);
     }

@@ -74,7 +74,6 @@ fn counter(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use mp_scenario::Overrides;
 
     use super::*;
     use crate::plan::Multipath;
@@ -94,10 +93,7 @@ mod tests {
 
     /// What each transfer of these connections is told, one transfer a connection.
     fn told(connections: &str, counted: &Overruns) -> Vec<Option<u64>> {
-        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
-        let text = format!("{PATHS}{connections}");
-        let read = mp_scenario::parse("t.toml", &text, "".as_ref(), &none, &Overrides::default());
-        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let scenario = crate::scenario(&format!("{PATHS}{connections}"));
         let plan =
             Plan::new(&scenario, &scenario.variants[0], 1, Multipath::Mptcp).expect("a plan");
         assert_eq!(plan.groups.len(), counted.clients.len());

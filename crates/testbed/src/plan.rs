@@ -421,10 +421,7 @@ mod tests {
 
     fn plan_over(multipath: Multipath, rest: &str) -> Result<Plan, Error> {
         let text = format!("[paths.a]\nrate = '9Mbit'\n[paths.b]\nrate = '3Mbit'\n{rest}");
-        let none = |_: &std::path::Path| Err(std::io::Error::other("no files"));
-        let overrides = mp_scenario::Overrides::default();
-        let read = mp_scenario::parse("x.toml", &text, "".as_ref(), &none, &overrides);
-        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let scenario = crate::scenario(&text);
         Plan::new(&scenario, &scenario.variants[0], 1, multipath)
     }
 

@@ -307,10 +307,7 @@ mod tests {
     #[test]
     fn steps_and_events_come_later_and_what_holds_from_the_beginning_stays() {
         let text = "[paths.a]\nrate = '9Mbit'\ndelay = '20ms'\n[[events]]\nat = '2s'\npath = 'a'\noutage = true\n";
-        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
-        let overrides = mp_scenario::Overrides::default();
-        let read = mp_scenario::parse("x.toml", text, "".as_ref(), &none, &overrides);
-        let scenario = read.expect("a good scenario").cells.remove(0).scenario;
+        let scenario = crate::scenario(text);
         assert_eq!(head_start(&scenario), MS(1240));
         let later = delayed(&scenario, MS(500));
         assert_eq!(later.events[0].at, MS(2500));

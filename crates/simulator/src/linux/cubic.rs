@@ -120,8 +120,9 @@ impl Control for Cubic {
     fn on_loss(&mut self, flow: &mut Flow) -> u32 {
         let cwnd = u64::from(flow.cwnd);
         self.epoch_ms = None;
-        self.credit = 0; // tcp_init_cwnd_reduction, tcp_enter_loss
-                         // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
+        // tcp_init_cwnd_reduction, tcp_enter_loss
+        self.credit = 0;
+        // Fast convergence: a flow that stopped below its last peak leaves room for the newcomer that caused it.
         self.last_max = if cwnd < self.last_max {
             cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
         } else {
