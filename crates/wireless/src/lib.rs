@@ -26,4 +26,5 @@ mod service;
 mod timeline;
 
 pub use radio::{Ap, Device, Links, Radio};
+pub use service::BEAMS_A_DEVICE;
 pub use timeline::{ApTotals, Sample, Step, Timeline};

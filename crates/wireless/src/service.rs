@@ -6,6 +6,9 @@ use crate::radio::Radio;
 use crate::timeline::Sample;
 use crate::training::{all_devices_us, selected_devices_us, BEACON_INTERVAL_US};
 
+/// Beams that each device adds to an allocation problem: those from which it hears most.
+pub const BEAMS_A_DEVICE: usize = 3;
+
 /// One user of an access point: a device's link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct User<'p> {
@@ -160,7 +163,10 @@ impl<'a> Service<'a> {
                 let heard = users[user].power;
                 let mut order = beams.clone();
                 order.sort_by(|a, b| heard[*b].total_cmp(&heard[*a]));
-                order.iter().take(3).for_each(|b| wanted[*b] = true);
+                order
+                    .iter()
+                    .take(BEAMS_A_DEVICE)
+                    .for_each(|b| wanted[*b] = true);
             }
             beams.retain(|b| wanted[*b]);
         }

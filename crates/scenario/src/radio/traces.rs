@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mp_wireless::allocation::Scheme;
-use mp_wireless::Radio;
+use mp_wireless::{Radio, BEAMS_A_DEVICE};
 
 use super::PATH_RADIO_KEYS;
 use crate::air::Air;
@@ -21,9 +21,6 @@ const MOST_LOOKS: f64 = 2e7;
 
 /// Allocations that [`Scheme::Exhaustive`] tries; more take minutes.
 const MOST_ALLOCATIONS: f64 = 1e10;
-
-/// Beams that each device adds to an allocation problem.
-const BEAMS_A_DEVICE: usize = 3;
 
 /// Refuses a radio that would take minutes.
 fn check(radio: &Radio, duration: f64, field: &Field<'_>) -> Result<(), Error> {
