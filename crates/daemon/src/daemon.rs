@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mp_host::adapter::{Adapter, PathState};
 use mp_host::claim::{self, check_alone};
 use mp_host::endpoints::{EndpointChange, Endpoints};
-use mp_host::events;
+use mp_host::events::{self, BURST};
 use mp_host::links::{Interface, Links};
 use mp_host::probe::Prober;
 use mp_host::radio::{Radio, Radios};
@@ -40,8 +40,6 @@ use crate::status::{self, Status};
 use crate::Error;
 use settle::{load, settle, Settled};
 
-/// Interfaces change in bursts.
-const BURST: Duration = Duration::from_millis(20);
 /// For those that asked something last to take their answer.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Between two comparisons of the kernel's endpoints with what they should be: others may change them.
@@ -344,8 +342,8 @@ impl Daemon {
                 let now = self.now_us();
                 let radio: &mut dyn Radio = &mut self.radio;
                 self.adapter.poll(now, subflows, Some(radio));
-                self.prober.serve(&mut self.adapter);
                 self.each_connection();
+                self.prober.serve(&mut self.adapter);
                 if let Some(initial_path) = &self.initial_path {
                     let since = Duration::from_micros(now);
                     let mut readings = |p: &PathState| {

@@ -271,7 +271,6 @@ impl Adapter {
             connections: self.sampler.connections.len(),
             bytes: self.sampler.in_order,
             began_us: self.driver.began_us(now_us),
-            client: true,
         }
     }
 
@@ -304,6 +303,14 @@ impl Adapter {
             }
         }
         all
+    }
+
+    /// A path manager of one connection asks for probes too: they tell all of them the same.
+    pub fn ask_for_probes(&mut self, request: ProbeRequest) {
+        match self.probes.iter_mut().find(|p| p.path == request.path) {
+            Some(asked) => asked.count = asked.count.max(request.count),
+            None => self.probes.push(request),
+        }
     }
 
     /// The probes that the path manager asked for in the last poll, once.

@@ -7,6 +7,8 @@ use tokio::sync::mpsc;
 
 use crate::Error;
 
+/// Connections begin, and interfaces change, in bursts: so long after the first, most of them are there.
+pub const BURST: Duration = Duration::from_millis(20);
 /// How long the end of the listener may be overlooked, and how long to wait after it has failed.
 const REST: Duration = Duration::from_secs(1);
 

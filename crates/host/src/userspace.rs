@@ -16,7 +16,7 @@ use mp_policy::awareness::Reason;
 use mp_policy::path_manager::Known;
 use mp_policy::super_arm::Arm;
 
-use crate::adapter::{together, Adapter, Memory, PathState};
+use crate::adapter::{together, Adapter, Memory, PathState, ProbeRequest};
 use crate::endpoints::What;
 use crate::radio::{Signal, SignalTrace};
 use crate::{Error, Settings};
@@ -54,6 +54,8 @@ pub struct Connections {
     others: HashSet<u32>,
     /// What connections that are over knew of the paths.
     remembered: Memory,
+    /// Over the paths of the host's adapter.
+    probes: Vec<ProbeRequest>,
     /// With other hosts.
     shared: Option<Box<dyn Share>>,
 }
@@ -78,6 +80,7 @@ impl Connections {
             ours: HashMap::new(),
             others: HashSet::new(),
             remembered: Memory::new(),
+            probes: Vec::new(),
             shared,
         })
     }
@@ -116,9 +119,10 @@ impl Connections {
                 self.ours.insert(token, connection);
             }
             let connection = self.ours.get_mut(&token).expect("just made");
-            connection
-                .adapter
-                .poll(now_us, subflows.clone(), Some(&mut signals));
+            connection.hear(&host.paths);
+            let adapter = &mut connection.adapter;
+            adapter.poll(now_us, subflows.clone(), Some(&mut signals));
+            self.probes.extend(connection.probe_requests(&host.paths));
             connection.apply(&self.manager, token, &subflows, &mut changes);
         }
         if self.shared.as_ref().is_some_and(|s| s.is_due()) {
@@ -126,6 +130,11 @@ impl Connections {
             self.shared.as_mut().expect("just asked").tell(&seen);
         }
         changes
+    }
+
+    /// The probes that the path managers asked for in the last poll, once, for the host to send.
+    pub fn probe_requests(&mut self) -> Vec<ProbeRequest> {
+        std::mem::take(&mut self.probes)
     }
 
     /// What all connections know, those that are over included.

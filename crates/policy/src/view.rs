@@ -184,7 +184,8 @@ pub struct Activity {
     pub rtt_us: Option<u32>,
 }
 
-/// What a path manager sees of one connection, or of all connections of a host together.
+/// What a path manager sees of one connection, or of all connections of a host together. Only the end that opened a
+/// connection opens further subflows, because the other one mostly sits behind its NAT: path managers run at that end alone.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     pub now_us: u64,
@@ -198,8 +199,6 @@ pub struct View<'a> {
     /// When the oldest of the connections that move data began to, or began anew after a rest (RFC 5681 section 4.1), µs;
     /// `None` while none is known to move.
     pub began_us: Option<u64>,
-    /// This end opened the connection. Only that end opens further subflows: the other one mostly sits behind its NAT.
-    pub client: bool,
 }
 
 impl View<'_> {
@@ -309,7 +308,6 @@ mod tests {
             subflows: &subflows,
             bytes: 9_000,
             began_us: None,
-            client: true,
         };
         assert_eq!(sender.check(None), Ok(()));
         let receiver = View {

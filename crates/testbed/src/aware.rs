@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mp_host::adapter::{Adapter, PathState};
 use mp_host::endpoints::Endpoints;
+use mp_host::events::{self, BURST};
 use mp_host::links::Links;
 use mp_host::probe::Prober;
 use mp_host::radio::{Signal, SignalTrace};
@@ -21,7 +22,8 @@ use mp_relay::flow::Observer;
 use mp_relay::links::Rules;
 use mp_scenario::{Change, Scenario};
 use rattan_env::netns::NetNs;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, Instant};
 
 use crate::network::address;
 use crate::plan::Group;
@@ -83,21 +85,28 @@ impl Aware {
                 links: HashMap::new(),
             },
         };
+        let mut news = connections.news()?;
         let mut prober = Prober::default();
         let mut adapter = Adapter::new(&settings);
         adapter.set_interfaces(0, Links::new()?.list().await?, &settings);
         connections.hand_over(&mut adapter)?;
         adapter.start(0);
         adapter.again();
-        let mut tick = tokio::time::interval(Duration::from_micros(awareness.interval_us));
-        // Missed polls are not made up for: the next one sees all.
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut poll_at = Instant::now();
+        let now_us = |recorder: &Recorder| (recorder.now().max(0.0) * 1e6) as u64;
         loop {
             tokio::select! {
-                _ = tick.tick() => {}
+                () = sleep_until(poll_at) => {}
+                Some(()) = news.recv() => {
+                    // A new connection will soon move data.
+                    if adapter.pace().begins(now_us(&self.recorder)) {
+                        poll_at = poll_at.min(Instant::now() + BURST);
+                    }
+                    continue;
+                }
                 _ = stop.wait_for(|stop| *stop) => break,
             }
-            let now_us = (self.recorder.now().max(0.0) * 1e6) as u64;
+            let (began, now_us) = (Instant::now(), now_us(&self.recorder));
             let subflows = connections.subflows()?;
             adapter.poll(now_us, subflows.clone(), Some(&mut self.signals));
             prober.serve(&mut adapter);
@@ -112,7 +121,12 @@ impl Aware {
                         .is_some_and(|p| !p.is_normal());
                     self.recorder.set_backup(self.number, path, backup);
                 }
+                adapter.pace().changed(now_us);
             }
+            let pace = adapter.pace();
+            pace.took(began.elapsed().as_micros() as u64);
+            let pause_us = pace.pause_us(now_us, awareness.interval_us);
+            poll_at = Instant::now() + Duration::from_micros(pause_us);
         }
         connections.end()
     }
@@ -138,6 +152,14 @@ impl Connections {
             }
         }
         Ok(())
+    }
+
+    /// Connections that begin; the relay's device tells of none.
+    fn news(&self) -> Result<mpsc::Receiver<()>, mp_host::Error> {
+        match self {
+            Connections::Mptcp(..) => events::watch(),
+            Connections::Relay { .. } => Ok(mpsc::channel(1).1),
+        }
     }
 
     fn subflows(&mut self) -> Result<Vec<Subflow>, mp_host::Error> {

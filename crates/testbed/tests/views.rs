@@ -206,7 +206,6 @@ impl Simulated {
             subflows: slots,
             bytes,
             began_us: self.driver.began_us(now_us),
-            client: true,
         }
     }
 }

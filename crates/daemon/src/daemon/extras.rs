@@ -82,6 +82,9 @@ impl Daemon {
                 ],
             );
         }
+        for request in connections.probe_requests() {
+            self.adapter.ask_for_probes(request);
+        }
     }
 }
 

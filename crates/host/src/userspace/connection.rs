@@ -8,7 +8,7 @@ use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::path_manager::removal::{self, Between};
 
 use super::{interfaces, Change};
-use crate::adapter::{Adapter, Memory, Wanted};
+use crate::adapter::{Adapter, Memory, PathState, ProbeRequest, Wanted};
 use crate::endpoints::What;
 use crate::Settings;
 
@@ -52,6 +52,25 @@ impl Connection {
             ids: HashMap::new(),
             known: subflows.iter().map(|s| s.cookie).collect(),
         }
+    }
+
+    /// What came of the host's probes is known to every connection.
+    pub fn hear(&mut self, host: &[PathState]) {
+        for path in &mut self.adapter.paths {
+            let same = |of: &&PathState| of.interface.index == path.interface.index;
+            path.probes = host.iter().find(same).map_or(path.probes, |of| of.probes);
+        }
+    }
+
+    /// The probes that its path manager asks for, over the host's paths.
+    pub fn probe_requests(&mut self, host: &[PathState]) -> Vec<ProbeRequest> {
+        let requests = self.adapter.probe_requests();
+        let of_host = |request: ProbeRequest| {
+            let index = self.adapter.paths[request.path].interface.index;
+            let path = host.iter().position(|of| of.interface.index == index)?;
+            Some(ProbeRequest { path, ..request })
+        };
+        requests.into_iter().filter_map(of_host).collect()
     }
 
     /// Brings the subflows in line. What cannot be done now is tried again at the next poll.

@@ -1,5 +1,22 @@
+use mp_policy::path_manager::Probes;
+
 use super::*;
 use crate::adapter::tests::{backups, started, subflow};
+
+/// The `n`th poll of a connection whose first path loses a twentieth, and more of the transfer than it carries.
+fn one_loses(connection: &mut Connection, n: u32) -> u64 {
+    let now_us = 50_000 * u64::from(n);
+    let sent = match connection.adapter.paths[0].backup {
+        true => 0,
+        false => 50 * n,
+    };
+    // Of 150 packets 60 get to the stream.
+    let stream = Some(60 * 1448 * u64::from(n));
+    let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
+    let both = both.map(|s| Subflow { stream, ..s });
+    connection.adapter.poll(now_us, both.into(), None);
+    now_us
+}
 
 #[test]
 fn a_connection_begins_with_what_those_before_it_have_learned() {
@@ -8,21 +25,8 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
     let begin = |now, over, known: &Memory| {
         Connection::new(now, &host, &settings, &[subflow(over, 0, 0)], known)
     };
-    let mut before = begin(0, 1, &Memory::new());
-    let mut now = 0;
-    for n in 1..=160 {
-        now += 50_000;
-        let sent = if before.adapter.paths[0].backup {
-            0
-        } else {
-            50 * n
-        };
-        // Of 150 packets 60 get to the stream.
-        let stream = Some(60 * 1448 * u64::from(n));
-        let both = [subflow(1, sent, sent / 20), subflow(2, 100 * n, 0)];
-        let both = both.map(|s| Subflow { stream, ..s });
-        before.adapter.poll(now, both.into(), None);
-    }
+    let (mut before, mut now) = (begin(0, 1, &Memory::new()), 0);
+    (1..=160).for_each(|n| now = one_loses(&mut before, n));
     assert_eq!(backups(&before.adapter), [(1, true), (2, false)]);
     let known = together([before.adapter.export_state()]);
 
@@ -46,4 +50,34 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
         [(1, false), (2, false)],
         "forgotten"
     );
+}
+
+#[test]
+fn the_host_probes_the_paths_that_a_connection_has_in_backup() {
+    let settings = Settings::default();
+    let mut host = started(&settings);
+    let mut connection = Connection::new(0, &host, &settings, &[subflow(1, 0, 0)], &Memory::new());
+    let mut asked = Vec::new();
+    for n in 1..=400 {
+        one_loses(&mut connection, n);
+        asked.extend(connection.probe_requests(&host.paths));
+    }
+    assert_eq!(backups(&connection.adapter), [(1, true), (2, false)]);
+    assert!(asked.iter().all(|request| request.path == 0));
+    // Every connection asks, and the host sends once.
+    let [first, .., last] = asked[..] else {
+        panic!("it has asked {} times", asked.len())
+    };
+    host.probe_requests();
+    [first, last].map(|request| host.ask_for_probes(request));
+    assert_eq!(host.probe_requests(), [first]);
+
+    let probes = Probes {
+        answered: 40,
+        lost: 2,
+    };
+    host.paths[0].probes = probes;
+    connection.hear(&host.paths);
+    let known = connection.adapter.paths.iter().map(|p| p.probes);
+    assert_eq!(known.collect::<Vec<_>>(), [probes, Probes::default()]);
 }

@@ -30,7 +30,6 @@ pub fn view<'a>(now_us: u64, paths: &'a [Path], subflows: &'a [Subflow]) -> View
         subflows,
         bytes: 0,
         began_us: None,
-        client: true,
     }
 }
 

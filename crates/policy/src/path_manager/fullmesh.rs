@@ -22,7 +22,7 @@ pub(super) fn open(
     backup: bool,
     actions: &mut Vec<Action>,
 ) {
-    if view.client && up && view.subflows_on(path) == 0 {
+    if up && view.subflows_on(path) == 0 {
         actions.push(Action::Open { path, backup });
     }
 }

@@ -271,9 +271,6 @@ impl Manage for MptcpLa {
     }
 
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
-        if !view.client {
-            return;
-        }
         let paths = view.paths.len().max(self.paths.len());
         self.paths.resize_with(paths, Record::default);
         match event {

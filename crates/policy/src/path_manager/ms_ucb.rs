@@ -145,9 +145,6 @@ impl Chooser {
     }
 
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
-        if !view.client {
-            return;
-        }
         self.grow(view.paths);
         match event {
             Event::Established => self.choose(view, actions),

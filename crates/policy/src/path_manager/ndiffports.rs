@@ -24,7 +24,7 @@ impl Manage for Ndiffports {
             Event::PathUp(path) => Some(path).filter(|&p| initial(&view.paths[p])),
             _ => None,
         };
-        if let (Some(path), true) = (path, view.client) {
+        if let Some(path) = path {
             let missing = self.subflows.saturating_sub(view.subflows_on(path));
             actions.extend((0..missing).map(|_| Action::Open {
                 path,

@@ -8,7 +8,6 @@ struct World {
     manager: PathManager,
     paths: Vec<Path>,
     subflows: Vec<Subflow>,
-    client: bool,
     actions: Vec<Action>,
 }
 
@@ -18,17 +17,13 @@ impl World {
             manager: find(name).expect(name).build(),
             paths: fixture::paths(paths),
             subflows: vec![established(0)],
-            client: true,
             actions: Vec::new(),
         }
     }
 
     fn on(&mut self, event: Event) -> &[Action] {
         self.actions.clear();
-        let view = View {
-            client: self.client,
-            ..view(0, &self.paths, &self.subflows)
-        };
+        let view = view(0, &self.paths, &self.subflows);
         self.manager.observe(event, &view, &mut self.actions);
         for action in &self.actions {
             carry_out(*action, &mut self.subflows);
@@ -98,16 +93,6 @@ fn single_does_nothing() {
     let mut w = World::new("single", 2);
     assert_eq!(w.on(Event::Established), []);
     assert_eq!(w.up(1, true), []);
-}
-
-#[test]
-fn a_server_opens_nothing() {
-    for e in all() {
-        let mut w = World::new(e.name, 3);
-        w.client = false;
-        assert_eq!(w.on(Event::Established), [], "{}", e.name);
-        assert_eq!(w.up(1, true), [], "{}", e.name);
-    }
 }
 
 proptest! {

@@ -1,32 +1,27 @@
 //! The initial path of a connection, where a bandit chooses it.
 //!
 //! Connections of the same client over the same paths share one learner, which begins anew with each run. It knows what the
-//! scenario's events tell of the radios, and of round-trip times and losses, where they tell nothing, what the connections
-//! before have seen on each path. A connection's outcome is known when it ends: its goodput, and the round-trip time of the
-//! path that it started on.
+//! scenario's events tell of the radios, and of round-trip times, where they tell nothing, what the client's end of the
+//! connections before has seen on each path. A connection's outcome is known when it ends: its goodput, and the round-trip
+//! time of the path that it started on.
 
-use mp_policy::bandit::context::{self, Reading, Readings};
-use mp_policy::bandit::reward::Judge;
-use mp_policy::bandit::{Bandit, Settings};
+use mp_policy::bandit::context::{Reading, Readings};
+use mp_policy::bandit::starter::Starter;
+use mp_policy::bandit::Settings;
 use mp_record::Decision;
 use mp_scenario::{Scenario, Variant};
 
+use super::manage::halves;
 use super::World;
 use crate::time::seconds;
 use crate::Error;
-
-/// What one connection more counts in the memory of a path's round-trip time and loss.
-const GAIN: f64 = 0.3;
 
 pub(super) struct Learner {
     client: String,
     /// Indices into the scenario's paths: the arms.
     paths: Vec<usize>,
     policy: String,
-    bandit: Bandit,
-    judge: Judge,
-    /// What earlier connections saw of each path.
-    seen: Vec<Readings>,
+    starter: Starter,
 }
 
 /// Each connection's learner, by index, and the learners.
@@ -58,21 +53,15 @@ pub(super) fn learners(
             |l: &Learner| l.client == connection.client && l.paths == paths && l.policy == *name;
         let place = all.iter().position(same).unwrap_or(all.len());
         if place == all.len() {
-            let names = || connection.paths.iter().map(String::as_str);
-            let bandit = Bandit::new(
-                Settings::new(policy),
-                names(),
-                context::names(names()),
-                seed.wrapping_add(place as u64),
-            )
-            .map_err(|_| Error::Unknown("path", String::new()))?;
+            let names: Vec<&str> = connection.paths.iter().map(String::as_str).collect();
+            let seed = seed.wrapping_add(place as u64);
+            let starter = Starter::new(Settings::new(policy), &names, seed)
+                .map_err(|_| Error::Unknown("path", String::new()))?;
             all.push(Learner {
                 client: connection.client.clone(),
-                seen: vec![Readings::default(); paths.len()],
                 paths,
                 policy: name.clone(),
-                bandit,
-                judge: Judge::default(),
+                starter,
             });
         }
         of.push(Some(place));
@@ -87,9 +76,9 @@ impl World<'_> {
             return 0;
         };
         let learner = &mut self.learners[learner];
-        let known: Vec<Readings> = (learner.paths.iter().zip(&learner.seen))
-            .map(|(path, seen)| {
-                let mut readings = *seen;
+        let told: Vec<Readings> = (learner.paths.iter())
+            .map(|path| {
+                let mut readings = Readings::default();
                 if let Some(dbm) = self.signals.get(path) {
                     readings.set(Reading::Signal, f64::from(*dbm));
                 }
@@ -99,8 +88,8 @@ impl World<'_> {
                 readings
             })
             .collect();
-        let context = context::flatten(&known);
-        let decision = learner.bandit.decide(&context);
+        let (decision, context) = learner.starter.decide(&told, &[]);
+        let bandit = &learner.starter.bandit;
         let named = |names: &[String], values: &[f64]| {
             let known = |v: &f64| v.is_finite().then_some(*v);
             names
@@ -113,11 +102,11 @@ impl World<'_> {
             transfer: id,
             time_s: seconds(self.net.now),
             policy: learner.policy.clone(),
-            arm: learner.bandit.arms()[decision.arm].clone(),
+            arm: bandit.arms()[decision.arm].clone(),
             explored: decision.explored,
             probability: decision.probability,
-            features: named(learner.bandit.features(), &context),
-            scores: named(learner.bandit.arms(), &decision.scores),
+            features: named(bandit.features(), &context),
+            scores: named(bandit.arms(), &decision.scores),
             throughput_mbps: None,
             latency_ms: None,
             reward: None,
@@ -131,27 +120,16 @@ impl World<'_> {
         let Some(learner) = self.learner_of[connection.plan] else {
             return;
         };
-        let learner = &mut self.learners[learner];
+        let starter = &mut self.learners[learner].starter;
         let mut latency_ms = f64::NAN;
         for (k, &index) in connection.subflows.iter().enumerate() {
             let s = &self.subflows[index as usize];
-            let flow = &s.sender.flow;
-            let rtt = match flow.srtt_us {
-                0 => f64::NAN,
-                us => f64::from(us) / 1e3,
-            };
+            let seen = halves(s, connection.mss).counters();
+            let rtt_ms = seen.srtt_us.map_or(f64::NAN, |us| f64::from(us) / 1e3);
             if k == 0 {
-                latency_ms = rtt;
+                latency_ms = rtt_ms;
             }
-            let seen = &mut learner.seen[s.path];
-            let mut note = |reading, value: f64| {
-                if value.is_finite() {
-                    let before = seen.get(reading).unwrap_or(value);
-                    seen.set(reading, before + GAIN * (value - before));
-                }
-            };
-            note(Reading::Rtt, rtt);
-            note(Reading::Loss, flow.lost as f64 / s.sender.sent as f64);
+            starter.note(s.path, Reading::Rtt, rtt_ms);
         }
         let lasted = seconds(self.net.now - connection.started);
         let throughput_mbps = match connection.finished {
@@ -163,23 +141,16 @@ impl World<'_> {
         let Some(decision) = self.run.decisions.iter_mut().rev().find(found) else {
             return;
         };
-        let reward = learner.judge.judge(throughput_mbps, latency_ms);
+        let arms = starter.bandit.arms();
+        let Some(arm) = arms.iter().position(|a| *a == decision.arm) else {
+            return;
+        };
+        let features = decision.features.iter();
+        let context: Vec<f64> = features.map(|(_, v)| v.unwrap_or(f64::NAN)).collect();
+        let reward = starter.learn(&context, arm, throughput_mbps, latency_ms);
         decision.throughput_mbps = Some(throughput_mbps);
         decision.latency_ms = Some(latency_ms).filter(|l| l.is_finite());
         decision.reward = Some(reward);
-        let arm = learner
-            .bandit
-            .arms()
-            .iter()
-            .position(|a| *a == decision.arm);
-        let context: Vec<f64> = decision
-            .features
-            .iter()
-            .map(|(_, value)| value.unwrap_or(f64::NAN))
-            .collect();
-        if let Some(arm) = arm {
-            learner.bandit.update(&context, arm, reward);
-        }
     }
 }
 

@@ -81,7 +81,6 @@ impl World<'_> {
             connections: 1,
             bytes: connection.delivered_bytes(),
             began_us: connection.driver.began_us(now_us),
-            client: true,
         };
         for action in connection.driver.observe(event, &view) {
             match action {

@@ -136,7 +136,7 @@ impl Awareness {
         for (path, state) in self.paths.iter_mut().enumerate() {
             let step = (self.goodput.step).filter(|_| state.since_us >= Some(began_us));
             if rules::is_restored(state, now, view.paths[path].signal_dbm, &self.config) {
-                state.resume(now);
+                state.resume(now, &self.config);
             } else if step.is_some_and(|step| state.is_missed(now, step, others)) {
                 state.resume_missed(now, &self.config);
                 missed = true;
@@ -223,9 +223,6 @@ fn established<'a>(view: &'a View<'a>) -> impl Iterator<Item = &'a Subflow> {
 
 impl Manage for Awareness {
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
-        if !view.client {
-            return;
-        }
         let paths = view.paths.len().max(self.paths.len());
         self.paths.resize_with(paths, Path::default);
         match event {
@@ -241,7 +238,7 @@ impl Manage for Awareness {
                 actions.extend(slots.map(|slot| Action::Close { slot }));
             }
             Event::SubflowEstablished(slot) => {
-                self.paths[view.subflows[slot].path].opened(view.now_us)
+                self.paths[view.subflows[slot].path].opened(view.now_us, &self.config)
             }
             Event::SubflowClosed { path, error, .. } if error => {
                 self.paths[path].timers.failed(view.now_us, &self.config);

@@ -98,7 +98,7 @@ impl Facts<'_> {
         let of = &self.paths[path];
         self.config.harm.is_some()
             && self.deficit_s >= (WORTH_S * self.share(path)).clamp(LEAST_S, DEFICIT_S)
-            && of.rested(self.view.now_us, self.config)
+            && !matches!(of.state, State::Probation { .. })
             && of.estimate.responds(self.view.now_us, self.config)
             && self.is_replaceable(path)
     }
@@ -158,7 +158,7 @@ fn small_share(facts: &Facts<'_>, path: usize) -> Option<f64> {
         true => SLOW_SHARE,
         false => SMALL_SHARE,
     };
-    let judged_us = of.since_us.map_or(0, |at| at + facts.config.dwell_us);
+    let judged_us = of.since_us.unwrap_or(0);
     let grown_us = of.estimate.opened_us.max(judged_us) + GROWN_US;
     let due = share < most
         && facts.view.paths[path].rule != User::Preferred
@@ -175,7 +175,7 @@ pub(super) fn is_restored(
     config: &Config,
 ) -> bool {
     let backup = match &path.state {
-        State::Active => return false,
+        State::Active | State::Probation { .. } => return false,
         State::Dead => {
             return path
                 .since_us

@@ -1,13 +1,13 @@
 //! The state of a path, and every way from one to another.
 //!
 //! ```text
-//!            a rule of rules.rs              nothing gets through
-//! Active ───────────────────────▶ Backup    Active ─────────────────▶ Dead
-//!   ▲  ▲                            │ │                                 │
-//!   │  └── time, probes, signal ────┘ │ the connection misses it        │ something is delivered,
-//!   │                                 │                                 │ a new subflow is established
-//!   ├──── and is not judged for a while                                 │
-//!   └───────────────────────────────────────────────────────────────────┘
+//!                     rules 2 to 4                    time, probes, signal,
+//!            ┌──────────────────────────────▶ Backup ──the connection misses it──┐
+//!            │                                                                   ▼
+//!         Active ◀──────────────────── time ─────────────────────────────── Probation
+//!            │                                                                   ▲
+//!            └──nothing gets through (rule 1)─▶ Dead ──something is delivered,───┘
+//!                                                      a new subflow is established
 //! ```
 
 use super::config::{Backoff, Config};
@@ -70,6 +70,10 @@ impl Reason {
 pub(super) enum State {
     #[default]
     Active,
+    /// It carries data again, and only rules 1 and 2 judge it.
+    Probation {
+        until_us: u64,
+    },
     Backup(Backup),
     /// Nothing gets through.
     Dead,
@@ -92,7 +96,7 @@ pub(super) struct Backup {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
     pub state: State,
-    /// When it came into this state, or will be taken to have: until then it is not judged. `None` once that is forgotten.
+    /// When it came into this state; `None` once that is forgotten.
     pub since_us: Option<u64>,
     pub estimate: Estimate,
     pub evidence: Evidence,
@@ -110,7 +114,7 @@ pub(super) struct Path {
 impl Path {
     pub fn reason(&self) -> Option<Reason> {
         match self.state {
-            State::Active => None,
+            State::Active | State::Probation { .. } => None,
             State::Backup(backup) => Some(backup.reason),
             State::Dead => Some(Reason::Stalled),
         }
@@ -125,7 +129,7 @@ impl Path {
         self.since_us.filter(|_| matches!(self.state, State::Dead))
     }
 
-    /// It has kept its state for long enough to be judged.
+    /// A signal is trusted no sooner after its path was set to backup.
     pub fn rested(&self, now_us: u64, config: &Config) -> bool {
         self.since_us
             .is_none_or(|at| now_us >= at + config.dwell_us)
@@ -142,9 +146,9 @@ impl Path {
     }
 
     /// A subflow is up, and with it the path.
-    pub fn opened(&mut self, now_us: u64) {
+    pub fn opened(&mut self, now_us: u64, config: &Config) {
         if self.dead_us().is_some() {
-            self.resume(now_us);
+            self.resume(now_us, config);
         }
         self.timers.opened();
         self.estimate.opened();
@@ -173,8 +177,13 @@ impl Path {
         self.backups += u32::from(reason != Reason::Signal);
     }
 
-    /// Forgets earlier backup states once the path has been active for long.
+    /// Ends a probation, and forgets earlier backup states once the path has been active for long.
     pub fn settle(&mut self, now_us: u64) {
+        if let State::Probation { until_us } = self.state {
+            if now_us >= until_us {
+                self.enter(State::Active, until_us);
+            }
+        }
         let active = matches!(self.state, State::Active);
         if active && self.since_us.is_some_and(|at| now_us >= at + FORGET_US) {
             (self.backups, self.was_bad, self.since_us) = (0, false, None);
@@ -182,15 +191,20 @@ impl Path {
         }
     }
 
-    /// Active again, with new estimates: the old ones say nothing of what the path does now.
-    pub fn resume(&mut self, now_us: u64) {
-        self.estimate.begin_anew();
-        self.enter(State::Active, now_us);
+    /// Carries data again, with new estimates: the old ones say nothing of what the path does now.
+    pub fn resume(&mut self, now_us: u64, config: &Config) {
+        self.resume_until(now_us, now_us + config.dwell_us);
     }
 
-    /// Active again, and not judged for as long as it would be in backup.
+    /// The same, on probation for as long as it would be in backup.
     pub fn resume_missed(&mut self, now_us: u64, config: &Config) {
-        self.resume(now_us + config.backup_time.time(self.backups.saturating_sub(1)));
+        let backup_us = config.backup_time.time(self.backups.saturating_sub(1));
+        self.resume_until(now_us, now_us + backup_us + config.dwell_us);
+    }
+
+    fn resume_until(&mut self, now_us: u64, until_us: u64) {
+        self.estimate.begin_anew();
+        self.enter(State::Probation { until_us }, now_us);
     }
 
     /// Whether the connection carries less than it did with this path. Not while data of the path still arrive, nor while the
@@ -235,6 +249,9 @@ impl Path {
                     ..backup
                 })
             }
+            State::Probation { until_us } => State::Probation {
+                until_us: until_us + gap,
+            },
             State::Active | State::Dead => State::Active,
         };
         Path {
