@@ -30,8 +30,6 @@ impl Default for Thresholds {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     thresholds: Thresholds,
-    #[serde(default)]
-    slack: f64,
     throughput: Median,
     latency: Median,
 }
@@ -42,12 +40,6 @@ impl Judge {
             thresholds,
             ..Judge::default()
         }
-    }
-
-    /// Forgives what misses a threshold by less than this part of it. Where nearly all connections start on one path, half
-    /// of them are below their own median: without slack the better path would look no better than chance.
-    pub fn with_slack(self, slack: f64) -> Judge {
-        Judge { slack, ..self }
     }
 
     /// Throughput (Mbit/s) and latency (ms) that a connection has to reach now; `None` while nothing is known.
@@ -69,10 +61,8 @@ impl Judge {
         if !throughput_mbps.is_finite() || !latency_ms.is_finite() {
             return false;
         }
-        let slack = self.slack;
-        let reward = self.thresholds().is_none_or(|(rate, delay)| {
-            throughput_mbps >= rate * (1.0 - slack) && latency_ms <= delay * (1.0 + slack)
-        });
+        let reward = (self.thresholds())
+            .is_none_or(|(rate, delay)| throughput_mbps >= rate && latency_ms <= delay);
         if let Thresholds::RunningMedian { window } = self.thresholds {
             self.throughput.observe(throughput_mbps, window);
             self.latency.observe(latency_ms, window);
@@ -144,14 +134,6 @@ mod tests {
             assert!(!judge(any).judge(9.0, f64::INFINITY));
         }
         assert!(!judge(50.0).judge(10.0, f64::INFINITY));
-    }
-
-    #[test]
-    fn slack_forgives_a_little() {
-        let mut judge = Judge::new(Thresholds::RunningMedian { window: 5 }).with_slack(0.25);
-        judge.judge(4.0, 100.0);
-        assert!(judge.judge(3.0, 125.0));
-        assert!(!judge.judge(2.5, 100.0));
     }
 
     #[test]

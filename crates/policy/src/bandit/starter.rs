@@ -6,8 +6,6 @@ use super::{Bandit, Decision, Invalid, Settings};
 
 /// What one connection more counts in the memory of what a path was like.
 const GAIN: f64 = 0.3;
-/// What connections over one path differ by, by chance.
-const SLACK: f64 = 0.25;
 /// A signal that has changed by so much, dB, is reason to choose anew before the last choice has been used.
 const SIGNAL_STEP: f64 = 3.0;
 /// So many outcomes make a model of a device's own, where a server is to choose but cannot.
@@ -41,7 +39,7 @@ impl Starter {
     pub fn new(settings: Settings, paths: &[&str], seed: u64) -> Result<Starter, Invalid> {
         let features = context::names(paths.iter().copied());
         let bandit = Bandit::new(settings, paths.iter().copied(), features, seed)?;
-        Ok(Starter::resume(bandit, Judge::default().with_slack(SLACK)))
+        Ok(Starter::resume(bandit, Judge::default()))
     }
 
     /// With what was learnt before.
