@@ -34,11 +34,14 @@ import relay_paths
 from relay_host import ROOT
 
 
-def pairs(binary: Path, quick: bool) -> dict[str, Any]:
-    return {
+def pairs(binary: Path, quick: bool, folder: Path | None) -> dict[str, Any]:
+    found = {
         "sockets": relay_paths.pairs(binary, "relay", 3 if quick else 30, 10),
         "simulator": relay_paths.pairs(binary, "sim", 50 if quick else 1000, 10),
     }
+    if folder:
+        found["traces"] = relay_paths.traces(binary, "relay", folder, 10 if quick else 60)
+    return found
 
 
 def main() -> None:
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two runs at most, shorter: the order of magnitude")
     parser.add_argument("--only", default="", help="some of them, by comma [default: all but pairs]")
+    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="pairs: Mahimahi traces beside 20 Mbit/s too")
     arguments = parser.parse_args()
     binary, quick = arguments.binary.resolve(), arguments.quick
     runs, seconds = (min(arguments.runs, 2), 4) if quick else (arguments.runs, 8)
@@ -61,7 +65,7 @@ def main() -> None:
         "host": lambda: relay_cost.host(binary, runs, 5),
         "beside": lambda: relay_cost.beside(binary, runs, seconds),
         "rivals": lambda: relay_cost.rivals(binary, runs, seconds),
-        "pairs": lambda: pairs(binary, quick),
+        "pairs": lambda: pairs(binary, quick, arguments.traces),
     }
     only = arguments.only.split(",") if arguments.only else [name for name in parts if name != "pairs"]
     if unknown := set(only) - parts.keys():

@@ -14,6 +14,7 @@ from typing import Any
 from relay_host import interrupt
 
 from multipilot.agree.drawn import LOSSY, RANGES
+from multipilot.papers.runs import trace_pairs
 
 #: The relay's own choice, and the controller where ours cannot be loaded.
 SCHEDULER, CONTROLLER, FALLBACK = "min-rtt", "pilot", "bbr"
@@ -102,9 +103,26 @@ def pairs(binary: Path, world: str, count: int, seconds: int) -> dict[str, Any]:
         links = [RANGES.link(draws, LOSSY) for _ in range(2)]
         text += f'[[cases]]\nname = "{number}: {links[0]} | {links[1]}"\n'
         text += f"paths.one = {links[0].toml()}\npaths.two = {links[1].toml()}\n"
-    rows = compare(binary, text, world, "--ben")
-    # Below 0 the benefit is the share that is missing.
-    ratios = {
-        " ".join(row["cell"].values()): round(1 + min(row["ben"], 0), 3) for row in rows if row["ben"] is not None
-    }
+    ratios = ratios_to_better(binary, text, world)
     return {"controller": own, "scheduler": SCHEDULER, "world": world, "draw": DRAW, "ratios": ratios}
+
+
+def traces(binary: Path, world: str, folder: Path, seconds: int) -> dict[str, Any]:
+    """The same of each Mahimahi trace in `folder` beside 20 Mbit/s, 20 ms."""
+    own = controller(binary)
+    text = f"""duration = "{seconds}s"
+paths.one = {{ rate = "20Mbit", delay = "10ms", queue = "100p" }}
+paths.two = {{ rate = "12Mbit", delay = "30ms", queue = "300p" }}
+{variant(own)}
+"""
+    for name, down, up in trace_pairs(folder):
+        text += f'[[cases]]\nname = "{name}"\npaths.two.downlink.trace = "{down}"\npaths.two.uplink.trace = "{up}"\n'
+    ratios = ratios_to_better(binary, text, world)
+    return {"controller": own, "scheduler": SCHEDULER, "world": world, "ratios": ratios}
+
+
+def ratios_to_better(binary: Path, scenario: str, world: str) -> dict[str, float]:
+    """By case, goodput / that of plain TCP over the better path; 1 where it is more."""
+    rows = compare(binary, scenario, world, "--ben")
+    # Below 0 the benefit is the share that is missing.
+    return {" ".join(row["cell"].values()): round(1 + min(row["ben"], 0), 3) for row in rows if row["ben"] is not None}
