@@ -44,8 +44,12 @@
 
 #define MP_DATA_LEVEL
 
-/* as BBR's: a window that never collapses needs data for the time of a recovery */
-#define MP_SEND_BUFFER_WINDOWS 3
+/*
+ * The stock scheduler takes the subflow that has the least queued for its rate, and waits where that one's buffer is
+ * full. The buffer of a short path therefore has to last for as long as what a longer path holds while it recovers from
+ * losses: two of its round trips.
+ */
+#define MP_SEND_BUFFER_WINDOWS 8
 
 #define PILOT_STARTUP_GAIN 200 /* percent of w/srtt, as Linux paces slow start and congestion avoidance */
 #define PILOT_GAIN 120
@@ -65,6 +69,8 @@ MP_INLINE void pilot_init(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	self->state[PILOT_LAST_US] = MP_UNKNOWN;
 	self->state[PILOT_LAST_BUT_ONE_US] = MP_UNKNOWN;
 	self->state[PILOT_BASE_SINCE_US] = now_us;
+	self->state[PILOT_BLOCK_LEAST_US] = MP_UNKNOWN;
+	self->state[PILOT_BLOCK_DELIVERED] = self->delivered;
 	pilot_new_round(self, now_us);
 	self->pacing_rate = self->cwnd * self->mss * (PILOT_STARTUP_GAIN * 10000) / rtt_us;
 }
@@ -90,13 +96,13 @@ MP_INLINE void pilot_end_round(struct mp_connection *c, mp_u32 i, mp_u64 now_us)
 	pilot_new_round(self, now_us);
 }
 
-MP_INLINE void pilot_apply(const struct mp_connection *c, struct mp_subflow *self)
+MP_INLINE void pilot_apply(const struct mp_connection *c, struct mp_subflow *self, mp_u64 now_us)
 {
 	mp_u64 window = self->state[PILOT_WINDOW], before = self->cwnd;
 	mp_u64 gain = self->state[PILOT_MODE] == PILOT_STARTUP ? PILOT_STARTUP_GAIN : PILOT_GAIN;
 
 	self->pacing_rate = window * self->mss / PILOT_PACKET * (gain * 10000) / self->srtt_us;
-	self->cwnd = pilot_admitted(c, self, window / PILOT_PACKET);
+	self->cwnd = pilot_admitted(c, self, window / PILOT_PACKET, now_us);
 	if (self->phase == MP_TIMEOUT)
 		self->cwnd = pilot_min(self->cwnd, pilot_max(before + 1, self->in_flight + MP_MIN_CWND));
 }
@@ -112,7 +118,7 @@ MP_INLINE void pilot_on_interval(struct mp_connection *c, mp_u32 i, mp_u64 now_u
 		pilot_slow_start(self);
 	if (pilot_round_is_over(self, now_us))
 		pilot_end_round(c, i, now_us);
-	pilot_apply(c, self);
+	pilot_apply(c, self, now_us);
 }
 
 /* A loss or a mark. Alone it has no say here: pilot_alone() weighs the losses and marks of a round. */

@@ -67,8 +67,8 @@ MP_INLINE void pilot_startup(struct mp_subflow *self, const struct pilot_round *
 	}
 	if (round->lost > 8 && round->lost * 5 > round->packets)
 		self->state[PILOT_FLOODED]++;
-	if (!(tells && pilot_startup_queue(self)) && !round->ce && self->state[PILOT_PLATEAU] < 3 &&
-	    self->state[PILOT_FLOODED] < 2)
+	if (!(tells && pilot_startup_queue(self, self->state[PILOT_LEAST_US])) && !pilot_startup_block(self) &&
+	    !round->ce && self->state[PILOT_PLATEAU] < 3 && self->state[PILOT_FLOODED] < 2)
 		return;
 	self->state[PILOT_REFERENCE] = self->state[PILOT_WINDOW];
 	self->state[PILOT_WINDOW] =

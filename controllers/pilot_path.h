@@ -50,25 +50,28 @@ enum {
 	PILOT_UNA, /* acknowledged when it was noted last, the time of that, and when it was noted before */
 	PILOT_UNA_SINCE_US,
 	PILOT_OLD_UNA,
-	PILOT_EDGE, /* end of the window that ACKs of this subflow have announced; 0: unknown */
+	PILOT_EDGE,     /* end of the window that ACKs of this subflow have announced; 0: unknown */
+	PILOT_SEEN_UNA, /* acknowledged at the latest ACK, and since when */
+	PILOT_STANDS_SINCE_US,
 
-	/* start-up */
-	PILOT_PLATEAU, /* rounds without growth */
-	PILOT_FLOODED, /* rounds with heavy loss */
-	PILOT_FRESH,   /* start-up has just ended, and its queue has not drained yet */
+	PILOT_FRESH, /* start-up has just ended, and its queue has not drained yet */
 
 	/* alone */
 	PILOT_STEP,   /* growth a round */
-	PILOT_STREAK, /* rounds of growth in a row */
-	PILOT_ALONE_ROUNDS,
+	PILOT_STREAK, /* rounds of growth in a row; in start-up, rounds without */
+	PILOT_PLATEAU = PILOT_STREAK,
+	PILOT_ALONE_ROUNDS, /* in start-up, rounds with heavy loss */
+	PILOT_FLOODED = PILOT_ALONE_ROUNDS,
 	PILOT_OVERLOAD, /* part of the packets lost, EWMA, 16 times 1/4096 */
 	PILOT_CEILING,  /* window at the last overflow */
 	PILOT_QUEUED,   /* rounds in a row that a queue stood, and the window when it began */
 	PILOT_QUEUED_WINDOW,
+	PILOT_BLOCK_LEAST_US = PILOT_QUEUED_WINDOW, /* start-up: RTT of the block, and deliveries before it */
 	PILOT_REFERENCE, /* window to share with: before the queue, or at the end of start-up */
 
 	/* alone, since the queue began; shared, since the last sign of others */
 	PILOT_SEEN_LOST,
+	PILOT_BLOCK_DELIVERED = PILOT_SEEN_LOST,
 	PILOT_SEEN_PACKETS,
 
 	/* shared */
@@ -166,6 +169,8 @@ MP_INLINE void pilot_sample_rtt(const struct mp_connection *c, struct mp_subflow
 	self->state[PILOT_NEXT_BASE_US] = pilot_min(self->state[PILOT_NEXT_BASE_US], rtt_us);
 	self->state[PILOT_LEAST_US] = pilot_min(self->state[PILOT_LEAST_US], rtt_us);
 	self->state[PILOT_MOST_US] = pilot_max(self->state[PILOT_MOST_US], rtt_us);
+	if (self->state[PILOT_MODE] == PILOT_STARTUP)
+		self->state[PILOT_BLOCK_LEAST_US] = pilot_min(self->state[PILOT_BLOCK_LEAST_US], rtt_us);
 }
 
 MP_INLINE void pilot_new_round(struct mp_subflow *self, mp_u64 now_us)
@@ -200,20 +205,31 @@ MP_INLINE mp_u64 pilot_target_us(const struct mp_subflow *self)
 			 pilot_min(self->state[PILOT_NOISE_US] * 3 / 2, base_us));
 }
 
-/* A queue stands that start-up has built, or another flow. */
-MP_INLINE int pilot_startup_queue(const struct mp_subflow *self)
+/* What a queue does that start-up has built, or another flow. */
+MP_INLINE int pilot_startup_queue(const struct mp_subflow *self, mp_u64 least_us)
 {
-	mp_u64 base_us = self->state[PILOT_BASE_US], least_us = self->state[PILOT_LEAST_US];
+	mp_u64 base_us = self->state[PILOT_BASE_US];
 
 	return least_us != MP_UNKNOWN && least_us > base_us + pilot_max(pilot_target_us(self), base_us / 8);
 }
 
 /*
- * A packet sent after the round's start is acknowledged, and enough of them, or four round trips have gone by. In
- * start-up the first packets of a round tell of the queue that the one before has built (RFC 9406): no need to double
- * once more.
+ * In start-up the window doubles while a round's packets are on their way. A block of them that were all delayed tells
+ * of the queue (RFC 9406 waits for the next round's first packets, and the window has doubled twice by then).
  */
-MP_INLINE int pilot_round_is_over(const struct mp_subflow *self, mp_u64 now_us)
+MP_INLINE int pilot_startup_block(struct mp_subflow *self)
+{
+	if ((mp_u32)(self->delivered - self->state[PILOT_BLOCK_DELIVERED]) < PILOT_ROUND_PACKETS)
+		return 0;
+	if (pilot_startup_queue(self, self->state[PILOT_BLOCK_LEAST_US]))
+		return 1;
+	self->state[PILOT_BLOCK_DELIVERED] = self->delivered;
+	self->state[PILOT_BLOCK_LEAST_US] = MP_UNKNOWN;
+	return 0;
+}
+
+/* A packet sent after the round's start is acknowledged, and enough of them, or four round trips have gone by. */
+MP_INLINE int pilot_round_is_over(struct mp_subflow *self, mp_u64 now_us)
 {
 	mp_u64 delivered = self->delivered - self->state[PILOT_ROUND_DELIVERED];
 	mp_u64 elapsed_us = now_us - self->state[PILOT_ROUND_SINCE_US];
@@ -221,7 +237,7 @@ MP_INLINE int pilot_round_is_over(const struct mp_subflow *self, mp_u64 now_us)
 	if (!delivered)
 		return 0;
 	if (self->state[PILOT_MODE] == PILOT_STARTUP)
-		return elapsed_us >= self->rtt_us || (delivered >= PILOT_ROUND_PACKETS && pilot_startup_queue(self));
+		return pilot_startup_block(self) || elapsed_us >= self->rtt_us;
 	return elapsed_us >= self->rtt_us && (delivered >= PILOT_ROUND_PACKETS || elapsed_us > 4 * self->rtt_us);
 }
 

@@ -13,8 +13,9 @@
 
 #include "pilot_path.h"
 
-#define PILOT_MARGIN 16 /* part of the window that is kept free for what is sent while waiting */
-#define PILOT_TICK 2    /* packets a round trip while waiting: their ACKs tell that the window has moved on */
+#define PILOT_MARGIN 16        /* part of the window that is kept free for what is sent while waiting */
+#define PILOT_TICK 2           /* packets a round trip while waiting: their ACKs tell that the window has moved on */
+#define PILOT_STANDS_US 200000 /* TCP_RTO_MIN */
 
 /*
  * How old a data-level acknowledgement has to be for this ACK to know of it, too: ACKs of a shorter round trip come
@@ -38,6 +39,10 @@ MP_INLINE void pilot_note_edge(const struct mp_connection *c, struct mp_subflow 
 
 	if (!self->data_window)
 		return;
+	if (self->state[PILOT_SEEN_UNA] != self->data_una) {
+		self->state[PILOT_SEEN_UNA] = self->data_una;
+		self->state[PILOT_STANDS_SINCE_US] = now_us;
+	}
 	if (!self->state[PILOT_UNA_SINCE_US])
 		self->state[PILOT_UNA] = self->data_una;
 	if (now_us - self->state[PILOT_UNA_SINCE_US] >= lag_us) {
@@ -50,14 +55,30 @@ MP_INLINE void pilot_note_edge(const struct mp_connection *c, struct mp_subflow 
 		self->state[PILOT_EDGE] = edge;
 }
 
+/*
+ * No subflow has filled the hole that the receiver waits for in all this time: its data were dropped, and a data-level
+ * timeout has to send them. It sends over a subflow that has nothing left to send (mptcp_subflow_get_retrans), so that
+ * a subflow that waits, a packet now and then, keeps the hole open.
+ */
+MP_INLINE int pilot_stands(const struct mp_connection *c, const struct mp_subflow *self, mp_u64 now_us)
+{
+	mp_u64 all_us = 0; /* more than the longest, and without a branch */
+	mp_u32 k;
+
+	for (k = 0; k < MP_MAX_SUBFLOWS; k++)
+		all_us += MP_READ(c->subflows[k].srtt_us);
+	return now_us - self->state[PILOT_STANDS_SINCE_US] > PILOT_STANDS_US + 2 * all_us;
+}
+
 /* The window, as far as the peer's admits it. */
-MP_INLINE mp_u64 pilot_admitted(const struct mp_connection *c, const struct mp_subflow *self, mp_u64 cwnd)
+MP_INLINE mp_u64 pilot_admitted(const struct mp_connection *c, const struct mp_subflow *self, mp_u64 cwnd,
+				mp_u64 now_us)
 {
 	mp_u64 edge = self->state[PILOT_EDGE], left;
 	mp_s64 room;
 	mp_u32 k, subflows = 0;
 
-	if (!edge)
+	if (!edge || pilot_stands(c, self, now_us))
 		return cwnd;
 	for (k = 0; k < MP_MAX_SUBFLOWS; k++) {
 		mp_u64 other = MP_READ(c->subflows[k].state[PILOT_EDGE]);

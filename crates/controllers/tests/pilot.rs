@@ -83,6 +83,27 @@ fn startup_doubles_and_ends_with_what_the_path_holds() {
     assert_eq!(path.cwnd(0), 100 * (BASE_US + TARGET_US) / BASE_US);
 }
 
+/// The window would double twice more before the next round's first packets tell of the queue.
+#[test]
+fn a_block_of_delayed_packets_ends_startup_within_a_round() {
+    let pilot = controller("pilot");
+    let mut path = Path::new(1);
+    (0..2).for_each(|_| path.alone(0, 100));
+    assert_eq!((path.mode(0), path.cwnd(0)), (STARTUP, 80));
+    for packet in 1..=16 {
+        assert_eq!(path.mode(0), STARTUP, "{packet}");
+        path.now_us[0] += 100;
+        let now_us = path.now_us[0];
+        let s = &mut path.connection.subflows[0];
+        s.delivered += 1;
+        s.rtt_us = BASE_US * 5 / 4;
+        pilot.on_rtt(&mut path.connection, 0, now_us);
+        pilot.on_interval(&mut path.connection, 0, now_us);
+    }
+    assert_eq!(path.mode(0), ALONE);
+    assert!(path.cwnd(0) <= 80 + 16, "{}", path.cwnd(0));
+}
+
 #[test]
 fn a_handshake_does_not_end_startup() {
     let mut path = Path::new(1);
@@ -290,6 +311,8 @@ fn near_the_end_of_the_receive_window_a_subflow_waits() {
         (0..40).for_each(|_| path.alone(slot, 100));
     }
     let full = path.cwnd(0);
+    let both_us: u64 = path.connection.subflows.iter().map(|s| s.srtt_us).sum();
+    let began_us = path.now_us[0];
     let mut see = |next: u64, end: u64, unsacked: u64| {
         let s = &mut path.connection.subflows[0];
         (s.mss, s.unsacked) = (MSS, unsacked);
@@ -313,6 +336,17 @@ fn near_the_end_of_the_receive_window_a_subflow_waits() {
     assert_eq!(see(950, 1500, 50), 50, "what is out may come again");
     assert_eq!(see(950, 1500, 0), 2);
     assert_eq!(see(1000, 1500, 0), 1);
+
+    // Nothing is acknowledged: a data-level timeout has to send, and waits for a subflow without data.
+    for (waited_us, cwnd) in [(0, 1), (2, full)] {
+        path.now_us[0] = began_us + 200_000 + 2 * both_us + waited_us;
+        controller("pilot").on_interval(&mut path.connection, 0, path.now_us[0]);
+        assert_eq!(path.cwnd(0), cwnd, "{waited_us}");
+    }
+    let s = &mut path.connection.subflows[0];
+    s.data_una = at(1);
+    controller("pilot").on_interval(&mut path.connection, 0, path.now_us[0]);
+    assert!(path.cwnd(0) < full, "the hole is filled");
 }
 
 /// What a faster sibling's ACK has acknowledged does not go with the window of an ACK that left the receiver before.

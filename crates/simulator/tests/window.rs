@@ -62,3 +62,19 @@ fn connections_are_counted_apart() {
     assert_eq!(multipath.window_overruns, run.window_overruns);
     assert!(run.window_overruns > Some(0));
 }
+
+/// `pilot` once stood still for five seconds of such a transfer, for its waiting subflows kept the data-level timeout from
+/// sending what the receiver had dropped.
+#[test]
+fn pilot_keeps_no_hole_open() {
+    let paths = vec![
+        path(mbit(50), ms(5), 100, 0.02),
+        path(mbit(50), ms(37), 100, 0.02),
+    ];
+    let s = scenario(paths, ms(10_000));
+    for seed in 1..=16 {
+        let run = simulate(&s, &variant("pilot"), seed);
+        let mbps = run.transfers[0].bytes as f64 * 8e-6 / 10.0;
+        assert!(mbps > 75.0, "seed {seed}: {mbps:.1} Mbit/s");
+    }
+}
