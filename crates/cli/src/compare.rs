@@ -14,7 +14,7 @@ use crate::outcome::{counted, print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
 use crate::world::World;
-use crate::{demo, runner, table};
+use crate::{report, runner, table};
 
 #[derive(Args, Debug)]
 pub struct Compare {
@@ -38,7 +38,7 @@ pub fn main(args: &Compare) -> Outcome {
         capture(&experiment, world, file)?;
     }
     match compare(&experiment, world, args)? {
-        Some(folder) if !args.json => print(&demo::hint(&folder)),
+        Some(folder) if !args.json => print(&report::hint(&folder)),
         _ => {}
     }
     Ok(())

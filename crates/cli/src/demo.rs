@@ -1,16 +1,15 @@
 //! `multipilot demo`: one file over emulated Wi-Fi and LTE, alone and together, in the kernel where that can be.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::choice::Choice;
 use crate::compare::{self, Compare};
-use crate::outcome::{print, say, Outcome};
+use crate::outcome::{say, Outcome};
 use crate::plan::Alone;
 use crate::world::World;
-use crate::{external, names, scenario};
+use crate::{names, report, scenario};
 
 const SCENARIO: &str = "wifi-lte";
 /// The stock controller that also runs as plain TCP over each path alone: what a host without multipath has.
@@ -64,7 +63,7 @@ pub fn main(args: &Demo) -> Outcome {
         experiment.cells[0].scenario.description.trim()
     ));
     match compare::compare(&experiment, world, &compare)? {
-        Some(folder) if !args.no_report => report(&folder),
+        Some(folder) if !args.no_report => report::draw(&folder),
         _ => {}
     }
     Ok(())
@@ -95,38 +94,4 @@ fn available(world: World) -> Vec<String> {
         return vec![];
     }
     names
-}
-
-/// How to draw what lies in a folder.
-pub fn hint(folder: &Path) -> String {
-    let lacks = match external::find("report") {
-        Some(_) => "",
-        None => {
-            "there is no multipilot-report on the PATH; the wheel brings it, or make python, then "
-        }
-    };
-    format!("report: {lacks}multipilot report {}\n", folder.display())
-}
-
-/// Has the Python package draw what lies in a folder.
-pub fn report(folder: &Path) {
-    let page = folder.join("report.html");
-    let Some(program) = external::find("report") else {
-        print(&hint(folder));
-        return;
-    };
-    let done = Command::new(program)
-        .arg(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status();
-    match done {
-        Ok(status) if status.success() && page.is_file() => {
-            print(&format!("report: {}\n", page.display()))
-        }
-        _ => print(&format!(
-            "report: multipilot report {} did not work; the record is complete without it\n",
-            folder.display()
-        )),
-    }
 }

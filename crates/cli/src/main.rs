@@ -2,6 +2,7 @@
 //! The `multipilot` command.
 
 mod agent;
+mod capture;
 mod check;
 mod choice;
 mod compare;
@@ -19,12 +20,14 @@ mod probe;
 mod progress;
 mod radio;
 mod relay;
+mod report;
 mod run;
 mod runner;
 mod scenario;
 mod serve;
 mod sheet;
 mod signals;
+mod state;
 mod table;
 mod trial;
 mod world;

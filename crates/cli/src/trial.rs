@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::sheet::{self, Column};
 use crate::signals::STOP;
 use crate::world::of_testbed;
-use crate::{demo, scenario};
+use crate::{report, scenario};
 
 const SCENARIO: &str = "leaving-wifi";
 const FILE: &str = "try.json";
@@ -113,7 +113,7 @@ pub fn main(args: &Try) -> Outcome {
         Some(folder) if !args.json => {
             print(&format!("record: {}\n", folder.display()));
             if !args.no_report {
-                demo::report(&folder);
+                report::draw(&folder);
             }
         }
         _ => {}

@@ -63,7 +63,7 @@ pub struct Up {
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
     #[command(flatten)]
-    capture: crate::run::Capture,
+    capture: crate::capture::Options,
 }
 
 #[derive(clap::Args)]
@@ -90,12 +90,12 @@ pub struct Socket {
 
 pub fn run(args: &Daemon) -> Outcome {
     if let Some(file) = &args.check {
-        mp_daemon::check(file).map_err(of_daemon)?;
+        mp_daemon::check(file)?;
         outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }
-    mp_daemon::log::start(args.log.as_deref()).map_err(of_daemon)?;
-    mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(of_daemon)
+    mp_daemon::log::start(args.log.as_deref())?;
+    mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(Failure::from)
 }
 
 pub fn up(args: &Up) -> Outcome {
@@ -126,7 +126,7 @@ fn listens_already(socket: &Path) -> Failure {
 /// A daemon that answers; its process number.
 fn start(args: &Up) -> Outcome<u32> {
     let socket = &args.socket.path;
-    mp_daemon::privilege().map_err(of_daemon)?;
+    mp_daemon::privilege()?;
     let log = args.log.as_deref().unwrap_or(Path::new(LOG));
     let mut command = Command::new(own_program()?);
     command.arg("daemon").arg("--socket").arg(socket);
@@ -145,7 +145,7 @@ fn own_program() -> Outcome<PathBuf> {
 /// Starts it in the background and waits until it answers; its process number.
 fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outcome<u32> {
     let failed = |what: &Path, e: std::io::Error| Failure::Run(format!("{}: {e}", what.display()));
-    let log = log::Log::open(log).map_err(of_daemon)?;
+    let log = log::Log::open(log)?;
     let file = log.file().map_err(|e| failed(log.path(), e))?;
     // A process group of its own: Ctrl-C in this terminal is not meant for it.
     let mut child = command
@@ -161,11 +161,8 @@ fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outco
         }
         if let Ok(Some(status)) = child.try_wait() {
             let line = log.last_line();
-            return Err(match status.code() {
-                Some(2) => Failure::Usage(line),
-                Some(3) => Failure::Unable(line),
-                _ => Failure::Run(line),
-            });
+            let code = status.code().unwrap_or_default();
+            return Err(Failure::with_code(code as u8, line));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -195,9 +192,9 @@ pub fn down(args: &Down) -> Outcome {
         Err(nobody @ Error::Down(_)) => match after_a_crash(socket)? {
             Some(stay) => stay,
             None if relay => return Ok(()),
-            None => return Err(of_daemon(nobody)),
+            None => return Err(nobody.into()),
         },
-        Err(e) => return Err(of_daemon(e)),
+        Err(e) => return Err(e.into()),
     };
     for address in stay {
         outcome::say(&format!(
@@ -220,7 +217,7 @@ fn await_end(pid: &serde_json::Value) {
 
 /// What a daemon that was killed could not put back; `None` where it has left nothing.
 fn after_a_crash(socket: &Path) -> Outcome<Option<Vec<String>>> {
-    let Some(stay) = mp_daemon::undo().map_err(of_daemon)? else {
+    let Some(stay) = mp_daemon::undo()? else {
         return Ok(None);
     };
     let _ = std::fs::remove_file(socket);
@@ -231,7 +228,7 @@ fn after_a_crash(socket: &Path) -> Outcome<Option<Vec<String>>> {
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(|e| match e {
         Error::Down(nobody) => Failure::Run(format!("{nobody}: multipilot up starts one")),
-        e => of_daemon(e),
+        e => e.into(),
     })
 }
 
@@ -242,14 +239,4 @@ fn read(answer: serde_json::Value) -> Outcome<Report> {
             "the daemon is of another version ({e}): multipilot down, then up"
         ))
     })
-}
-
-pub fn of_daemon(error: impl Into<Error>) -> Failure {
-    let error = error.into();
-    let line = error.to_string();
-    match error.exit_code() {
-        2 => Failure::Usage(line),
-        3 => Failure::Unable(line),
-        _ => Failure::Run(line),
-    }
 }

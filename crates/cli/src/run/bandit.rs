@@ -8,10 +8,10 @@ use mp_host::initial_path::{Host, Learner};
 use mp_kernel::interfaces::{self, Interface};
 use mp_policy::bandit::context::Readings;
 
-use super::primary::{by_shim, Chooser};
+use super::hook::{by_shim, Chooser};
 use super::readings::Sources;
-use crate::daemon::of_daemon;
 use crate::outcome::{Failure, Outcome};
+use crate::state;
 
 /// Connections that end with the program have so long to be seen.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -52,11 +52,10 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
         ));
     }
     let here = Box::new(Here(Sources::open()));
-    let mut learner =
-        Learner::open(arms, &super::state_folder()?, None, here).map_err(of_daemon)?;
+    let mut learner = Learner::open(arms, &state::folder()?, None, here)?;
     match Chooser::over(command, &all) {
         Ok(mut chooser) => {
-            let choices = chooser.primary.choices().clone();
+            let choices = chooser.attached.choices().clone();
             let events = chooser.take_events();
             learner.offer(&choices)?;
             let thread = std::thread::spawn(move || learner.run(&choices, &events));
@@ -84,7 +83,10 @@ impl Drop for Learning {
         if self.thread.is_some() {
             std::thread::sleep(LAST_WORDS);
         }
-        let lost = self.chooser.as_ref().map_or(0, |c| c.primary.events_lost());
+        let lost = self
+            .chooser
+            .as_ref()
+            .map_or(0, |c| c.attached.events_lost());
         if lost > 0 {
             let what = format!("{lost} events of connections lost, they came too fast: nothing is learnt of those connections");
             super::say(0, &what);

@@ -1,4 +1,4 @@
-//! Which path a program's connections start on: the user's own choice, or a bandit's.
+//! The initial path of a program's connections: the user's own choice, or a bandit's.
 
 use std::process::Command;
 use std::sync::mpsc::{channel, Receiver};
@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Outcome};
 /// Holds while the program runs: the program that chooses, the cgroup it is attached to, and what it reports.
 pub struct Chooser {
     // Dropped in this order: the group can go once nothing is attached.
-    pub primary: Primary,
+    pub attached: Primary,
     events: Option<Receiver<Event>>,
     group: Group,
 }
@@ -27,15 +27,15 @@ impl Chooser {
     ) -> Result<Chooser, mp_kernel::Error> {
         let group = Group::new()?;
         let (send, events) = channel();
-        let primary = Primary::attach(group.path(), move |event| {
+        let attached = Primary::attach(group.path(), move |event| {
             // Nobody listens to a choice of the user's.
             let _ = send.send(event);
         })?;
         let near = interfaces.iter().flat_map(|i| i.networks.iter().copied());
-        exempt_near(primary.choices(), near)?;
+        exempt_near(attached.choices(), near)?;
         group.adopt(command)?;
         Ok(Chooser {
-            primary,
+            attached,
             events: Some(events),
             group,
         })
@@ -68,7 +68,7 @@ pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
     };
     let start = Chooser::over(command, &all).and_then(|chooser| {
         chooser
-            .primary
+            .attached
             .choices()
             .set(Prefix::ALL, &chosen.choice())?;
         Ok(chooser)
