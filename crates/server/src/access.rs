@@ -1,7 +1,6 @@
 //! Every request counted, and named in the log as far as it is to be: who, what and how it ended. Neither tokens nor what a
 //! request or an answer says.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,11 +11,8 @@ use axum::response::Response;
 
 use crate::config::AccessLog;
 use crate::desk::Desk;
+use crate::http::Peer;
 use crate::tokens::Holder;
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
 
 /// Anybody may invent a method: a label is one of few.
 fn method(method: &Method) -> &'static str {

@@ -19,7 +19,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_io_timeout::TimeoutWriter;
 
-use crate::access::Peer;
 use crate::tls::Tls;
 
 /// Requests under way have so long when the server ends.
@@ -37,6 +36,10 @@ pub async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Str
         _ => format!("{address}: {e}"),
     })
 }
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub SocketAddr);
 
 /// What all connections share.
 #[derive(Clone)]
