@@ -42,17 +42,21 @@ use outcome::{Failure, Outcome};
 
 /// An autopilot for Multipath TCP: compare congestion controllers, path managers and schedulers on emulated paths
 #[derive(Parser)]
-#[command(name = "multipilot", version, after_help = AFTER)]
+#[command(name = "multipilot", version, after_help = after_help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const AFTER: &str = "\
-Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report, agree, \
-paper, train, sweep, federation and experience.
+fn after_help() -> String {
+    format!(
+        "\
+Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings {}.
 
-Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.";
+Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.",
+        external::PYTHON.join(", ")
+    )
+}
 
 #[derive(Subcommand)]
 enum Command {
@@ -217,6 +221,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_json_document_is_in_the_reference() {
+        let page = include_str!("../../../docs/reference/json.md");
+        let cli = Cli::command();
+        let prints = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "json");
+        for command in cli.get_subcommands().filter(prints) {
+            let call = format!("`multipilot {}", command.get_name());
+            let mut rows = page.lines().filter(|line| line.starts_with('|'));
+            assert!(rows.any(|row| row.contains(&call)), "{call}");
+        }
+    }
 
     #[test]
     fn every_option_is_explained_and_defaults_look_alike() {

@@ -336,5 +336,14 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+        let page = include_str!("../../../docs/reference/daemon.md");
+        for line in text.lines() {
+            let family = line
+                .strip_prefix("# TYPE multipilot_")
+                .and_then(|l| l.split_once(' '));
+            let Some((name, kind)) = family else { continue };
+            let total = if kind == "counter" { "_total" } else { "" };
+            assert!(page.contains(&format!("`{name}{total}`")), "{name}");
+        }
     }
 }

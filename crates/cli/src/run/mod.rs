@@ -52,12 +52,15 @@ pub struct Run {
     /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
-    /// Path manager on this host's interfaces: fullmesh, backup or single [default: as the system is configured]
-    #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = Names(path_managers),
+        hide_possible_values = true,
+        help = path_manager_help()
+    )]
     path_manager: Option<String>,
-    /// Open connections over this interface, or learn the interface: lin-ucb. The path manager opens further subflows
-    /// [default: the routing table's choice]
-    #[arg(long, value_name = "INTERFACE|NAME")]
+    #[arg(long, value_name = "INTERFACE|NAME", help = initial_path_help())]
     initial_path: Option<String>,
     /// The former name of --initial-path
     #[arg(long, hide = true)]
@@ -94,6 +97,23 @@ pub struct Run {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
+}
+
+fn path_manager_help() -> String {
+    let names = names_in(registered::all(), World::Run);
+    format!(
+        "Path manager on this host's interfaces: {names} [default: as the system is configured]"
+    )
+}
+
+fn initial_path_help() -> String {
+    let learnt = initial_path::all().iter();
+    let learnt = learnt.filter(|e| e.runs_in(World::Run) && e.build().is_some());
+    let names: Vec<&str> = learnt.map(|e| e.name).collect();
+    format!(
+        "Open connections over this interface, or learn the interface: {}. The path manager opens further subflows [default: the routing table's choice]",
+        names.join(", ")
+    )
 }
 
 pub fn main(args: &Run) -> Outcome {
