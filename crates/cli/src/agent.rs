@@ -34,10 +34,10 @@ pub fn network(file: Option<&Path>) -> Outcome<Pilots> {
 }
 
 pub fn main(args: &Args) -> Outcome {
-    let mind = network(args.actor.as_deref())?;
+    let pilots = network(args.actor.as_deref())?;
     let controller = controller::acquire(LEARNED, &[])?;
     let name = controller.kernel_name().to_owned();
-    let mut agent = Agent::start_first(&controller, mind)?
+    let mut agent = Agent::start_first(&controller, pilots)?
         .ok_or_else(|| Failure::Run(format!("{LEARNED} asks no agent")))?;
     say(&format!(
         "multipilot: {name} has an agent until Ctrl-C; multipilot run --controller {LEARNED} -- COMMAND uses it"

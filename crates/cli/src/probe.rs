@@ -157,7 +157,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             observer: None,
             rules: None,
         };
-        let told = |phase| {
+        let show = |phase| {
             bar.set_message(format!(
                 "{name}: {}",
                 match phase {
@@ -167,7 +167,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
                 }
             ));
         };
-        let work = probe::probe(settings, &identity, &how, told);
+        let work = probe::probe(settings, &identity, &how, show);
         let link = runtime.block_on(async {
             tokio::select! {
                 link = work => Some(link),

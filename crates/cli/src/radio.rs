@@ -159,7 +159,7 @@ fn document(cell: &Cell, air: &Air, timeline: &Timeline) -> Value {
 /// The page: its data stand in it, so that it needs nothing else.
 fn page(title: &str, air: &Air, timeline: &Timeline) -> String {
     let tenth = |v: f64| (v * 10.0).round() / 10.0;
-    // Ten looks a second are plenty for an eye.
+    // Ten samples a second are plenty for an eye.
     let every = ((0.1 / timeline.interval).round() as usize).max(1);
     let devices: Vec<Value> = (air.devices.iter().enumerate())
         .map(|(d, device)| {

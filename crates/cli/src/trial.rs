@@ -186,8 +186,8 @@ fn run(scenario: &Scenario, ways: Vec<Way>, seed: u64) -> Outcome<Vec<Tried>> {
     let mut tried = Vec::new();
     for Way { name, carrier } in ways {
         progress.begin(&name);
-        let told = &mut |elapsed| progress.elapsed(elapsed);
-        let experience = trial(scenario, &carrier, seed, told, &STOP).map_err(of_testbed)?;
+        let elapsed = &mut |elapsed| progress.elapsed(elapsed);
+        let experience = trial(scenario, &carrier, seed, elapsed, &STOP).map_err(of_testbed)?;
         let megabytes = experience.download.bytes as f64 / 1e6;
         progress.end(&format!("{name}: {megabytes:.1} MB"));
         for note in &experience.notes {

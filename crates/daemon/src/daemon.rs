@@ -176,8 +176,8 @@ struct Daemon {
     connections: Option<Connections>,
     /// With `[bandit]`.
     initial_path: Option<InitialPath>,
-    /// After it could not begin: not before that time.
-    starts_at: Instant,
+    /// When it may be started next, after a failure.
+    initial_path_at: Instant,
     radio: Radios,
     calls: mpsc::Receiver<Call>,
     sender: mpsc::Sender<Call>,
@@ -239,7 +239,7 @@ impl Daemon {
         let mut daemon = Daemon {
             connections,
             initial_path: None,
-            starts_at: started,
+            initial_path_at: started,
             radio,
             file,
             socket,
@@ -274,7 +274,7 @@ impl Daemon {
             ],
         );
         daemon.apply();
-        daemon.keep_starting();
+        daemon.keep_initial_path();
         Ok(daemon)
     }
 
@@ -372,7 +372,7 @@ impl Daemon {
         }
         self.review_at = Instant::now() + REVIEW;
         if due {
-            self.keep_starting();
+            self.keep_initial_path();
         }
         let applied = self
             .diag
@@ -494,7 +494,7 @@ impl Daemon {
                 "kernel"
             }
             .into(),
-            start: self.initial_path.as_ref().and_then(InitialPath::offer),
+            initial_path: self.initial_path.as_ref().and_then(InitialPath::offer),
             subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }

@@ -23,8 +23,9 @@ pub struct Shared {
     settings: Federation,
     /// What daemons before this one have seen.
     before: Links,
-    told: Links,
-    told_at: Option<Instant>,
+    /// What the file has.
+    written: Links,
+    written_at: Option<Instant>,
     /// The last write failed: said once.
     failed: bool,
 }
@@ -57,9 +58,9 @@ impl Shared {
         let before = own(settings)?;
         let mut shared = Shared {
             settings: settings.clone(),
-            told: before.clone(),
+            written: before.clone(),
             before,
-            told_at: None,
+            written_at: None,
             failed: false,
         };
         // From now on there is something to carry.
@@ -88,7 +89,7 @@ impl Shared {
 
     fn write(&mut self) {
         let file = self.settings.folder.join("own.json");
-        let text = serde_json::to_string(&self.told).expect("plain data");
+        let text = serde_json::to_string(&self.written).expect("plain data");
         let written = mp_files::replace(&file, text.as_bytes());
         let failed = std::mem::replace(&mut self.failed, written.is_err());
         if let (Err(e), false) = (written, failed) {
@@ -119,16 +120,16 @@ impl Share for Shared {
     }
 
     fn tell(&mut self, seen: &Seen) {
-        self.told_at = Some(Instant::now());
+        self.written_at = Some(Instant::now());
         let own = self.own(seen);
-        if own != self.told {
-            self.told = own;
+        if own != self.written {
+            self.written = own;
             self.write();
         }
     }
 
     fn is_due(&self) -> bool {
-        self.told_at.is_none_or(|at| at.elapsed() >= BEAT)
+        self.written_at.is_none_or(|at| at.elapsed() >= BEAT)
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_told_by_link_and_goes_on_after_a_restart() {
+    fn what_was_seen_is_written_by_link_and_goes_on_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Federation {
             folder: folder.path().join("links"),

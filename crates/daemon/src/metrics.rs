@@ -156,7 +156,7 @@ fn render(status: &Status) -> String {
         "why",
         fallbacks,
     );
-    if let Some(offer) = &status.start {
+    if let Some(offer) = &status.initial_path {
         page.counter(
             "initial_path_events_lost",
             "Events of connections that the bandit missed",
@@ -310,7 +310,7 @@ mod tests {
             }],
         });
         status["relay"] = relay;
-        status["start"] = serde_json::json!({
+        status["initial_path"] = serde_json::json!({
             "interface": null, "by": "stock", "why": "", "decisions": 1, "outcomes": 0, "events_lost": 12,
         });
         let text = render(&serde_json::from_value(status).unwrap());

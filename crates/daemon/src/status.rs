@@ -37,9 +37,9 @@ pub struct Status {
     pub mptcpify_sessions: Option<bool>,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
-    /// Where the next connection starts; `None` without a bandit.
+    /// Of the next connection; `None` without a bandit.
     #[serde(default)]
-    pub start: Option<Offer>,
+    pub initial_path: Option<Offer>,
     /// MPTCP, now.
     pub connections: usize,
     /// Connections of programs that asked for MPTCP and are plain TCP, now.

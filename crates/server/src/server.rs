@@ -245,7 +245,7 @@ fn stopped(
     })
 }
 
-/// What could not be read is tried at every look, since it does not change again: a token that is revoked is not to stay good.
+/// What could not be read is tried at every poll, since it does not change again: a token that is revoked is not to stay good.
 #[derive(Default)]
 struct Reading {
     failed: Option<String>,
@@ -256,7 +256,7 @@ impl Reading {
         changed || self.failed.is_some()
     }
 
-    /// Of an error what is to be told: nothing while it stays the same.
+    /// Of an error what is to be logged: nothing while it stays the same.
     fn outcome<T>(&mut self, read: Result<T, Error>) -> Result<T, Option<String>> {
         match read {
             Ok(value) => {
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_read_is_tried_again_and_told_once() {
+    fn what_could_not_be_read_is_tried_again_and_logged_once() {
         let mut reading = Reading::default();
         assert!(!reading.is_due(false));
         assert!(reading.is_due(true));

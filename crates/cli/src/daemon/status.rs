@@ -94,14 +94,14 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         let counted = fallback::summary(report.since_start);
         sheet.line(&format!("connections since the start: {counted}"));
     }
-    if let Some(start) = &report.start {
-        let on = start.interface.as_deref();
+    if let Some(initial) = &report.initial_path {
+        let on = initial.interface.as_deref();
         sheet.line(&format!(
             "the next connection starts on {} ({}: {}), after {} outcomes",
             on.unwrap_or("whichever the routes say"),
-            start.by,
-            start.why,
-            start.outcomes
+            initial.by,
+            initial.why,
+            initial.outcomes
         ));
     }
     let columns = [

@@ -134,7 +134,7 @@ pub fn main(args: &Run) -> Outcome {
             "--actor steers {LEARNED} alone: add --controller {LEARNED}"
         )));
     }
-    let mind = network(args.actor.as_deref())?;
+    let pilots = network(args.actor.as_deref())?;
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
     names::known_controller(args.controller.as_deref())?;
     let (path, rest) = program(args)?;
@@ -151,7 +151,7 @@ pub fn main(args: &Run) -> Outcome {
     // Steers a learned controller for as long as the program runs.
     let _agent = controller
         .as_ref()
-        .map(|controller| Agent::start(controller, mind))
+        .map(|controller| Agent::start(controller, pilots))
         .transpose()?;
 
     let mut command = Command::new(&path);

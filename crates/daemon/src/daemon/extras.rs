@@ -25,7 +25,7 @@ pub(super) fn priority(policy: PathPolicy, what: What) -> Priority {
 
 impl Daemon {
     /// With a bandit: it works over the interfaces that there are.
-    pub(super) fn keep_starting(&mut self) {
+    pub(super) fn keep_initial_path(&mut self) {
         let Some(settings) = &self.config.bandit else {
             self.initial_path = None;
             return;
@@ -34,12 +34,12 @@ impl Daemon {
             initial_path.warn_of_lost_events();
             if initial_path.fits(&self.config) {
                 let failed = initial_path.exempt_new().err();
-                let told =
+                let failure =
                     |e| format!("networks that came since are not left to the routing table: {e}");
-                return self.trouble(Part::InitialPath, failed.map(told));
+                return self.trouble(Part::InitialPath, failed.map(failure));
             }
         }
-        if Instant::now() < self.starts_at {
+        if Instant::now() < self.initial_path_at {
             return;
         }
         // What it knows is saved before it is read again.
@@ -50,7 +50,7 @@ impl Daemon {
                 self.trouble(Part::InitialPath, None);
             }
             Err(e) => {
-                self.starts_at = Instant::now() + PATIENCE;
+                self.initial_path_at = Instant::now() + PATIENCE;
                 self.trouble(
                     Part::InitialPath,
                     Some(format!(

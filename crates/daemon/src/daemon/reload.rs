@@ -73,14 +73,14 @@ impl Daemon {
         let now = self.now_us();
         if old.bandit != self.config.bandit {
             self.initial_path = None;
-            self.starts_at = self.started;
+            self.initial_path_at = self.started;
         }
         self.relay.set(&self.config, relay).await?;
         // What could not be attached may be now.
         if old.mptcpify != self.config.mptcpify || !self.mptcpify.is_on() {
             self.keep_mptcpify();
         }
-        self.keep_starting();
+        self.keep_initial_path();
         self.adapter
             .reconfigure(now, &old.paths, &self.config.paths);
         if let Some(connections) = &mut self.connections {

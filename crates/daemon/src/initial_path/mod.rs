@@ -56,9 +56,9 @@ pub struct InitialPath {
     /// Destinations that stay the routing table's.
     exempt: HashSet<Prefix>,
     // Dropping it ends the events, and with them the thread.
-    primary: Option<Primary>,
-    /// Lost events of which the log has told.
-    told: u64,
+    attached: Option<Primary>,
+    /// Of the lost events, those that are in the log.
+    logged: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -100,13 +100,13 @@ impl InitialPath {
             None => mp_kernel::cgroup::root()?,
         };
         let own = mp_kernel::choose::own_cookie()?;
-        let primary = Primary::attach(&group, move |event| {
+        let attached = Primary::attach(&group, move |event| {
             // Below the cgroup there may be containers with a network of their own.
             if event.netns_cookie == own {
                 let _ = send.send(event);
             }
         })?;
-        let choices = primary.choices().clone();
+        let choices = attached.choices().clone();
         let exempt: HashSet<Prefix> = interfaces::routed().into_iter().collect();
         exempt_near(&choices, exempt.iter().copied())?;
         learner.offer(&choices)?;
@@ -118,20 +118,20 @@ impl InitialPath {
             board,
             arms,
             exempt,
-            primary: Some(primary),
-            told: 0,
+            attached: Some(attached),
+            logged: 0,
             thread: Some(thread),
         }))
     }
 
     /// Destinations that the routing table has got since then: those of containers, of a VPN.
     pub fn exempt_new(&mut self) -> Result<(), Error> {
-        let Some(primary) = &self.primary else {
+        let Some(attached) = &self.attached else {
             return Ok(());
         };
         for prefix in interfaces::routed() {
             if !self.exempt.contains(&prefix) {
-                primary.choices().exempt(prefix)?;
+                attached.choices().exempt(prefix)?;
                 self.exempt.insert(prefix);
             }
         }
@@ -161,13 +161,13 @@ impl InitialPath {
     }
 
     fn events_lost(&self) -> u64 {
-        self.primary.as_ref().map_or(0, Primary::events_lost)
+        self.attached.as_ref().map_or(0, Primary::events_lost)
     }
 
     /// Tells the log of events that were lost since the last call.
     pub fn warn_of_lost_events(&mut self) {
         let lost = self.events_lost();
-        let new = lost - std::mem::replace(&mut self.told, lost);
+        let new = lost - std::mem::replace(&mut self.logged, lost);
         if new > 0 {
             let what = "events of connections lost, they came too fast: the bandit learns nothing of those connections";
             log::line(Priority::Warning, what, &[("events", &new)]);
@@ -177,7 +177,7 @@ impl InitialPath {
 
 impl Drop for InitialPath {
     fn drop(&mut self) {
-        drop(self.primary.take());
+        drop(self.attached.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -99,7 +99,7 @@ pub struct Relay {
     retry: Duration,
     failure: String,
     judge: LinkRules,
-    /// As it was told.
+    /// As they were logged.
     decisions: BTreeMap<String, Decision>,
     rules: watch::Sender<Rules>,
     /// Shows the open flows.

@@ -35,9 +35,9 @@ pub struct Link {
     http: reqwest::Client,
     settings: Arc<Settings>,
     token: HeaderValue,
-    /// Why it did not work last, as it was told.
+    /// Why it did not work last, as it was logged.
     trouble: Arc<Mutex<Option<String>>>,
-    /// The last answer that was neither one nor the other, as it was told.
+    /// The last answer that was neither one nor the other, as it was logged.
     odd: Arc<Mutex<Option<StatusCode>>>,
 }
 
@@ -118,7 +118,7 @@ impl Link {
                 Err(No::Later)
             }
             status => {
-                // To some requests only, as when its disk is full: told once, and not over again in turns with its answers.
+                // To some requests only, as when its disk is full: logged once, and not over again in turns with its answers.
                 if lock(&self.odd).replace(status) != Some(status) {
                     let server = &self.settings.server;
                     (self.settings.says)(&format!(
@@ -130,7 +130,7 @@ impl Link {
         }
     }
 
-    /// Told once until it changes: a server that is away is asked again and again.
+    /// Logged once until it changes: a server that is away is asked again and again.
     fn fails(&self, why: String) {
         let mut trouble = lock(&self.trouble);
         if trouble.as_ref() == Some(&why) {

@@ -44,8 +44,8 @@ pub async fn run(
                 // Nobody listens any more after the deadline. It goes on all the same: the connection that it opens, which
                 // takes several round trips with TLS, is there for the next question.
                 tokio::spawn(async move {
-                    let told = link.post::<_, Answer>("/v1/choose", &question).await;
-                    let _ = answer.try_send(told.map(|a| a.path));
+                    let answered = link.post::<_, Answer>("/v1/choose", &question).await;
+                    let _ = answer.try_send(answered.map(|a| a.path));
                 });
             }
             Call::Report(outcome) => {
@@ -60,7 +60,7 @@ pub async fn run(
     }
 }
 
-/// Reports until the channel is closed and empty; looks for newer models now and then.
+/// Reports until the channel is closed and empty; fetches newer models every `refresh`.
 async fn hand_in(
     link: Link,
     refresh: Duration,
@@ -69,10 +69,10 @@ async fn hand_in(
 ) {
     let mut outcomes: VecDeque<Outcome> = VecDeque::new();
     let mut pause = RETRY.0;
-    let mut next_look = Instant::now();
+    let mut next_fetch = Instant::now();
     loop {
         if outcomes.is_empty() {
-            // New locations are looked up soon, known ones at their time.
+            // Models of new locations are fetched soon, of known ones at their time.
             let soon = Instant::now() + refresh.min(Duration::from_secs(1));
             tokio::select! {
                 outcome = waiting.recv() => match outcome {
@@ -107,10 +107,10 @@ async fn hand_in(
             }
         }
         let known = lock(&own).missing();
-        let all = Instant::now() >= next_look;
+        let all = Instant::now() >= next_fetch;
         let wanted = if all { lock(&own).locations() } else { known };
         if all {
-            next_look = Instant::now() + refresh;
+            next_fetch = Instant::now() + refresh;
         }
         for location in wanted {
             let path = format!("/v1/model/{location}");
