@@ -6,7 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_daemon::control::{self, Call, Control, Request};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mp_daemon::config::Leak;
+use mp_daemon::control::{self, ControlSocket, PendingRequest, Request};
 pub use mp_relay::capture::Settings;
 use mp_relay::capture::{self, Capture, Cgroup, Report, User};
 use mp_relay::device::Device;
@@ -43,7 +45,7 @@ pub struct Options {
     pub direct_cgroups: Vec<Cgroup>,
     /// With --relay: while the relay does not answer, or after this process was killed, send traffic directly, or block it
     /// until multipilot down [default: direct]
-    #[arg(long, value_enum, requires = "relay")]
+    #[arg(long, requires = "relay", value_parser = leak())]
     pub leak: Option<Leak>,
     /// With --relay: who answers DNS queries to a private address, such as a home router: the relay's resolver, or the router
     /// itself (direct) [default: relay]
@@ -64,10 +66,13 @@ pub enum Dns {
     Direct,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Leak {
-    Direct,
-    Block,
+fn leak() -> impl TypedValueParser<Value = Leak> {
+    let words = PossibleValuesParser::new(Leak::NAMES.map(|(word, _)| word));
+    words.map(|word| {
+        let mut all = Leak::NAMES.into_iter();
+        let found = all.find(|(known, _)| *known == word);
+        found.expect("the parser knows no others").1
+    })
 }
 
 /// Refused before anything is changed or asked of the relay.
@@ -88,7 +93,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
     let (calls, requests) = mpsc::channel(4);
     let control = {
         let _inside = runtime.enter();
-        Control::listen(socket, None, calls)?
+        ControlSocket::listen(socket, None, calls)?
     };
     let capture = runtime.block_on(Capture::start(device, settings))?;
     outcome::say(&format!(
@@ -146,7 +151,10 @@ pub fn goes(report: &Report, links: &str) -> String {
 }
 
 /// Until it is to end; with the request that asked for it.
-async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome<Option<Call>> {
+async fn serve(
+    capture: &Capture,
+    mut requests: mpsc::Receiver<PendingRequest>,
+) -> Outcome<Option<PendingRequest>> {
     let mut stop = pin!(signals::until_stopped());
     let mut restored = 0;
     loop {

@@ -27,16 +27,16 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
 use crate::check;
-use crate::config::{Config, Override};
-use crate::control::{Call, Control, Request};
-use crate::federation::Shared;
-use crate::initial_path::InitialPath;
-use crate::log::{self, Priority};
-use crate::metrics::Metrics;
+use crate::config::{Config, RelayOverride};
+use crate::control::{ControlSocket, PendingRequest, Request};
+use crate::federation::SharedStatistics;
+use crate::initial_path::InitialPathBandit;
+use crate::log::{self, Level};
+use crate::metrics::MetricsServer;
 use crate::mptcpify::Mptcpify;
-use crate::relay::{self, Relay};
+use crate::relay::{self, RelaySettings, RelaySupervisor};
 use crate::sessions;
-use crate::status::{self, Status};
+use crate::status::{self, DaemonStatus};
 use crate::Error;
 use settle::{load, settle, Settled};
 
@@ -86,7 +86,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     match end {
         End::Leave => {
             log::line(
-                Priority::Info,
+                Level::Info,
                 "ending; endpoints and connections stay as they are",
                 &[("socket", &config.socket.display())],
             );
@@ -102,14 +102,14 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                 });
             for address in restored.iter().flatten() {
                 log::line(
-                    Priority::Warning,
+                    Level::Warning,
                     "endpoint stays: a connection has no other subflow",
                     &[("address", address)],
                 );
             }
             let answered = match &restored {
                 Ok(stay) => {
-                    log::line(Priority::Info, "ending", &[("endpoints_left", &stay.len())]);
+                    log::line(Level::Info, "ending", &[("endpoints_left", &stay.len())]);
                     json!({"down": true, "endpoints_in_use": stay, "pid": std::process::id()})
                 }
                 Err(e) => json!({"error": e.to_string()}),
@@ -164,9 +164,9 @@ struct Daemon {
     /// Why the system's congestion controller is left where pilot was to be tried; else empty.
     refused: String,
     mptcpify: Mptcpify,
-    relay: Relay,
+    relay: RelaySupervisor,
     /// The relay that was asked for in place of the configuration's.
-    asked: Option<Override>,
+    asked: Option<RelayOverride>,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
@@ -175,14 +175,14 @@ struct Daemon {
     /// With the userspace path manager.
     connections: Option<Connections>,
     /// With `[bandit]`.
-    initial_path: Option<InitialPath>,
+    initial_path: Option<InitialPathBandit>,
     /// When it may be started next, after a failure.
     initial_path_at: Instant,
     radio: Radios,
-    calls: mpsc::Receiver<Call>,
-    sender: mpsc::Sender<Call>,
-    _control: Control,
-    _metrics: Option<Metrics>,
+    calls: mpsc::Receiver<PendingRequest>,
+    sender: mpsc::Sender<PendingRequest>,
+    _control: ControlSocket,
+    _metrics: Option<MetricsServer>,
     polls: u64,
     review_at: Instant,
     troubles: BTreeMap<Part, String>,
@@ -195,10 +195,14 @@ impl Daemon {
         socket: Option<PathBuf>,
     ) -> Result<Daemon, Error> {
         // Before anything is changed.
-        let shared = config.federation.as_ref().map(Shared::open).transpose()?;
+        let shared = config
+            .federation
+            .as_ref()
+            .map(SharedStatistics::open)
+            .transpose()?;
         let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
-        let mut relay = Relay::new(&config);
-        let relayed = relay::Settings::of(&config, &config.relay)?;
+        let mut relay = RelaySupervisor::new(&config);
+        let relayed = RelaySettings::of(&config, &config.relay)?;
         // Dropped, it takes back what a daemon that does not start has set.
         let mut endpoints = guard(Endpoints::open()?, Endpoints::withdraw);
         sessions::clear();
@@ -234,7 +238,7 @@ impl Daemon {
         }
         // Last: a daemon that does not start turns no program's socket.
         let mptcpify = Mptcpify::start(&config.mptcpify);
-        Relay::unblock(relayed.as_ref()).await;
+        RelaySupervisor::unblock(relayed.as_ref()).await;
         relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,
@@ -265,7 +269,7 @@ impl Daemon {
             config,
         };
         log::line(
-            Priority::Info,
+            Level::Info,
             "at work",
             &[
                 ("socket", &daemon.config.socket.display()),
@@ -398,7 +402,7 @@ impl Daemon {
                     let paths = status::paths(&self.adapter, self.now_us());
                     let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
-                        extras::priority(self.config.paths.policy, what),
+                        extras::level(self.config.paths.policy, what),
                         &what.to_string(),
                         &[
                             ("address", &address),
@@ -419,7 +423,7 @@ impl Daemon {
             return;
         };
         if self.troubles.get(&with) != Some(&what) {
-            log::line(Priority::Error, &what, &[]);
+            log::line(Level::Error, &what, &[]);
             self.troubles.insert(with, what);
         }
     }
@@ -435,7 +439,7 @@ impl Daemon {
         }
         if !whole {
             log::line(
-                Priority::Warning,
+                Level::Warning,
                 "lost word of the interfaces; reading all of them again",
                 &[],
             );
@@ -462,15 +466,15 @@ impl Daemon {
         self.apply();
     }
 
-    fn status(&mut self) -> Status {
+    fn status(&mut self) -> DaemonStatus {
         // What is missing here says nothing false: a poll that fails is in the log.
         let fallbacks = self.diag.fallbacks().unwrap_or_default();
         let counted = Counts::read().unwrap_or_default();
-        let interfaces = self.adapter.paths.iter().map(|p| relay::Interface {
+        let interfaces = self.adapter.paths.iter().map(|p| relay::InterfaceState {
             name: &p.interface.name,
             out: status::unfit(p),
         });
-        Status {
+        DaemonStatus {
             relay: self.relay.status(interfaces),
             schema: 1,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -494,7 +498,10 @@ impl Daemon {
                 "kernel"
             }
             .into(),
-            initial_path: self.initial_path.as_ref().and_then(InitialPath::offer),
+            initial_path: self
+                .initial_path
+                .as_ref()
+                .and_then(InitialPathBandit::offer),
             subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }

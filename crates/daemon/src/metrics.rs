@@ -22,8 +22,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
-use crate::control::{self, Call, Request};
-use crate::status::{PathStatus, Priority, Status};
+use crate::control::{self, PendingRequest, Request};
+use crate::status::{DaemonStatus, PathPriority, PathStatus};
 use crate::Error;
 
 /// Others wait: every user of the host may connect.
@@ -32,14 +32,14 @@ const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends when dropped.
-pub struct Metrics(tokio::task::JoinHandle<()>);
+pub struct MetricsServer(tokio::task::JoinHandle<()>);
 
-impl Metrics {
+impl MetricsServer {
     /// `None` where no address is configured.
     pub async fn start(
         address: Option<SocketAddr>,
-        calls: &mpsc::Sender<Call>,
-    ) -> Result<Option<Metrics>, Error> {
+        calls: &mpsc::Sender<PendingRequest>,
+    ) -> Result<Option<MetricsServer>, Error> {
         let Some(address) = address else {
             return Ok(None);
         };
@@ -55,17 +55,17 @@ impl Metrics {
             counts: Counts::default(),
         };
         let served = http::serve(listener, terms, pending());
-        Ok(Some(Metrics(tokio::spawn(served))))
+        Ok(Some(MetricsServer(tokio::spawn(served))))
     }
 }
 
-impl Drop for Metrics {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn answer(State(calls): State<mpsc::Sender<Call>>) -> Response {
+async fn answer(State(calls): State<mpsc::Sender<PendingRequest>>) -> Response {
     let status = control::ask(Request::Status, &calls).await;
     match serde_json::from_value(status) {
         Ok(status) => {
@@ -126,7 +126,7 @@ fn truth(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-fn render(status: &Status) -> String {
+fn render(status: &DaemonStatus) -> String {
     let mut page = Page(Registry::with_prefix("multipilot"));
     page.gauge(
         "connections",
@@ -180,7 +180,7 @@ fn paths(page: &mut Page, paths: &[PathStatus]) {
     let gauges: [Row<PathStatus, f64>; 5] = [
         ("path_up", "Whether the path can be used", |p| truth(p.up)),
         ("path_backup", "Whether it is in backup", |p| {
-            truth(p.priority == Priority::Backup)
+            truth(p.priority == PathPriority::Backup)
         }),
         ("path_subflows", "Established subflows", |p| {
             p.subflows as f64

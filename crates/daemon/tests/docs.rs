@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mp_daemon::config::known_keys;
-use mp_daemon::status::{why, Status};
+use mp_daemon::status::{why, DaemonStatus};
 use mp_daemon::Config;
 use mp_policy::awareness::{self, Reason};
 
@@ -44,7 +44,7 @@ fn the_example_is_right() {
 
 #[test]
 fn the_reference_has_the_fields_of_status() {
-    let status: Status = serde_json::from_value(serde_json::json!({
+    let status: DaemonStatus = serde_json::from_value(serde_json::json!({
         "schema": 1, "version": "", "pid": 1, "uptime_s": 0.0, "policy": "", "controller": null, "path_manager": "",
         "connections": 0, "polls": 0, "poll_ms": 0.0, "paths": [], "subflows": [],
     }))

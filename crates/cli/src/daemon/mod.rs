@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
-use mp_daemon::status::Status as Report;
+use mp_daemon::status::DaemonStatus;
 use mp_daemon::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -233,7 +233,7 @@ fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
 }
 
 /// What a daemon answered when it was asked for its status.
-fn read(answer: serde_json::Value) -> Outcome<Report> {
+fn read(answer: serde_json::Value) -> Outcome<DaemonStatus> {
     serde_json::from_value(answer).map_err(|e| {
         Failure::Run(format!(
             "the daemon is of another version ({e}): multipilot down, then up"

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use mp_daemon::config::{Leak, Override};
+use mp_daemon::config::RelayOverride;
 use mp_daemon::control::{self, Request};
-use mp_daemon::relay::Status;
+use mp_daemon::relay::RelayStatus;
 use mp_daemon::Error;
 use mp_relay::capture::{clear, PathShare, Refused, Report};
 use ratatui::style::Style;
@@ -28,14 +28,11 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     capture::check(&args.capture.relay_socket)?;
     let socket = &args.socket.path;
     let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());
-    let asked = Request::Relay(Box::new(Override {
+    let asked = Request::Relay(Box::new(RelayOverride {
         line: relay::read_line(line)?.to_string(),
         scheduler: args.scheduler.clone(),
         carrier: args.capture.carrier.map(|c| c.name().to_owned()),
-        leak: args.capture.leak.map(|leak| match leak {
-            capture::Leak::Direct => Leak::Direct,
-            capture::Leak::Block => Leak::Block,
-        }),
+        leak: args.capture.leak,
         direct: args.capture.direct.iter().map(prefix).collect(),
         direct_users: args.capture.direct_users.iter().map(|u| u.0).collect(),
         direct_cgroups: args
@@ -118,7 +115,7 @@ fn names(report: &Report) -> String {
 }
 
 /// The relay of the daemon, and that of a `run --relay --all`, where there are any.
-pub fn all(daemon: Option<&Status>, own: Option<&Report>, sheet: &mut Sheet) {
+pub fn all(daemon: Option<&RelayStatus>, own: Option<&Report>, sheet: &mut Sheet) {
     if daemon.is_some() && sheet.height() > 0 {
         sheet.line("");
     }
@@ -129,7 +126,7 @@ pub fn all(daemon: Option<&Status>, own: Option<&Report>, sheet: &mut Sheet) {
     own.iter().for_each(|report| shown(report, sheet));
 }
 
-fn of_daemon(relay: &Status, sheet: &mut Sheet) {
+fn of_daemon(relay: &RelayStatus, sheet: &mut Sheet) {
     match &relay.report {
         Some(report) => shown(report, sheet),
         None if relay.why.is_empty() => sheet.line(&format!("relay {}", relay.state)),
@@ -284,7 +281,7 @@ mod tests {
     #[test]
     fn the_daemons_relay_is_shown_as_far_as_it_goes() {
         let shown = |relay: Value| {
-            let relay: Option<Status> = serde_json::from_value(relay).unwrap();
+            let relay: Option<RelayStatus> = serde_json::from_value(relay).unwrap();
             let mut sheet = Sheet::new(80);
             all(relay.as_ref(), None, &mut sheet);
             sheet.text()

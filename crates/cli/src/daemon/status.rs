@@ -1,7 +1,7 @@
 //! `multipilot status`
 
 use mp_daemon::control::Request;
-use mp_daemon::status::{PathStatus, Priority, Status as Report};
+use mp_daemon::status::{DaemonStatus, PathPriority, PathStatus};
 use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
 use serde_json::{json, Value};
@@ -57,7 +57,7 @@ pub fn main(args: &Status) -> Outcome {
 }
 
 /// Whether programs use MPTCP by themselves.
-pub fn programs(report: &Report) -> String {
+pub fn programs(report: &DaemonStatus) -> String {
     let why = &report.mptcpify_why;
     let run = "multipilot run -- COMMAND gives one MPTCP";
     match report.mptcpify_sessions {
@@ -73,7 +73,7 @@ pub fn programs(report: &Report) -> String {
 }
 
 /// What top shows as well.
-pub fn daemon(report: &Report, sheet: &mut Sheet) {
+pub fn daemon(report: &DaemonStatus, sheet: &mut Sheet) {
     sheet.line(&format!(
         "{}{} since {:.0} s, controller {}, {}, {} fell back to TCP",
         report.policy,
@@ -117,9 +117,9 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
     ];
     let row = |p: &PathStatus| {
         let style = match p.priority {
-            Priority::Backup => Style::new().fg(Color::Yellow),
-            Priority::Off => Style::new().add_modifier(Modifier::DIM),
-            Priority::Normal => Style::new(),
+            PathPriority::Backup => Style::new().fg(Color::Yellow),
+            PathPriority::Off => Style::new().add_modifier(Modifier::DIM),
+            PathPriority::Normal => Style::new(),
         };
         let cells = [
             p.interface.clone(),

@@ -6,7 +6,7 @@ mod screen;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use mp_daemon::status::{Status as Report, SubflowStatus};
+use mp_daemon::status::{DaemonStatus, SubflowStatus};
 use mp_kernel::fallback::Fallback;
 use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Style};
@@ -30,7 +30,7 @@ pub struct Top {
 
 /// What there is to see.
 struct Seen {
-    daemon: Option<Report>,
+    daemon: Option<DaemonStatus>,
     /// Of a `run --relay --all`.
     relay: Option<Relay>,
 }
@@ -77,7 +77,7 @@ fn page(width: u16, seen: &Seen, history: Option<&History>) -> Sheet {
     sheet
 }
 
-fn subflows(report: &Report, sheet: &mut Sheet) {
+fn subflows(report: &DaemonStatus, sheet: &mut Sheet) {
     let mut subflows: Vec<_> = report.subflows.iter().collect();
     subflows.sort_by(|a, b| b.rate_mbps.total_cmp(&a.rate_mbps));
     let row = |s: &&SubflowStatus| {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_daemon::config::Leak;
 use mp_kernel::{child, preload};
 use mp_policy::scheduler;
 use mp_relay::control::Control;
@@ -15,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::{ended, program, say, Run};
-use crate::capture::{self, Dns, Leak};
+use crate::capture::{self, Dns};
 use crate::outcome::{self, Failure, Outcome};
 use crate::{names, relay, signals, state};
 

@@ -15,7 +15,7 @@ use mp_policy::path_manager::Rule;
 use mp_server::client;
 
 use crate::config::{self, Config};
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::Error;
 
 /// Shared with the learner's thread.
@@ -45,12 +45,12 @@ impl Host for Ours {
     }
 
     fn complains(&mut self, what: &str) {
-        log::line(Priority::Warning, what, &[]);
+        log::line(Level::Warning, what, &[]);
     }
 }
 
 /// The bandit of this host, while it lives.
-pub struct InitialPath {
+pub struct InitialPathBandit {
     board: Ours,
     arms: Vec<Interface>,
     /// Destinations that stay the routing table's.
@@ -62,9 +62,12 @@ pub struct InitialPath {
     thread: Option<JoinHandle<()>>,
 }
 
-impl InitialPath {
+impl InitialPathBandit {
     /// `None` while no interface leads anywhere.
-    pub fn begin(config: &Config, settings: &config::Bandit) -> Result<Option<InitialPath>, Error> {
+    pub fn begin(
+        config: &Config,
+        settings: &config::BanditConfig,
+    ) -> Result<Option<InitialPathBandit>, Error> {
         let all = interfaces::all()?;
         let arms = arms(config, &all);
         if arms.is_empty() {
@@ -81,12 +84,12 @@ impl InitialPath {
                     "INSECURE: the token crosses the network to {} in clear text",
                     server.address
                 );
-                log::line(Priority::Warning, &what, &[]);
+                log::line(Level::Warning, &what, &[]);
             }
             let client = client::Settings {
                 ca: server.ca.clone(),
                 file: Some(settings.memory.join("server-models.json")),
-                says: |what| log::line(Priority::Warning, what, &[]),
+                says: |what| log::line(Level::Warning, what, &[]),
                 ..client::Settings::new(server.address.clone(), token.trim())
             };
             Remote::start(client, &server.location, server.paths.clone()).map_err(Error::from)
@@ -114,7 +117,7 @@ impl InitialPath {
             .name("initial-path".into())
             .spawn(move || learner.run(&choices, &events))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
-        Ok(Some(InitialPath {
+        Ok(Some(InitialPathBandit {
             board,
             arms,
             exempt,
@@ -170,12 +173,12 @@ impl InitialPath {
         let new = lost - std::mem::replace(&mut self.logged, lost);
         if new > 0 {
             let what = "events of connections lost, they came too fast: the bandit learns nothing of those connections";
-            log::line(Priority::Warning, what, &[("events", &new)]);
+            log::line(Level::Warning, what, &[("events", &new)]);
         }
     }
 }
 
-impl Drop for InitialPath {
+impl Drop for InitialPathBandit {
     fn drop(&mut self) {
         drop(self.attached.take());
         if let Some(thread) = self.thread.take() {

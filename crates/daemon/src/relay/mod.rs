@@ -1,7 +1,7 @@
 //! The device's end of a relay, beside MPTCP: connected in the background, tried again until it is, and obedient to the
 //! rules of the interfaces.
 
-mod arms;
+mod bandit;
 mod judge;
 mod report;
 
@@ -24,12 +24,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Leak};
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::Error;
 
-use arms::Arms;
-use judge::{why, Carried, LinkRules};
-pub use report::{Interface, Status};
+use bandit::LinkBandit;
+use judge::{why, LinkRules, MonthlyBytes};
+pub use report::{InterfaceState, RelayStatus};
 
 /// Before another try, doubling.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -41,16 +41,19 @@ const IDENTITY: &str = "relay-device.key";
 
 /// What is to be: a relay's line, and how it is used.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct RelaySettings {
     line: Line,
-    relay: config::Relay,
+    relay: config::RelayConfig,
     /// It was given by hand: whoever did so waits for the outcome.
     asked: bool,
 }
 
-impl Settings {
+impl RelaySettings {
     /// `None`: there is no relay. Everything that can be known to be wrong without connecting is.
-    pub fn of(config: &config::Config, relay: &config::Relay) -> Result<Option<Settings>, Error> {
+    pub fn of(
+        config: &config::Config,
+        relay: &config::RelayConfig,
+    ) -> Result<Option<RelaySettings>, Error> {
         let Some(line) = relay.line()? else {
             return Ok(None);
         };
@@ -61,8 +64,8 @@ impl Settings {
         if let Some(name) = &relay.controller {
             controller::check(name)?;
         }
-        Carried::open(&relay.state)?;
-        Ok(Some(Settings {
+        MonthlyBytes::open(&relay.state)?;
+        Ok(Some(RelaySettings {
             line,
             relay: relay.clone(),
             asked: relay.line.is_some(),
@@ -87,14 +90,14 @@ enum Stage {
 }
 
 /// What has become of it.
-pub enum Change {
+pub enum RelayChange {
     Started(Result<Box<Running>, mp_relay::Error>),
     /// Somebody has removed the interface.
     Gone,
 }
 
-pub struct Relay {
-    settings: Option<Settings>,
+pub struct RelaySupervisor {
+    settings: Option<RelaySettings>,
     stage: Stage,
     retry: Duration,
     failure: String,
@@ -108,19 +111,19 @@ pub struct Relay {
     refused_cgroups: Vec<capture::Refused>,
     /// Of the capture's count, what was logged.
     restored: u64,
-    arms: Option<Arms>,
-    carried: Carried,
+    bandit: Option<LinkBandit>,
+    carried: MonthlyBytes,
     polled: Instant,
     saved: Instant,
     /// Who asked for it, until it is known what became of it.
     answer: Option<oneshot::Sender<Value>>,
 }
 
-impl Relay {
-    /// Without a relay yet: [`Relay::set`].
-    pub fn new(config: &config::Config) -> Relay {
+impl RelaySupervisor {
+    /// Without a relay yet: [`RelaySupervisor::set`].
+    pub fn new(config: &config::Config) -> RelaySupervisor {
         let judge = LinkRules::new(config, &config.relay.links, None);
-        Relay {
+        RelaySupervisor {
             settings: None,
             stage: Stage::Off,
             retry: RETRY.0,
@@ -131,8 +134,8 @@ impl Relay {
             observer: Arc::default(),
             refused_cgroups: Vec::new(),
             restored: 0,
-            arms: None,
-            carried: Carried::default(),
+            bandit: None,
+            carried: MonthlyBytes::default(),
             polled: Instant::now(),
             saved: Instant::now(),
             answer: None,
@@ -144,11 +147,11 @@ impl Relay {
     }
 
     /// A daemon before this one may have left a block that this one's file no longer wants.
-    pub async fn unblock(settings: Option<&Settings>) {
+    pub async fn unblock(settings: Option<&RelaySettings>) {
         let direct = settings.is_some_and(|s| s.relay.leak == Leak::Direct);
         if direct && !mp_relay::is_captured() {
             if let Err(e) = capture::clear().await {
-                log::line(Priority::Error, &e.to_string(), &[]);
+                log::line(Level::Error, &e.to_string(), &[]);
             }
         }
     }
@@ -157,7 +160,7 @@ impl Relay {
     pub async fn set(
         &mut self,
         config: &config::Config,
-        new: Option<Settings>,
+        new: Option<RelaySettings>,
     ) -> Result<(), Error> {
         let named = new.as_ref().map_or(&[][..], |s| &s.relay.links);
         let mut judge = LinkRules::new(config, named, Some(&self.judge));
@@ -166,10 +169,10 @@ impl Relay {
             self.judge(judge);
             return Ok(());
         }
-        let blocks = |s: &Settings| s.relay.leak == Leak::Block;
+        let blocks = |s: &RelaySettings| s.relay.leak == Leak::Block;
         self.stop(new.as_ref().is_some_and(blocks)).await;
         if let Some(settings) = &new {
-            self.carried = Carried::open(&settings.relay.state)?;
+            self.carried = MonthlyBytes::open(&settings.relay.state)?;
             self.carried.take(&[], &judge::month());
         }
         judge.observe(&self.carried);
@@ -226,42 +229,38 @@ impl Relay {
     }
 
     /// Until something has become of it.
-    pub async fn changed(&mut self) -> Change {
+    pub async fn changed(&mut self) -> RelayChange {
         match &mut self.stage {
             Stage::Off => pending().await,
             Stage::Starting { task, .. } => {
                 let ended = task.await;
                 let failed = |e| mp_relay::Error::Failed(format!("the relay's task: {e}"));
                 let started = ended.map_err(failed).and_then(|started| started);
-                Change::Started(started.map(Box::new))
+                RelayChange::Started(started.map(Box::new))
             }
             Stage::On(running) => {
                 running.capture.gone().await;
-                Change::Gone
+                RelayChange::Gone
             }
         }
     }
 
-    /// Takes in what [`Relay::changed`] has said. Whether a relay that somebody asked for by hand could not be reached.
-    pub async fn take_in(&mut self, change: Change) -> bool {
+    /// Takes in what [`RelaySupervisor::changed`] has said. Whether a relay that somebody asked for by hand could not be reached.
+    pub async fn take_in(&mut self, change: RelayChange) -> bool {
         match change {
-            Change::Started(Ok(running)) => {
+            RelayChange::Started(Ok(running)) => {
                 let place = running.capture.report().relay;
                 let links = running.device.links().join(", ");
                 let fields: &[(&str, &dyn Display)] = &[("relay", &place), ("links", &links)];
-                log::line(Priority::Info, "connections go to the relay", fields);
+                log::line(Level::Info, "connections go to the relay", fields);
                 if let Some(why) = running.capture.translates() {
                     let fields: &[(&str, &dyn Display)] = &[("why", &why)];
-                    log::line(
-                        Priority::Info,
-                        "TCP goes through the TUN, at more CPU",
-                        fields,
-                    );
+                    log::line(Level::Info, "TCP goes through the TUN, at more CPU", fields);
                 }
                 if let Some(why) = running.device.unresolved() {
                     let message =
                         "the relay's name is not resolved: its addresses are those of before";
-                    log::line(Priority::Warning, message, &[("why", &why)]);
+                    log::line(Level::Warning, message, &[("why", &why)]);
                 }
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
@@ -274,10 +273,10 @@ impl Relay {
                 }
                 false
             }
-            Change::Started(Err(e)) => {
+            RelayChange::Started(Err(e)) => {
                 let line = e.to_string();
                 if line != self.failure {
-                    log::line(Priority::Error, "no relay", &[("why", &line)]);
+                    log::line(Level::Error, "no relay", &[("why", &line)]);
                 }
                 self.failure = line;
                 if let Some(answer) = self.answer.take() {
@@ -292,9 +291,9 @@ impl Relay {
                 self.start(pause);
                 false
             }
-            Change::Gone => {
+            RelayChange::Gone => {
                 self.failure = format!("somebody has removed {}", links::TUN);
-                log::line(Priority::Error, &self.failure, &[]);
+                log::line(Level::Error, &self.failure, &[]);
                 self.stop(true).await;
                 self.start(RETRY.0);
                 false
@@ -328,8 +327,8 @@ impl Relay {
             false => running.capture.stop().await,
         };
         match ended {
-            Ok(()) => log::line(Priority::Info, "connections go to no relay", &[]),
-            Err(e) => log::line(Priority::Error, &e.to_string(), &[]),
+            Ok(()) => log::line(Level::Info, "connections go to no relay", &[]),
+            Err(e) => log::line(Level::Error, &e.to_string(), &[]),
         }
     }
 
@@ -371,7 +370,7 @@ impl Relay {
             return;
         }
         if let Some(warning) = capture::Refused::warning(&refused) {
-            log::line(Priority::Warning, &warning, &[]);
+            log::line(Level::Warning, &warning, &[]);
         }
         self.refused_cgroups = refused;
     }
@@ -383,7 +382,7 @@ impl Relay {
         let restored = running.capture.restored();
         if restored != self.restored {
             self.restored = restored;
-            log::line(Priority::Warning, capture::RESTORED, &[]);
+            log::line(Level::Warning, capture::RESTORED, &[]);
         }
     }
 
@@ -400,16 +399,16 @@ impl Relay {
                 continue;
             }
             // A bandit's choice, several times a second.
-            let priority = match (known.reason, decision.reason) {
-                (None, Some(Reason::Unchosen)) | (Some(Reason::Unchosen), None) => Priority::Debug,
-                _ => Priority::Info,
+            let level = match (known.reason, decision.reason) {
+                (None, Some(Reason::Unchosen)) | (Some(Reason::Unchosen), None) => Level::Debug,
+                _ => Level::Info,
             };
             *known = decision;
             if matches!(self.stage, Stage::On(_)) {
                 let is = report::state(decision.priority);
                 let why = decision.reason.map_or("", why);
                 let fields: &[(&str, &dyn Display)] = &[("link", link), ("is", &is), ("why", &why)];
-                log::line(priority, "link of the relay", fields);
+                log::line(level, "link of the relay", fields);
             }
         }
     }
@@ -421,7 +420,7 @@ impl Relay {
 }
 
 async fn connect(
-    settings: &Settings,
+    settings: &RelaySettings,
     taken: &capture::Settings,
     rules: watch::Receiver<Rules>,
     observer: Arc<Observer>,
