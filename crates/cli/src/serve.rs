@@ -114,8 +114,8 @@ fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
     let file = config.token_file();
     if let Some(name) = &args.new_token {
         let role = match args.operator {
-            true => tokens::Role::Operator,
-            false => tokens::Role::Device,
+            true => tokens::TokenRole::Operator,
+            false => tokens::TokenRole::Device,
         };
         let token = tokens::create(&file, name, role)?;
         return Ok(Some(format!("{token}\n")));

@@ -14,7 +14,7 @@ use axum::Router;
 use mp_relay::capture::Report;
 use mp_relay::datagram::device::PathReport;
 use mp_relay::device::LinkReport;
-use mp_server::http::{self, Counts, Terms};
+use mp_server::http::{self, ConnectionCounts, HttpSettings};
 use mp_server::openmetrics;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -45,14 +45,14 @@ impl MetricsServer {
         };
         let listener = http::bind(address, "metrics.listen").await;
         let listener = listener.map_err(|e| Error::Failed(format!("cannot listen on {e}")))?;
-        let terms = Terms {
+        let terms = HttpSettings {
             router: Router::new()
                 .route("/metrics", get(answer))
                 .with_state(calls.clone()),
             tls: None,
             connections: CONNECTIONS,
             patience: PATIENCE,
-            counts: Counts::default(),
+            counts: ConnectionCounts::default(),
         };
         let served = http::serve(listener, terms, pending());
         Ok(Some(MetricsServer(tokio::spawn(served))))
