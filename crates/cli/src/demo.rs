@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::choice::Choice;
-use crate::compare::{self, Compare};
+use crate::compare::{self, CompareArgs};
 use crate::outcome::{say, Outcome};
-use crate::plan::Alone;
+use crate::plan::Baselines;
+use crate::selection::Selection;
 use crate::world::World;
 use crate::{names, report, scenario};
 
@@ -16,7 +16,7 @@ const SCENARIO: &str = "wifi-lte";
 const STOCK: &str = "cubic";
 
 #[derive(Args, Debug)]
-pub struct Demo {
+pub struct DemoArgs {
     /// Where to run it [default: kernel, or the simulator if this machine cannot]
     #[arg(long, value_enum)]
     world: Option<World>,
@@ -28,7 +28,7 @@ pub struct Demo {
     no_report: bool,
 }
 
-pub fn main(args: &Demo) -> Outcome {
+pub fn main(args: &DemoArgs) -> Outcome {
     let world = match (args.world, World::Kernel.lacks()) {
         (None, Some(what)) => {
             say(&format!("{what}: so this demo runs in the simulator."));
@@ -36,8 +36,8 @@ pub fn main(args: &Demo) -> Outcome {
         }
         (asked, _) => World::choose(asked)?,
     };
-    let compare = Compare {
-        choice: Choice {
+    let compare = CompareArgs {
+        selection: Selection {
             scenario: SCENARIO.into(),
             world: Some(world),
             controllers: available(world),
@@ -50,13 +50,13 @@ pub fn main(args: &Demo) -> Outcome {
             duration: None,
             set: vec![],
             ben: false,
-            alone: Alone::Only(STOCK),
+            baselines: Baselines::Only(STOCK),
         },
         out: args.out.clone(),
         pcapng: None,
         json: false,
     };
-    let experiment = scenario::builtin(SCENARIO, &compare.choice.overrides())?;
+    let experiment = scenario::builtin(SCENARIO, &compare.selection.overrides())?;
     say(&format!(
         "{}: {}",
         experiment.title,

@@ -11,7 +11,7 @@ use crate::scenario;
 use crate::sheet::{self, Column};
 
 #[derive(Args, Debug)]
-pub struct List {
+pub struct ListArgs {
     /// Only this kind
     #[arg(value_enum)]
     kind: Option<Kind>,
@@ -123,7 +123,7 @@ fn loaded() -> Outcome<Vec<Value>> {
         .collect())
 }
 
-pub fn main(args: &List) -> Outcome {
+pub fn main(args: &ListArgs) -> Outcome {
     let kinds: Vec<Kind> = args.kind.map_or_else(Kind::all, |k| vec![k]);
     if args.json {
         let mut document = Map::new();

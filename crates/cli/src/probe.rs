@@ -32,7 +32,7 @@ multipilot compare network.toml --world sim --seeds 20";
 
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Probe {
+pub struct ProbeArgs {
     /// The line that multipilot relay printed, or - for stdin
     #[arg(value_name = "LINE")]
     line: String,
@@ -83,7 +83,7 @@ fn loaded_ms(direction: &Direction) -> Option<f64> {
     quantile(&direction.loaded_ms, 0.95)
 }
 
-pub fn main(args: &Probe) -> Outcome {
+pub fn main(args: &ProbeArgs) -> Outcome {
     let line = relay::read_line(&args.line)?;
     let names = match args.links.as_slice() {
         [] => leading_out()?,
@@ -127,7 +127,7 @@ fn leading_out() -> Outcome<Vec<String>> {
 }
 
 /// A link that cannot be measured is left out, with a line.
-fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
+fn measure(line: &Line, names: &[String], args: &ProbeArgs) -> Outcome<Vec<Link>> {
     let runtime = relay::runtime()?;
     let identity = state::folder()?.join("relay-device.key");
     let how = probe::Probe {

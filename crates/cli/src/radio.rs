@@ -15,7 +15,7 @@ use crate::sheet::{self, Column};
 const PAGE: &str = include_str!("radio.html");
 
 #[derive(Args, Debug)]
-pub struct Radio {
+pub struct RadioArgs {
     /// Scenario file with a [radio], or the name of a built-in one
     scenario: String,
     /// Change a key of the scenario, e.g. radio.channels=1; may be repeated
@@ -32,7 +32,7 @@ pub struct Radio {
     json: bool,
 }
 
-pub fn main(args: &Radio) -> Outcome {
+pub fn main(args: &RadioArgs) -> Outcome {
     let overrides = Overrides {
         set: args.set.clone(),
         ..Overrides::default()

@@ -26,7 +26,7 @@ the first device that uses it, and has to be used within 10 minutes. Targets of 
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Relay {
+pub struct RelayArgs {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:443")]
     listen: SocketAddr,
@@ -65,7 +65,7 @@ pub struct Relay {
     check: bool,
 }
 
-pub fn main(args: &Relay) -> Outcome {
+pub fn main(args: &RelayArgs) -> Outcome {
     let folder = match &args.state {
         Some(folder) => folder.clone(),
         None => default_folder()?,
@@ -87,10 +87,10 @@ pub fn main(args: &Relay) -> Outcome {
     serve(args, store)
 }
 
-fn serve(args: &Relay, store: Store) -> Outcome {
+fn serve(args: &RelayArgs, store: Store) -> Outcome {
     names::known_controller(args.controller.as_deref())?;
     // A wrong address is refused before a device connects.
-    place(args, args.listen.port())?;
+    public_address(args, args.listen.port())?;
     let settings = Settings {
         listen: args.listen,
         store: store.clone(),
@@ -124,9 +124,9 @@ fn serve(args: &Relay, store: Store) -> Outcome {
 }
 
 /// Remembers the address for lines to come, and prints the first one.
-fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
-    let place = place(args, port)?;
-    if let Err(e) = store.set_place(&place) {
+fn greet(args: &RelayArgs, store: &Store, port: u16) -> Outcome {
+    let address = public_address(args, port)?;
+    if let Err(e) = store.set_place(&address) {
         outcome::say(&format!(
             "multipilot: {e}; --new-device will not know the relay's address"
         ));
@@ -140,21 +140,21 @@ fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
         ));
         return Ok(());
     }
-    print_line(store, "device-1", &place)
+    print_line(store, "device-1", &address)
 }
 
-fn new_device(args: &Relay, store: &Store, name: &str) -> Outcome {
+fn new_device(args: &RelayArgs, store: &Store, name: &str) -> Outcome {
     let remembered = store.place();
-    let place = match (remembered, &args.address) {
-        (Some(place), None) => place,
-        _ => place(args, args.listen.port())?,
+    let address = match (remembered, &args.address) {
+        (Some(address), None) => address,
+        _ => public_address(args, args.listen.port())?,
     };
-    print_line(store, name, &place)
+    print_line(store, name, &address)
 }
 
 /// The line alone goes to stdout.
-fn print_line(store: &Store, name: &str, place: &(String, u16)) -> Outcome {
-    let line = store.add(name, &place.0, place.1)?;
+fn print_line(store: &Store, name: &str, address: &(String, u16)) -> Outcome {
+    let line = store.add(name, &address.0, address.1)?;
     outcome::say(&format!(
         "multipilot: line for {name}, to be used within {} minutes: multipilot run --relay LINE -- COMMAND",
         VALID.as_secs() / 60
@@ -179,7 +179,7 @@ pub fn read_line(given: &str) -> Outcome<Line> {
 }
 
 /// Host and port as devices have them.
-fn place(args: &Relay, port: u16) -> Outcome<(String, u16)> {
+fn public_address(args: &RelayArgs, port: u16) -> Outcome<(String, u16)> {
     let Some(given) = &args.address else {
         let listened = args.listen.ip();
         let host = if listened.is_unspecified() {

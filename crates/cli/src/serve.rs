@@ -15,7 +15,7 @@ reach the server over HTTPS only, unless --insecure allows plain HTTP.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 #[command(group = clap::ArgGroup::new("instead").args(["new_token", "tokens", "revoke", "backup", "restore", "openapi", "check"]))]
-pub struct Serve {
+pub struct ServeArgs {
     /// Configuration [default: /etc/multipilot/server.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub struct Serve {
     openapi: bool,
 }
 
-pub fn main(args: &Serve) -> Outcome {
+pub fn main(args: &ServeArgs) -> Outcome {
     if let Some(file) = &args.check {
         let config = Config::load(file).map_err(outcome::usage)?;
         mp_server::check(&config)?;
@@ -110,7 +110,7 @@ pub fn main(args: &Serve) -> Outcome {
 }
 
 /// Does what was asked for in place of serving, and says what came of it.
-fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
+fn only(args: &ServeArgs, config: &Config) -> Result<Option<String>, Failure> {
     let file = config.token_file();
     if let Some(name) = &args.new_token {
         let role = match args.operator {

@@ -34,7 +34,7 @@ and page loads the Wi-Fi fades and dies; 3 s later the device takes the link dow
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
-pub struct Try {
+pub struct TryArgs {
     /// Run only these variants: direct, lte, mptcp, relay
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
@@ -63,7 +63,7 @@ struct Way {
 
 type Tried = (String, Experience);
 
-pub fn main(args: &Try) -> Outcome {
+pub fn main(args: &TryArgs) -> Outcome {
     if let Err(lack) = mp_testbed::lacks_for_relay() {
         return Err(Failure::Unable(format!(
             "{lack}; without root, multipilot compare {SCENARIO} --world sim simulates the download"

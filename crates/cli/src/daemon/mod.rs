@@ -17,8 +17,8 @@ use mp_daemon::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
-pub use status::{main as status, Status};
-pub use top::{main as top, Top};
+pub use status::{main as status, StatusArgs};
+pub use top::{main as top, TopArgs};
 
 use crate::outcome::{self, Failure, Outcome};
 
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOG: &str = "/run/multipilot/daemon.log";
 
 #[derive(clap::Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Daemon {
 }
 
 #[derive(clap::Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -67,13 +67,13 @@ pub struct Up {
 }
 
 #[derive(clap::Args)]
-pub struct Reload {
+pub struct ReloadArgs {
     #[command(flatten)]
     socket: Socket,
 }
 
 #[derive(clap::Args)]
-pub struct Down {
+pub struct DownArgs {
     #[command(flatten)]
     socket: Socket,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub struct Socket {
     path: PathBuf,
 }
 
-pub fn run(args: &Daemon) -> Outcome {
+pub fn run(args: &DaemonArgs) -> Outcome {
     if let Some(file) = &args.check {
         mp_daemon::check(file)?;
         outcome::print(&format!("{}: valid\n", file.display()));
@@ -98,7 +98,7 @@ pub fn run(args: &Daemon) -> Outcome {
     mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(Failure::from)
 }
 
-pub fn up(args: &Up) -> Outcome {
+pub fn up(args: &UpArgs) -> Outcome {
     if let Some(line) = &args.relay {
         return relay::up(args, line);
     }
@@ -124,7 +124,7 @@ fn listens_already(socket: &Path) -> Failure {
 }
 
 /// A daemon that answers; its process number.
-fn start(args: &Up) -> Outcome<u32> {
+fn start(args: &UpArgs) -> Outcome<u32> {
     let socket = &args.socket.path;
     mp_daemon::privilege()?;
     let log = args.log.as_deref().unwrap_or(Path::new(LOG));
@@ -172,11 +172,11 @@ fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outco
     )))
 }
 
-pub fn reload(args: &Reload) -> Outcome {
+pub fn reload(args: &ReloadArgs) -> Outcome {
     ask(&args.socket.path, Request::Reload).map(drop)
 }
 
-pub fn down(args: &Down) -> Outcome {
+pub fn down(args: &DownArgs) -> Outcome {
     let socket = &args.socket.path;
     let answer = control::request(socket, Request::Down);
     if let Ok(answer) = &answer {

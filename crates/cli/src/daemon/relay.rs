@@ -10,7 +10,7 @@ use mp_daemon::Error;
 use mp_relay::capture::{clear, PathShare, Refused, Report};
 use ratatui::style::Style;
 
-use super::{ask, listens_already, read, start, Up};
+use super::{ask, listens_already, read, start, UpArgs};
 use crate::capture::{self, Dns};
 use crate::outcome::{self, Failure, Outcome};
 use crate::relay;
@@ -24,7 +24,7 @@ pub struct RelaySocket {
     pub relay_socket: PathBuf,
 }
 
-pub fn up(args: &Up, line: &str) -> Outcome {
+pub fn up(args: &UpArgs, line: &str) -> Outcome {
     capture::check(&args.capture.relay_socket)?;
     let socket = &args.socket.path;
     let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());

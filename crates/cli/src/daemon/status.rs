@@ -12,7 +12,7 @@ use crate::outcome::{self, Outcome};
 use crate::sheet::{self, Column, Sheet};
 
 #[derive(clap::Args)]
-pub struct Status {
+pub struct StatusArgs {
     #[command(flatten)]
     pub socket: Socket,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub const WIDTH: u16 = 400;
 const LEAST: u16 = 80;
 
 /// The daemon's answer, and the report of a `run --relay --all`; an error where neither is at work.
-pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
+pub fn poll(args: &StatusArgs) -> Outcome<(Option<Value>, Option<Relay>)> {
     let relay = relay::report(&args.relay.relay_socket);
     let answer = match ask(&args.socket.path, Request::Status) {
         Err(_) if relay.is_some() => None,
@@ -37,7 +37,7 @@ pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
     Ok((answer, relay))
 }
 
-pub fn main(args: &Status) -> Outcome {
+pub fn main(args: &StatusArgs) -> Outcome {
     let (answer, relay) = poll(args)?;
     if args.json {
         let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));

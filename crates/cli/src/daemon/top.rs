@@ -12,7 +12,7 @@ use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Style};
 
 use super::relay;
-use super::status::{self, Status};
+use super::status::{self, StatusArgs};
 use crate::outcome::{self, Outcome};
 use crate::sheet::{Column, Sheet};
 use crate::signals;
@@ -23,9 +23,9 @@ use screen::Screen;
 const TURN: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
-pub struct Top {
+pub struct TopArgs {
     #[command(flatten)]
-    status: Status,
+    status: StatusArgs,
 }
 
 /// What there is to see.
@@ -35,7 +35,7 @@ struct Seen {
     relay: Option<Relay>,
 }
 
-pub fn main(args: &Top) -> Outcome {
+pub fn main(args: &TopArgs) -> Outcome {
     if args.status.json {
         return status::main(&args.status);
     }
@@ -58,7 +58,7 @@ pub fn main(args: &Top) -> Outcome {
     Ok(())
 }
 
-fn sample(args: &Status) -> Outcome<Seen> {
+fn sample(args: &StatusArgs) -> Outcome<Seen> {
     let (answer, relay) = status::poll(args)?;
     let daemon = answer.map(super::read).transpose()?;
     Ok(Seen { daemon, relay })

@@ -7,11 +7,11 @@ use mp_relay::devices::{State, Store};
 use mp_relay::relay;
 use mp_relay::wire::key_text;
 
-use super::{place, Relay};
+use super::{public_address, RelayArgs};
 use crate::outcome::{counted, print, say, Outcome};
 
-pub fn check(args: &Relay, folder: &Path) -> Outcome {
-    let (host, port) = place(args, args.listen.port())?;
+pub fn check(args: &RelayArgs, folder: &Path) -> Outcome {
+    let (host, port) = public_address(args, args.listen.port())?;
     let found = Store::check(folder)?;
     if let Some(name) = &args.controller {
         Control::choose(Some(name))?;

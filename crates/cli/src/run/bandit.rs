@@ -8,7 +8,7 @@ use mp_host::initial_path::{Host, Learner};
 use mp_kernel::interfaces::{self, Interface};
 use mp_policy::bandit::context::Readings;
 
-use super::hook::{by_shim, Chooser};
+use super::hook::{by_shim, InitialPathHook};
 use super::readings::Sources;
 use crate::outcome::{Failure, Outcome};
 use crate::state;
@@ -21,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 pub struct Learning {
     thread: Option<JoinHandle<()>>,
     // Dropping it ends the events, and with them the thread.
-    chooser: Option<Chooser>,
+    hook: Option<InitialPathHook>,
 }
 
 /// Where one program runs.
@@ -53,15 +53,15 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
     }
     let here = Box::new(Here(Sources::open()));
     let mut learner = Learner::open(arms, &state::folder()?, None, here)?;
-    match Chooser::over(command, &all) {
-        Ok(mut chooser) => {
-            let choices = chooser.attached.choices().clone();
-            let events = chooser.take_events();
+    match InitialPathHook::over(command, &all) {
+        Ok(mut hook) => {
+            let choices = hook.attached.choices().clone();
+            let events = hook.take_events();
             learner.offer(&choices)?;
             let thread = std::thread::spawn(move || learner.run(&choices, &events));
             Ok(Learning {
                 thread: Some(thread),
-                chooser: Some(chooser),
+                hook: Some(hook),
             })
         }
         Err(why) => {
@@ -72,7 +72,7 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
             }
             Ok(Learning {
                 thread: None,
-                chooser: None,
+                hook: None,
             })
         }
     }
@@ -83,15 +83,12 @@ impl Drop for Learning {
         if self.thread.is_some() {
             std::thread::sleep(LAST_WORDS);
         }
-        let lost = self
-            .chooser
-            .as_ref()
-            .map_or(0, |c| c.attached.events_lost());
+        let lost = self.hook.as_ref().map_or(0, |c| c.attached.events_lost());
         if lost > 0 {
             let what = format!("{lost} events of connections lost, they came too fast: nothing is learnt of those connections");
             super::say(0, &what);
         }
-        drop(self.chooser.take());
+        drop(self.hook.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -45,7 +45,7 @@ and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Run {
+pub struct RunArgs {
     /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot if it can be loaded, else bbr or the system's]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
@@ -116,7 +116,7 @@ fn initial_path_help() -> String {
     )
 }
 
-pub fn main(args: &Run) -> Outcome {
+pub fn main(args: &RunArgs) -> Outcome {
     if let Some(line) = &args.relay {
         return relay::main(args, line);
     }
@@ -214,7 +214,7 @@ fn beyond_the_shim(
 }
 
 /// The program's file, and its arguments.
-fn program(args: &Run) -> Outcome<(PathBuf, &[OsString])> {
+fn program(args: &RunArgs) -> Outcome<(PathBuf, &[OsString])> {
     let (program, rest) = args.command.split_first().expect("clap requires a command");
     let path = locate(program).ok_or_else(|| {
         Failure::Code(say(

@@ -15,7 +15,7 @@ use mp_relay::front::{self, Protocol};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::{ended, program, say, Run};
+use super::{ended, program, say, RunArgs};
 use crate::capture::{self, Dns};
 use crate::outcome::{self, Failure, Outcome};
 use crate::{names, relay, signals, state};
@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(30);
 /// What lasts longer is told.
 const TELL: Duration = Duration::from_secs(2);
 
-pub fn main(args: &Run, line: &str) -> Outcome {
+pub fn main(args: &RunArgs, line: &str) -> Outcome {
     let line = relay::read_line(line)?;
     let name = args.scheduler.as_deref().unwrap_or(mp_relay::SCHEDULER);
     let scheduler = scheduler::find(name).ok_or_else(|| {
