@@ -1,8 +1,11 @@
 //! The loop.
 
 mod extras;
+mod links;
+mod poll;
 mod relayed;
 mod reload;
+mod report;
 mod settle;
 
 use std::collections::BTreeMap;
@@ -10,13 +13,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mp_host::adapter::{Adapter, PathState};
+use mp_host::adapter::Adapter;
 use mp_host::claim::{self, check_alone};
-use mp_host::endpoints::{EndpointChange, Endpoints};
+use mp_host::endpoints::Endpoints;
 use mp_host::events::{self, BURST};
-use mp_host::links::{Interface, Links};
+use mp_host::links::Links;
 use mp_host::probe::Prober;
-use mp_host::radio::{Radio, Radios};
+use mp_host::radio::Radios;
 use mp_host::userspace::{Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
@@ -34,9 +37,8 @@ use crate::initial_path::InitialPathBandit;
 use crate::log::{self, Level};
 use crate::metrics::MetricsServer;
 use crate::mptcpify::Mptcpify;
-use crate::relay::{self, RelaySettings, RelaySupervisor};
+use crate::relay::{RelaySettings, RelaySupervisor};
 use crate::sessions;
-use crate::status::{self, DaemonStatus};
 use crate::Error;
 use settle::{load, settle, Settled};
 
@@ -333,89 +335,6 @@ impl Daemon {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn pause(&mut self) -> Duration {
-        let (now_us, interval_us) = (self.now_us(), self.config.paths.awareness.interval_us);
-        let own_us = self.adapter.pace().pause_us(now_us, interval_us);
-        Duration::from_micros(own_us.min(self.relay.pause_us(interval_us)))
-    }
-
-    fn poll(&mut self) {
-        let began = Instant::now();
-        match self.diag.subflows() {
-            Ok(subflows) => {
-                let now = self.now_us();
-                let radio: &mut dyn Radio = &mut self.radio;
-                self.adapter.poll(now, subflows, Some(radio));
-                self.each_connection();
-                self.prober.serve(&mut self.adapter);
-                if let Some(initial_path) = &self.initial_path {
-                    let since = Duration::from_micros(now);
-                    let mut readings = |p: &PathState| {
-                        let name = p.interface.name.clone();
-                        let readings = self.radio.readings(&name, since);
-                        (name, readings)
-                    };
-                    initial_path.set_readings(self.adapter.paths.iter().map(&mut readings));
-                }
-                self.trouble(Part::Subflows, None);
-            }
-            Err(e) => self.trouble(Part::Subflows, Some(e.to_string())),
-        }
-        self.poll_relay();
-        self.apply();
-        self.polls += 1;
-        self.adapter.pace().took(began.elapsed().as_micros() as u64);
-    }
-
-    /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
-    fn apply(&mut self) {
-        let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
-        let due = Instant::now() >= self.review_at;
-        if !due && again.is_empty() && !self.endpoints.differ(&wanted) {
-            return;
-        }
-        self.review_at = Instant::now() + REVIEW;
-        if due {
-            self.keep_initial_path();
-        }
-        let applied = self
-            .diag
-            .subflows()
-            .map_err(Error::from)
-            .and_then(|mut subflows| {
-                let interfaces = self.adapter.paths.iter().map(|p| &p.interface);
-                let endpoints = &mut self.endpoints;
-                let mut done = endpoints.keep_off(&self.config.paths, interfaces, &mut subflows)?;
-                let applied = endpoints.apply(&wanted, &again, &subflows)?;
-                done.extend(applied.done);
-                Ok((done, applied.refused))
-            });
-        match applied {
-            Ok((done, refused)) => {
-                self.trouble(Part::Endpoints, refused.map(|e| e.to_string()));
-                if !done.is_empty() {
-                    let now_us = self.started.elapsed().as_micros() as u64;
-                    self.adapter.pace().changed(now_us);
-                }
-                for EndpointChange { address, what } in done {
-                    let address = address.to_string();
-                    let paths = status::paths(&self.adapter, self.now_us());
-                    let path = paths.iter().find(|p| p.addresses.contains(&address));
-                    log::line(
-                        extras::level(self.config.paths.policy, what),
-                        &what.to_string(),
-                        &[
-                            ("address", &address),
-                            ("interface", &path.map_or("", |p| &p.interface)),
-                            ("why", &path.map_or("", |p| &p.why)),
-                        ],
-                    );
-                }
-            }
-            Err(e) => self.trouble(Part::Endpoints, Some(e.to_string())),
-        }
-    }
-
     /// Says what goes wrong with a part once, not in every poll, and again when it comes back.
     fn trouble(&mut self, with: Part, what: Option<String>) {
         let Some(what) = what else {
@@ -425,84 +344,6 @@ impl Daemon {
         if self.troubles.get(&with) != Some(&what) {
             log::line(Level::Error, &what, &[]);
             self.troubles.insert(with, what);
-        }
-    }
-
-    async fn links_changed(&mut self, mut whole: bool) -> Result<(), Error> {
-        tokio::time::sleep(BURST).await;
-        // A burst is one change: what has come meanwhile is in the list.
-        while whole {
-            let Ok(more) = timeout(Duration::ZERO, self.links.changed()).await else {
-                break;
-            };
-            whole = more;
-        }
-        if !whole {
-            log::line(
-                Level::Warning,
-                "lost word of the interfaces; reading all of them again",
-                &[],
-            );
-            self.links = Links::new()?;
-        }
-        let interfaces = self.links.list().await?;
-        self.take_in(interfaces);
-        Ok(())
-    }
-
-    fn keep_backups(&mut self, interfaces: &[Interface]) {
-        let backups = self.endpoints.backups().unwrap_or_default();
-        self.config.paths.keep_backups(interfaces, &backups);
-    }
-
-    fn take_in(&mut self, interfaces: Vec<Interface>) {
-        self.keep_backups(&interfaces);
-        let now = self.now_us();
-        self.adapter
-            .set_interfaces(now, interfaces, &self.config.paths);
-        if let Some(connections) = &mut self.connections {
-            connections.set_interfaces(now, &self.adapter, &self.config.paths);
-        }
-        self.apply();
-    }
-
-    fn status(&mut self) -> DaemonStatus {
-        // What is missing here says nothing false: a poll that fails is in the log.
-        let fallbacks = self.diag.fallbacks().unwrap_or_default();
-        let counted = Counts::read().unwrap_or_default();
-        let interfaces = self.adapter.paths.iter().map(|p| relay::InterfaceState {
-            name: &p.interface.name,
-            out: status::unfit(p),
-        });
-        DaemonStatus {
-            relay: self.relay.status(interfaces),
-            schema: 1,
-            version: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            policy: self.config.policy.clone(),
-            controller: self.endpoints.controller().map(str::to_owned),
-            controller_why: self.refused.clone(),
-            mptcpify: self.mptcpify.is_on(),
-            mptcpify_why: self.mptcpify.why().to_owned(),
-            mptcpify_sessions: self.mptcpify.sessions(),
-            connections: status::connections(&self.adapter, &fallbacks),
-            fallbacks,
-            since_start: counted.since(self.counted),
-            polls: self.polls,
-            poll_ms: self.adapter.pace().cost_us() as f64 / 1e3,
-            paths: status::paths(&self.adapter, self.now_us()),
-            path_manager: if self.config.userspace {
-                "userspace"
-            } else {
-                "kernel"
-            }
-            .into(),
-            initial_path: self
-                .initial_path
-                .as_ref()
-                .and_then(InitialPathBandit::offer),
-            subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }
 }

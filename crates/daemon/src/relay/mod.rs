@@ -2,20 +2,21 @@
 //! rules of the interfaces.
 
 mod bandit;
+mod connect;
 mod judge;
+mod poll;
 mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
-use mp_policy::link::{Decision, Reason};
+use mp_policy::link::Decision;
 use mp_relay::capture::{self, Capture};
-use mp_relay::control::Control;
-use mp_relay::device::{self, Device};
+use mp_relay::device::Device;
 use mp_relay::flow::Observer;
 use mp_relay::links::{self, Rules};
 use mp_relay::wire::Line;
@@ -28,16 +29,12 @@ use crate::log::{self, Level};
 use crate::Error;
 
 use bandit::LinkBandit;
-use judge::{why, LinkRules, MonthlyBytes};
+use connect::connect;
+use judge::{LinkRules, MonthlyBytes};
 pub use report::{InterfaceState, RelayStatus};
 
 /// Before another try, doubling.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Polling interval of the links: a limit is overrun by what they carry meanwhile.
-const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Between two writes of what links have carried.
-const SAVE_EVERY: Duration = Duration::from_secs(10);
-const IDENTITY: &str = "relay-device.key";
 
 /// What is to be: a relay's line, and how it is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,16 +195,7 @@ impl RelaySupervisor {
         let (needed, no_more) = oneshot::channel::<()>();
         let (rules, observer) = (self.rules.subscribe(), self.observer.clone());
         let task = tokio::spawn(async move {
-            let taken = capture::Settings {
-                direct: settings.relay.direct.clone(),
-                direct_users: settings.relay.direct_users.clone(),
-                direct_cgroups: settings.relay.direct_cgroups.clone(),
-                block: settings.relay.leak == Leak::Block,
-                // Whoever asked by hand is told that it failed.
-                insists: !settings.asked,
-                direct_dns: settings.relay.direct_dns,
-                lans: settings.relay.lans.clone(),
-            };
+            let taken = settings.taken();
             let connecting = async {
                 tokio::time::sleep(pause).await;
                 connect(&settings, &taken, rules, observer).await
@@ -332,123 +320,8 @@ impl RelaySupervisor {
         }
     }
 
-    /// Polls what the links have carried, and at the interfaces: the name of each, and whether its signal is weak.
-    pub fn poll<'a>(&mut self, interfaces: impl Iterator<Item = (&'a str, bool)>) {
-        if self.polled.elapsed() < POLL_EVERY {
-            return;
-        }
-        self.polled = Instant::now();
-        if let Stage::On(running) = &self.stage {
-            self.carried.take(&running.capture.links(), &judge::month());
-            if self.saved.elapsed() >= SAVE_EVERY {
-                self.save();
-            }
-            self.warn_of_cgroups();
-            self.warn_of_removals();
-        }
-        let mut weak = BTreeSet::new();
-        for (name, is_weak) in interfaces {
-            let known = self.decisions.entry(name.to_owned());
-            known.or_insert_with(|| self.judge.decide(name));
-            if is_weak {
-                weak.insert(name.to_owned());
-            }
-        }
-        let mut judge = self.judge.clone();
-        judge.set_weak(weak);
-        judge.observe(&self.carried);
-        self.judge(judge);
-    }
-
-    /// Once for each change: a service that starts again has a new cgroup.
-    fn warn_of_cgroups(&mut self) {
-        let Stage::On(running) = &self.stage else {
-            return;
-        };
-        let refused = running.capture.refused_cgroups();
-        if refused == self.refused_cgroups {
-            return;
-        }
-        if let Some(warning) = capture::Refused::warning(&refused) {
-            log::line(Level::Warning, &warning, &[]);
-        }
-        self.refused_cgroups = refused;
-    }
-
-    fn warn_of_removals(&mut self) {
-        let Stage::On(running) = &self.stage else {
-            return;
-        };
-        let restored = running.capture.restored();
-        if restored != self.restored {
-            self.restored = restored;
-            log::line(Level::Warning, capture::RESTORED, &[]);
-        }
-    }
-
-    /// From now on the links are used as this one says.
-    fn judge(&mut self, new: LinkRules) {
-        if new == self.judge {
-            return;
-        }
-        self.judge = new;
-        self.rules.send_replace(self.judge.rules());
-        for (link, known) in &mut self.decisions {
-            let decision = self.judge.decide(link);
-            if decision == *known {
-                continue;
-            }
-            // A bandit's choice, several times a second.
-            let level = match (known.reason, decision.reason) {
-                (None, Some(Reason::Unchosen)) | (Some(Reason::Unchosen), None) => Level::Debug,
-                _ => Level::Info,
-            };
-            *known = decision;
-            if matches!(self.stage, Stage::On(_)) {
-                let is = report::state(decision.priority);
-                let why = decision.reason.map_or("", why);
-                let fields: &[(&str, &dyn Display)] = &[("link", link), ("is", &is), ("why", &why)];
-                log::line(level, "link of the relay", fields);
-            }
-        }
-    }
-
     fn save(&mut self) {
         self.saved = Instant::now();
         self.carried.save();
-    }
-}
-
-async fn connect(
-    settings: &RelaySettings,
-    taken: &capture::Settings,
-    rules: watch::Receiver<Rules>,
-    observer: Arc<Observer>,
-) -> Result<Arc<Device>, mp_relay::Error> {
-    let relay = &settings.relay;
-    let identity = relay.state.join(IDENTITY);
-    let device = device::Settings {
-        line: settings.line.clone(),
-        scheduler: mp_relay::scheduler(&relay.scheduler),
-        links: relay.links.clone(),
-        transport: relay.carrier,
-        controller: Control::choose(relay.controller.as_deref())?,
-        mark: Some(capture::MARK),
-        hold: relay.hold,
-        observer: Some(observer),
-        rules: Some(rules),
-    };
-    match relay.leak {
-        // Nothing is to get out until the relay answers.
-        Leak::Block if !settings.asked => {
-            let device = Device::open(device, &identity).await?;
-            if device.unresolved().is_some() {
-                // The relay may be elsewhere now: if it does not answer, its name is asked for again.
-                capture::block(&device, taken).await?;
-                device.answered().await?;
-            }
-            Ok(device)
-        }
-        _ => Device::connect(device, &identity).await,
     }
 }

@@ -5,7 +5,8 @@ use mp_relay::capture;
 use mp_relay::device::{self, LinkReport};
 use serde::{Deserialize, Serialize};
 
-use super::{why, RelaySupervisor, Stage};
+use super::judge::why;
+use super::{RelaySupervisor, Stage};
 
 /// An interface, and why it could not carry anything; empty where it could.
 pub struct InterfaceState<'a> {
