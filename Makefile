@@ -116,9 +116,11 @@ test-extras: EXTRAS := test,extras,federation,learn,onnx,sweep,tensorboard
 test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes
 	cd python && ../$(PY) -m pytest -m extras
 
+PAPERS := $(subst _,-,$(patsubst reproductions/%/__init__.py,%,$(wildcard reproductions/*/__init__.py)))
+
 pages: build python ## the papers' pages from the records in results/, simulated where missing, into target/pages
 	mkdir -p target/pages
-	for paper in rsf loss-aware bandit ddpg drones pilot; do \
+	for paper in $(PAPERS); do \
 	  $(VENV)/bin/multipilot-paper $$paper --world sim --out results/$$paper; \
 	  cp results/$$paper/index.html target/pages/$$paper.html; \
 	done

@@ -19,7 +19,7 @@ pub const LEARNED: &str = mp_controllers::learned::NAME;
 /// Runs in the foreground until Ctrl-C. Meanwhile the agents of `multipilot run` yield to it. When it ends, its connections
 /// continue under the agent of their own run, or as plain MPCC.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct AgentArgs {
     /// Trained actor, as multipilot train writes it [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
@@ -33,11 +33,11 @@ pub fn network(file: Option<&Path>) -> Outcome<Pilots> {
     })
 }
 
-pub fn main(args: &Args) -> Outcome {
-    let mind = network(args.actor.as_deref())?;
+pub fn main(args: &AgentArgs) -> Outcome {
+    let pilots = network(args.actor.as_deref())?;
     let controller = controller::acquire(LEARNED, &[])?;
     let name = controller.kernel_name().to_owned();
-    let mut agent = Agent::start_first(&controller, mind)?
+    let mut agent = Agent::start_first(&controller, pilots)?
         .ok_or_else(|| Failure::Run(format!("{LEARNED} asks no agent")))?;
     say(&format!(
         "multipilot: {name} has an agent until Ctrl-C; multipilot run --controller {LEARNED} -- COMMAND uses it"

@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use indicatif::HumanDuration;
 use mp_scenario::{Experiment, Scenario};
 
-use crate::choice::{say_notes, Choice};
 use crate::outcome::{print, Outcome};
+use crate::selection::{say_notes, Selection};
 use crate::world::World;
 use crate::{names, plan};
 
 #[derive(clap::Args, Debug)]
-pub struct Check {
+pub struct CheckArgs {
     #[command(flatten)]
-    choice: Choice,
+    selection: Selection,
 }
 
 /// So much of a run is simulated to see how fast this machine is.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-pub fn main(args: &Check) -> Outcome {
-    let choice = &args.choice;
-    let experiment = choice.open()?;
-    let runs = plan::jobs(&experiment, choice.seeds, choice.alone()).len();
-    let mut lines = vec![format!("{}: valid", choice.scenario)];
+pub fn main(args: &CheckArgs) -> Outcome {
+    let selection = &args.selection;
+    let experiment = selection.open()?;
+    let runs = plan::jobs(&experiment, selection.seeds, selection.baselines()).len();
+    let mut lines = vec![format!("{}: valid", selection.scenario)];
     if experiment.cells.len() > 1 {
         let axes = experiment.cells[0]
             .values
@@ -43,9 +43,9 @@ pub fn main(args: &Check) -> Outcome {
         variants.len(),
         shown.collect::<Vec<_>>().join("; ")
     ));
-    lines.push(format!("seeds     {}", choice.seeds));
+    lines.push(format!("seeds     {}", selection.seeds));
     lines.push(format!("runs      {runs}"));
-    let worlds = match choice.world {
+    let worlds = match selection.world {
         Some(world) => vec![world],
         None => vec![World::Kernel, World::Sim],
     };

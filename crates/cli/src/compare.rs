@@ -9,17 +9,17 @@ use clap::Args;
 use mp_record::{Document, Failure as FailedRun, Folder, Row, Run};
 use mp_scenario::Experiment;
 
-use crate::choice::Choice;
 use crate::outcome::{counted, print, say, usage, Failure, Outcome};
 use crate::plan::{self, Job};
 use crate::progress::Progress;
+use crate::selection::Selection;
 use crate::world::World;
-use crate::{demo, runner, table};
+use crate::{report, runner, table};
 
 #[derive(Args, Debug)]
-pub struct Compare {
+pub struct CompareArgs {
     #[command(flatten)]
-    pub choice: Choice,
+    pub selection: Selection,
     /// Folder of the record; the same call with the same folder resumes [default: a new one under results/]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -31,14 +31,14 @@ pub struct Compare {
     pub json: bool,
 }
 
-pub fn main(args: &Compare) -> Outcome {
-    let experiment = args.choice.load()?;
-    let world = World::choose(args.choice.world)?;
+pub fn main(args: &CompareArgs) -> Outcome {
+    let experiment = args.selection.load()?;
+    let world = World::choose(args.selection.world)?;
     if let Some(file) = &args.pcapng {
         capture(&experiment, world, file)?;
     }
     match compare(&experiment, world, args)? {
-        Some(folder) if !args.json => print(&demo::hint(&folder)),
+        Some(folder) if !args.json => print(&report::hint(&folder)),
         _ => {}
     }
     Ok(())
@@ -87,7 +87,11 @@ fn is_full(error: &std::io::Error) -> bool {
 }
 
 /// Runs what is missing of the comparison and shows the whole; the folder it lies in, where it stays.
-pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome<Option<PathBuf>> {
+pub fn compare(
+    experiment: &Experiment,
+    world: World,
+    args: &CompareArgs,
+) -> Outcome<Option<PathBuf>> {
     let temporary = match (&args.out, args.json) {
         (None, true) => {
             Some(tempfile::tempdir().map_err(|e| usage(format!("no temporary folder: {e}")))?)
@@ -118,7 +122,7 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
             });
         }
     }
-    match args.choice.ben {
+    match args.selection.ben {
         true => fill_ben(experiment, &mut folder)?,
         false => folder.flush().map_err(of_writing)?,
     }
@@ -132,10 +136,10 @@ pub fn compare(experiment: &Experiment, world: World, args: &Compare) -> Outcome
 fn run_missing(
     experiment: &Experiment,
     world: World,
-    args: &Compare,
+    args: &CompareArgs,
     folder: &mut Folder,
 ) -> Outcome {
-    let all = plan::jobs(experiment, args.choice.seeds, args.choice.alone());
+    let all = plan::jobs(experiment, args.selection.seeds, args.selection.baselines());
     let total = all.len();
     let done = folder.done();
     let missing = |job: &Job| !done.contains(&(job.variant.name.clone(), job.seed));

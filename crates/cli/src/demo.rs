@@ -1,23 +1,22 @@
 //! `multipilot demo`: one file over emulated Wi-Fi and LTE, alone and together, in the kernel where that can be.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::choice::Choice;
-use crate::compare::{self, Compare};
-use crate::outcome::{print, say, Outcome};
-use crate::plan::Alone;
+use crate::compare::{self, CompareArgs};
+use crate::outcome::{say, Outcome};
+use crate::plan::Baselines;
+use crate::selection::Selection;
 use crate::world::World;
-use crate::{external, names, scenario};
+use crate::{names, report, scenario};
 
 const SCENARIO: &str = "wifi-lte";
 /// The stock controller that also runs as plain TCP over each path alone: what a host without multipath has.
 const STOCK: &str = "cubic";
 
 #[derive(Args, Debug)]
-pub struct Demo {
+pub struct DemoArgs {
     /// Where to run it [default: kernel, or the simulator if this machine cannot]
     #[arg(long, value_enum)]
     world: Option<World>,
@@ -29,7 +28,7 @@ pub struct Demo {
     no_report: bool,
 }
 
-pub fn main(args: &Demo) -> Outcome {
+pub fn main(args: &DemoArgs) -> Outcome {
     let world = match (args.world, World::Kernel.lacks()) {
         (None, Some(what)) => {
             say(&format!("{what}: so this demo runs in the simulator."));
@@ -37,8 +36,8 @@ pub fn main(args: &Demo) -> Outcome {
         }
         (asked, _) => World::choose(asked)?,
     };
-    let compare = Compare {
-        choice: Choice {
+    let compare = CompareArgs {
+        selection: Selection {
             scenario: SCENARIO.into(),
             world: Some(world),
             controllers: available(world),
@@ -51,20 +50,20 @@ pub fn main(args: &Demo) -> Outcome {
             duration: None,
             set: vec![],
             ben: false,
-            alone: Alone::Only(STOCK),
+            baselines: Baselines::Only(STOCK),
         },
         out: args.out.clone(),
         pcapng: None,
         json: false,
     };
-    let experiment = scenario::builtin(SCENARIO, &compare.choice.overrides())?;
+    let experiment = scenario::builtin(SCENARIO, &compare.selection.overrides())?;
     say(&format!(
         "{}: {}",
         experiment.title,
         experiment.cells[0].scenario.description.trim()
     ));
     match compare::compare(&experiment, world, &compare)? {
-        Some(folder) if !args.no_report => report(&folder),
+        Some(folder) if !args.no_report => report::draw(&folder),
         _ => {}
     }
     Ok(())
@@ -95,38 +94,4 @@ fn available(world: World) -> Vec<String> {
         return vec![];
     }
     names
-}
-
-/// How to draw what lies in a folder.
-pub fn hint(folder: &Path) -> String {
-    let lacks = match external::find("report") {
-        Some(_) => "",
-        None => {
-            "there is no multipilot-report on the PATH; the wheel brings it, or make python, then "
-        }
-    };
-    format!("report: {lacks}multipilot report {}\n", folder.display())
-}
-
-/// Has the Python package draw what lies in a folder.
-pub fn report(folder: &Path) {
-    let page = folder.join("report.html");
-    let Some(program) = external::find("report") else {
-        print(&hint(folder));
-        return;
-    };
-    let done = Command::new(program)
-        .arg(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status();
-    match done {
-        Ok(status) if status.success() && page.is_file() => {
-            print(&format!("report: {}\n", page.display()))
-        }
-        _ => print(&format!(
-            "report: multipilot report {} did not work; the record is complete without it\n",
-            folder.display()
-        )),
-    }
 }

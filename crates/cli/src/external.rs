@@ -11,8 +11,8 @@ use mp_scenario::did_you_mean;
 
 use crate::outcome::{usage, Failure, Outcome};
 
-/// Python's commands, for the hint where the package is missing.
-const PYTHON: [&str; 7] = [
+/// Commands of the Python package, for help and hints: it may be missing.
+pub const PYTHON: [&str; 7] = [
     "report",
     "agree",
     "paper",
@@ -65,4 +65,22 @@ fn missing(name: &str, own: &[String]) -> String {
     }
     let known = own.iter().map(String::as_str).chain(PYTHON);
     format!("unknown command {name}{}, and there is no multipilot-{name} on the PATH; see multipilot --help", did_you_mean(name, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_the_python_package_are_those_that_it_installs() {
+        let project = include_str!("../../../python/pyproject.toml");
+        let lines = project
+            .lines()
+            .filter_map(|l| l.strip_prefix("multipilot-"));
+        let mut installed: Vec<&str> = lines.filter_map(|l| l.split(' ').next()).collect();
+        installed.sort_unstable();
+        let mut known = PYTHON;
+        known.sort_unstable();
+        assert_eq!(installed, known);
+    }
 }

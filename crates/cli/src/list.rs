@@ -11,7 +11,7 @@ use crate::scenario;
 use crate::sheet::{self, Column};
 
 #[derive(Args, Debug)]
-pub struct List {
+pub struct ListArgs {
     /// Only this kind
     #[arg(value_enum)]
     kind: Option<Kind>,
@@ -32,28 +32,17 @@ enum Kind {
     Loaded,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Controllers,
-    Kind::Schedulers,
-    Kind::PathManagers,
-    Kind::InitialPaths,
-    Kind::Allocations,
-    Kind::Agents,
-    Kind::Scenarios,
-];
-
 impl Kind {
-    fn title(self) -> &'static str {
-        match self {
-            Kind::Controllers => "controllers",
-            Kind::Schedulers => "schedulers",
-            Kind::PathManagers => "path managers",
-            Kind::InitialPaths => "initial paths",
-            Kind::Allocations => "allocations",
-            Kind::Agents => "agents",
-            Kind::Scenarios => "scenarios",
-            Kind::Loaded => "loaded",
-        }
+    /// Those of a list without a kind: what is loaded is not what there is to choose.
+    fn all() -> Vec<Kind> {
+        let kinds = Kind::value_variants().iter().copied();
+        kinds.filter(|kind| *kind != Kind::Loaded).collect()
+    }
+
+    /// As on the command line, with `gap` between words.
+    fn title(self, gap: &str) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_name().replace('-', gap)
     }
 
     fn entries(self) -> Outcome<Vec<Value>> {
@@ -134,8 +123,8 @@ fn loaded() -> Outcome<Vec<Value>> {
         .collect())
 }
 
-pub fn main(args: &List) -> Outcome {
-    let kinds: Vec<Kind> = args.kind.map_or(KINDS.to_vec(), |k| vec![k]);
+pub fn main(args: &ListArgs) -> Outcome {
+    let kinds: Vec<Kind> = args.kind.map_or_else(Kind::all, |k| vec![k]);
     if args.json {
         let mut document = Map::new();
         document.insert("schema".into(), json!(mp_record::SCHEMA));
@@ -143,10 +132,7 @@ pub fn main(args: &List) -> Outcome {
         let sources = json!({ "simulator": mp_simulator::SOURCE, "kernel": mp_testbed::SOURCE });
         document.insert("sources".into(), sources);
         for kind in kinds {
-            document.insert(
-                kind.title().replace(' ', "_"),
-                Value::Array(kind.entries()?),
-            );
+            document.insert(kind.title("_"), Value::Array(kind.entries()?));
         }
         print(&format!("{:#}\n", Value::Object(document)));
         return Ok(());
@@ -154,7 +140,7 @@ pub fn main(args: &List) -> Outcome {
     let mut out = String::new();
     for (i, kind) in kinds.iter().enumerate() {
         if kinds.len() > 1 {
-            out += &format!("{}{}\n", if i > 0 { "\n" } else { "" }, kind.title());
+            out += &format!("{}{}\n", if i > 0 { "\n" } else { "" }, kind.title(" "));
         }
         out += &lines(&kind.entries()?, kinds.len() == 1);
     }

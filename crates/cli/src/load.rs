@@ -9,7 +9,7 @@ use crate::outcome::{print, say, Failure, Outcome};
 ///
 /// Prints the name that setsockopt(TCP_CONGESTION) and net.ipv4.tcp_congestion_control take.
 #[derive(clap::Args)]
-pub struct Load {
+pub struct LoadArgs {
     /// Name of the controller, see multipilot list controllers
     #[arg(value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: String,
@@ -20,12 +20,12 @@ pub struct Load {
 
 /// Unregister a controller: sockets that use it keep it until they close, new ones cannot choose it
 #[derive(clap::Args)]
-pub struct Unload {
+pub struct UnloadArgs {
     /// The name that `load` printed; multipilot list loaded shows them
     name: String,
 }
 
-pub fn load(args: &Load) -> Outcome {
+pub fn load(args: &LoadArgs) -> Outcome {
     names::known_controller(Some(&args.controller))?;
     let settings = args.set.iter().map(|text| setting(text));
     let settings = settings.collect::<Outcome<Vec<_>>>()?;
@@ -35,7 +35,7 @@ pub fn load(args: &Load) -> Outcome {
     Ok(())
 }
 
-pub fn unload(args: &Unload) -> Outcome {
+pub fn unload(args: &UnloadArgs) -> Outcome {
     let sockets = controller::unload(&args.name)?;
     if sockets > 0 {
         say(&format!(

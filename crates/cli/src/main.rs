@@ -2,8 +2,8 @@
 //! The `multipilot` command.
 
 mod agent;
+mod capture;
 mod check;
-mod choice;
 mod compare;
 mod daemon;
 mod demo;
@@ -19,12 +19,15 @@ mod probe;
 mod progress;
 mod radio;
 mod relay;
+mod report;
 mod run;
 mod runner;
 mod scenario;
+mod selection;
 mod serve;
 mod sheet;
 mod signals;
+mod state;
 mod table;
 mod trial;
 mod world;
@@ -39,62 +42,66 @@ use outcome::{Failure, Outcome};
 
 /// An autopilot for Multipath TCP: compare congestion controllers, path managers and schedulers on emulated paths
 #[derive(Parser)]
-#[command(name = "multipilot", version, after_help = AFTER)]
+#[command(name = "multipilot", version, after_help = after_help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const AFTER: &str = "\
-Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings report, agree, \
-paper, train, sweep, federation and experience.
+fn after_help() -> String {
+    format!(
+        "\
+Further commands are programs named multipilot-NAME beside this one or on the PATH; the Python package brings {}.
 
-Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.";
+Exit codes: 0 done, 1 a run failed, 2 the call or a file is wrong, 3 this machine cannot do it, 130 interrupted.",
+        external::PYTHON.join(", ")
+    )
+}
 
 #[derive(Subcommand)]
 enum Command {
     /// List controllers, schedulers, path managers, initial paths and scenarios
-    List(list::List),
+    List(list::ListArgs),
     /// Run the variants of a scenario and show which is better, and how certain that is
-    Compare(compare::Compare),
+    Compare(compare::CompareArgs),
     /// Validate a scenario and show the cells, variants, runs and time of compare
-    Check(check::Check),
+    Check(check::CheckArgs),
     /// Run a program over MPTCP, or over a relay
-    Run(run::Run),
-    Agent(agent::Args),
-    Load(load::Load),
-    Unload(load::Unload),
+    Run(run::RunArgs),
+    Agent(agent::AgentArgs),
+    Load(load::LoadArgs),
+    Unload(load::UnloadArgs),
     /// Compare pilot with stock Linux: one file over emulated Wi-Fi and LTE, alone and together, in under three minutes
-    Demo(demo::Demo),
+    Demo(demo::DemoArgs),
     /// Compare plain TCP, MPTCP and the relay while the Wi-Fi fades: a download, a call and page loads, in one minute
-    Try(trial::Try),
+    Try(trial::TryArgs),
     /// Run the daemon in the foreground: it monitors links and sets unhealthy paths to backup
-    Daemon(daemon::Daemon),
+    Daemon(daemon::DaemonArgs),
     /// Start the daemon in the background
-    Up(daemon::Up),
+    Up(daemon::UpArgs),
     /// Stop the daemon and restore endpoints, limits and controller, also after a crash
-    Down(daemon::Down),
+    Down(daemon::DownArgs),
     /// Reload the daemon's configuration; an invalid file changes nothing
-    Reload(daemon::Reload),
+    Reload(daemon::ReloadArgs),
     /// Show the daemon's paths, their rates, and why one is in backup
-    Status(daemon::Status),
+    Status(daemon::StatusArgs),
     /// Show the daemon's paths and every subflow, live
-    Top(daemon::Top),
+    Top(daemon::TopArgs),
     /// Run the edge server: it recommends the initial path to devices and learns from the outcomes
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Run a relay: devices send TCP and UDP to it over all links at once, and it connects to any server
-    Relay(relay::Relay),
+    Relay(relay::RelayArgs),
     /// Measure this host's links against a relay of yours, and write the scenario of your network
-    Probe(probe::Probe),
+    Probe(probe::ProbeArgs),
     /// Show the rates, handoffs, beams and energy of a scenario's [radio], also as an animated page
-    Radio(radio::Radio),
+    Radio(radio::RadioArgs),
     /// Print completions for a shell, to be sourced: source <(multipilot completions bash)
     Completions {
         /// Shell
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
-    Manual(manual::Manual),
+    Manual(manual::ManualArgs),
     #[command(external_subcommand)]
     External(Vec<OsString>),
 }
@@ -214,6 +221,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_json_document_is_in_the_reference() {
+        let page = include_str!("../../../docs/reference/json.md");
+        let cli = Cli::command();
+        let prints = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "json");
+        for command in cli.get_subcommands().filter(prints) {
+            let call = format!("`multipilot {}", command.get_name());
+            let mut rows = page.lines().filter(|line| line.starts_with('|'));
+            assert!(rows.any(|row| row.contains(&call)), "{call}");
+        }
+    }
 
     #[test]
     fn every_option_is_explained_and_defaults_look_alike() {

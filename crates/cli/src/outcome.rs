@@ -22,6 +22,15 @@ pub enum Failure {
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
+    /// Of a crate's error, which has the code.
+    pub fn with_code(code: u8, line: String) -> Failure {
+        match code {
+            2 => Failure::Usage(line),
+            3 => Failure::Unable(line),
+            _ => Failure::Run(line),
+        }
+    }
+
     pub fn code(&self) -> u8 {
         match self {
             Failure::Run(_) => 1,
@@ -47,11 +56,34 @@ impl fmt::Display for Failure {
 
 impl From<mp_kernel::Error> for Failure {
     fn from(error: mp_kernel::Error) -> Failure {
+        Failure::with_code(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<mp_daemon::Error> for Failure {
+    fn from(error: mp_daemon::Error) -> Failure {
+        Failure::with_code(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<mp_host::Error> for Failure {
+    fn from(error: mp_host::Error) -> Failure {
+        mp_daemon::Error::from(error).into()
+    }
+}
+
+impl From<mp_relay::Error> for Failure {
+    fn from(error: mp_relay::Error) -> Failure {
+        mp_daemon::Error::from(error).into()
+    }
+}
+
+impl From<mp_server::Error> for Failure {
+    fn from(error: mp_server::Error) -> Failure {
         let line = error.to_string();
-        match error.exit_code() {
-            2 => Failure::Usage(line),
-            3 => Failure::Unable(line),
-            _ => Failure::Run(line),
+        match error {
+            mp_server::Error::Usage(_) => Failure::Usage(line),
+            mp_server::Error::Busy(_) | mp_server::Error::Failed(_) => Failure::Run(line),
         }
     }
 }

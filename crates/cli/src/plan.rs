@@ -27,7 +27,7 @@ impl Job {
 
 /// Which controllers run as plain TCP over each path alone, too: the single-path baselines.
 #[derive(Debug, Clone, Copy, Default)]
-pub enum Alone {
+pub enum Baselines {
     #[default]
     None,
     All,
@@ -41,7 +41,7 @@ pub fn count(experiment: &Experiment, seeds: u64) -> u64 {
 }
 
 /// Every run of the experiment, the single-path baselines first in each round.
-pub fn jobs(experiment: &Experiment, seeds: u64, alone: Alone) -> Vec<Job> {
+pub fn jobs(experiment: &Experiment, seeds: u64, which: Baselines) -> Vec<Job> {
     let mut round = Vec::new();
     for cell in &experiment.cells {
         let place: IndexMap<String, String> = cell.values.iter().cloned().collect();
@@ -54,7 +54,7 @@ pub fn jobs(experiment: &Experiment, seeds: u64, alone: Alone) -> Vec<Job> {
                 cell: place.clone(),
             }));
         };
-        for (variant, path) in baselines(cell, alone) {
+        for (variant, path) in baselines(cell, which) {
             let single = single_path(&cell.scenario, variant, path);
             let variants = single.variants.clone();
             add(single, &variants);
@@ -71,7 +71,7 @@ pub fn jobs(experiment: &Experiment, seeds: u64, alone: Alone) -> Vec<Job> {
 }
 
 /// Each congestion control of a cell that is asked for, once, over each path that connections under test use.
-fn baselines(cell: &Cell, alone: Alone) -> Vec<(&Variant, &str)> {
+fn baselines(cell: &Cell, which: Baselines) -> Vec<(&Variant, &str)> {
     let scenario = &cell.scenario;
     let tested = scenario
         .connections
@@ -88,10 +88,10 @@ fn baselines(cell: &Cell, alone: Alone) -> Vec<(&Variant, &str)> {
         }
     });
     let first = |v: &&Variant| std::ptr::eq(*v, baseline_of(&scenario.variants, v));
-    let asked = |v: &&Variant| match alone {
-        Alone::None => false,
-        Alone::All => true,
-        Alone::Only(controller) => v.controller == controller,
+    let asked = |v: &&Variant| match which {
+        Baselines::None => false,
+        Baselines::All => true,
+        Baselines::Only(controller) => v.controller == controller,
     };
     scenario
         .variants
@@ -149,7 +149,7 @@ pub fn fill_ben(experiment: &Experiment, rows: &[Row], mut set: impl FnMut(&Row,
         )
     };
     for cell in &experiment.cells {
-        let baselines = baselines(cell, Alone::All);
+        let baselines = baselines(cell, Baselines::All);
         for variant in &cell.scenario.variants {
             let reference = baseline_of(&cell.scenario.variants, variant);
             let own = baselines
@@ -192,7 +192,7 @@ mod tests {
     fn whole_rounds_one_seed_after_the_other() {
         let e = experiment("[[variants]]\ncontroller = ['lia', 'olia']\n");
         assert_eq!(
-            labels(&jobs(&e, 2, Alone::None)),
+            labels(&jobs(&e, 2, Baselines::None)),
             ["lia seed 5", "olia seed 5", "lia seed 6", "olia seed 6"]
         );
     }
@@ -201,7 +201,7 @@ mod tests {
     fn a_single_controller_runs_alone_on_each_path() {
         let e = experiment("[[variants]]\ncontroller = ['lia', 'cubic']\n");
         assert_eq!(
-            labels(&jobs(&e, 1, Alone::Only("cubic"))),
+            labels(&jobs(&e, 1, Baselines::Only("cubic"))),
             [
                 "cubic [tcp on a] seed 5",
                 "cubic [tcp on b] seed 5",
@@ -217,7 +217,7 @@ mod tests {
             "[[connections]]\n[[connections]]\nprotocol = 'tcp'\npaths = ['a']\ncontroller = 'cubic'\n\
              [[variants]]\ncontroller = 'lia'\nscheduler = ['default', 'blest']\n",
         );
-        let all = jobs(&e, 1, Alone::All);
+        let all = jobs(&e, 1, Baselines::All);
         assert_eq!(
             labels(&all),
             [

@@ -18,9 +18,8 @@ use mp_relay::Transport;
 use serde_json::{json, Value};
 
 use crate::outcome::{print, say, usage, Failure, Outcome};
-use crate::run::{line_of, state_folder};
 use crate::sheet::{self, Column};
-use crate::{relay, signals};
+use crate::{relay, signals, state};
 
 const AFTER: &str = "\
 Each link is measured on its own: 4 s of echoes, 200 bytes each, 250 a second, for round trips and loss; then a download and \
@@ -33,7 +32,7 @@ multipilot compare network.toml --world sim --seeds 20";
 
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Probe {
+pub struct ProbeArgs {
     /// The line that multipilot relay printed, or - for stdin
     #[arg(value_name = "LINE")]
     line: String,
@@ -84,8 +83,8 @@ fn loaded_ms(direction: &Direction) -> Option<f64> {
     quantile(&direction.loaded_ms, 0.95)
 }
 
-pub fn main(args: &Probe) -> Outcome {
-    let line = line_of(&args.line)?;
+pub fn main(args: &ProbeArgs) -> Outcome {
+    let line = relay::read_line(&args.line)?;
     let names = match args.links.as_slice() {
         [] => leading_out()?,
         names => names.to_vec(),
@@ -128,9 +127,9 @@ fn leading_out() -> Outcome<Vec<String>> {
 }
 
 /// A link that cannot be measured is left out, with a line.
-fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
+fn measure(line: &Line, names: &[String], args: &ProbeArgs) -> Outcome<Vec<Link>> {
     let runtime = relay::runtime()?;
-    let identity = state_folder()?.join("relay-device.key");
+    let identity = state::folder()?.join("relay-device.key");
     let how = probe::Probe {
         stream: Duration::from_secs(args.seconds),
     };
@@ -158,7 +157,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
             observer: None,
             rules: None,
         };
-        let told = |phase| {
+        let show = |phase| {
             bar.set_message(format!(
                 "{name}: {}",
                 match phase {
@@ -168,7 +167,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
                 }
             ));
         };
-        let work = probe::probe(settings, &identity, &how, told);
+        let work = probe::probe(settings, &identity, &how, show);
         let link = runtime.block_on(async {
             tokio::select! {
                 link = work => Some(link),
@@ -182,7 +181,7 @@ fn measure(line: &Line, names: &[String], args: &Probe) -> Outcome<Vec<Link>> {
                 ))
             }
             Some(Ok(link)) => measured.push(link),
-            Some(Err(e)) => match relay::failure(e) {
+            Some(Err(e)) => match e.into() {
                 // No fault of the link: there is none of that name.
                 wrong @ Failure::Usage(_) => return Err(wrong),
                 why => bar.suspend(|| say(&format!("multipilot: left out: {name}: {why}"))),

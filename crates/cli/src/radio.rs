@@ -15,7 +15,7 @@ use crate::sheet::{self, Column};
 const PAGE: &str = include_str!("radio.html");
 
 #[derive(Args, Debug)]
-pub struct Radio {
+pub struct RadioArgs {
     /// Scenario file with a [radio], or the name of a built-in one
     scenario: String,
     /// Change a key of the scenario, e.g. radio.channels=1; may be repeated
@@ -32,7 +32,7 @@ pub struct Radio {
     json: bool,
 }
 
-pub fn main(args: &Radio) -> Outcome {
+pub fn main(args: &RadioArgs) -> Outcome {
     let overrides = Overrides {
         set: args.set.clone(),
         ..Overrides::default()
@@ -159,7 +159,7 @@ fn document(cell: &Cell, air: &Air, timeline: &Timeline) -> Value {
 /// The page: its data stand in it, so that it needs nothing else.
 fn page(title: &str, air: &Air, timeline: &Timeline) -> String {
     let tenth = |v: f64| (v * 10.0).round() / 10.0;
-    // Ten looks a second are plenty for an eye.
+    // Ten samples a second are plenty for an eye.
     let every = ((0.1 / timeline.interval).round() as usize).max(1);
     let devices: Vec<Value> = (air.devices.iter().enumerate())
         .map(|(d, device)| {

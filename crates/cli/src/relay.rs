@@ -11,14 +11,14 @@ use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
 use mp_relay::egress::{Egress, Own, Prefix};
 use mp_relay::relay::{self, Settings};
-use mp_relay::Error;
+use mp_relay::wire::Line;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 use crate::names;
 use crate::outcome::{self, Failure, Outcome};
 use crate::sheet::{self, Column};
-use crate::signals;
+use crate::{signals, state};
 
 const AFTER: &str = "\
 The first start prints a line for one device; --new-device prints one for another, also while the relay runs. A line belongs to \
@@ -26,7 +26,7 @@ the first device that uses it, and has to be used within 10 minutes. Targets of 
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Relay {
+pub struct RelayArgs {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:443")]
     listen: SocketAddr,
@@ -65,7 +65,7 @@ pub struct Relay {
     check: bool,
 }
 
-pub fn main(args: &Relay) -> Outcome {
+pub fn main(args: &RelayArgs) -> Outcome {
     let folder = match &args.state {
         Some(folder) => folder.clone(),
         None => default_folder()?,
@@ -73,13 +73,13 @@ pub fn main(args: &Relay) -> Outcome {
     if args.check {
         return check::check(args, &folder);
     }
-    let store = Store::open(&folder).map_err(failure)?;
+    let store = Store::open(&folder)?;
     if args.devices {
         outcome::print(&table(&store)?);
         return Ok(());
     }
     if let Some(name) = &args.forget {
-        return store.forget(name).map_err(failure);
+        return Ok(store.forget(name)?);
     }
     if let Some(name) = &args.new_device {
         return new_device(args, &store, name);
@@ -87,10 +87,10 @@ pub fn main(args: &Relay) -> Outcome {
     serve(args, store)
 }
 
-fn serve(args: &Relay, store: Store) -> Outcome {
+fn serve(args: &RelayArgs, store: Store) -> Outcome {
     names::known_controller(args.controller.as_deref())?;
     // A wrong address is refused before a device connects.
-    place(args, args.listen.port())?;
+    public_address(args, args.listen.port())?;
     let settings = Settings {
         listen: args.listen,
         store: store.clone(),
@@ -99,7 +99,7 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             allow_smtp: args.allow_smtp,
             own: Own::of_host(),
         },
-        controller: Control::choose(args.controller.as_deref()).map_err(failure)?,
+        controller: Control::choose(args.controller.as_deref())?,
         hold: args.hold.unwrap_or(relay::HOLD),
         rate: args.rate,
         observer: None,
@@ -119,21 +119,19 @@ fn serve(args: &Relay, store: Store) -> Outcome {
             () = failed.notified() => {}
         }
     };
-    runtime()?
-        .block_on(relay::run(settings, ready, stop))
-        .map_err(failure)?;
+    runtime()?.block_on(relay::run(settings, ready, stop))?;
     first
 }
 
 /// Remembers the address for lines to come, and prints the first one.
-fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
-    let place = place(args, port)?;
-    if let Err(e) = store.set_place(&place) {
+fn greet(args: &RelayArgs, store: &Store, port: u16) -> Outcome {
+    let address = public_address(args, port)?;
+    if let Err(e) = store.set_place(&address) {
         outcome::say(&format!(
             "multipilot: {e}; --new-device will not know the relay's address"
         ));
     }
-    let devices = store.list().map_err(failure)?;
+    let devices = store.list()?;
     let usable = devices.iter().filter(|d| d.state != State::Expired).count();
     if usable > 0 {
         outcome::say(&format!(
@@ -142,21 +140,21 @@ fn greet(args: &Relay, store: &Store, port: u16) -> Outcome {
         ));
         return Ok(());
     }
-    print_line(store, "device-1", &place)
+    print_line(store, "device-1", &address)
 }
 
-fn new_device(args: &Relay, store: &Store, name: &str) -> Outcome {
+fn new_device(args: &RelayArgs, store: &Store, name: &str) -> Outcome {
     let remembered = store.place();
-    let place = match (remembered, &args.address) {
-        (Some(place), None) => place,
-        _ => place(args, args.listen.port())?,
+    let address = match (remembered, &args.address) {
+        (Some(address), None) => address,
+        _ => public_address(args, args.listen.port())?,
     };
-    print_line(store, name, &place)
+    print_line(store, name, &address)
 }
 
 /// The line alone goes to stdout.
-fn print_line(store: &Store, name: &str, place: &(String, u16)) -> Outcome {
-    let line = store.add(name, &place.0, place.1).map_err(failure)?;
+fn print_line(store: &Store, name: &str, address: &(String, u16)) -> Outcome {
+    let line = store.add(name, &address.0, address.1)?;
     outcome::say(&format!(
         "multipilot: line for {name}, to be used within {} minutes: multipilot run --relay LINE -- COMMAND",
         VALID.as_secs() / 60
@@ -165,8 +163,23 @@ fn print_line(store: &Store, name: &str, place: &(String, u16)) -> Outcome {
     Ok(())
 }
 
+/// A relay's line on a device: as given, or the first line of stdin: arguments can be read by every user of the host.
+pub fn read_line(given: &str) -> Outcome<Line> {
+    let mut read = String::new();
+    let text = match given {
+        "-" => {
+            let result = std::io::stdin().read_line(&mut read);
+            result.map_err(|e| Failure::Usage(format!("the relay's line from stdin: {e}")))?;
+            &read
+        }
+        text => text,
+    };
+    text.parse()
+        .map_err(|e| Failure::Usage(format!("the relay's line: {e}")))
+}
+
 /// Host and port as devices have them.
-fn place(args: &Relay, port: u16) -> Outcome<(String, u16)> {
+fn public_address(args: &RelayArgs, port: u16) -> Outcome<(String, u16)> {
     let Some(given) = &args.address else {
         let listened = args.listen.ip();
         let host = if listened.is_unspecified() {
@@ -215,11 +228,11 @@ fn default_folder() -> Outcome<PathBuf> {
     if mp_relay::is_root() {
         return Ok("/var/lib/multipilot/relay".into());
     }
-    Ok(crate::run::state_path()?.join("relay"))
+    Ok(state::path()?.join("relay"))
 }
 
 fn table(store: &Store) -> Outcome<String> {
-    let devices = store.list().map_err(failure)?;
+    let devices = store.list()?;
     let state = |state: State| match state {
         State::Enrolled => "enrolled".to_owned(),
         State::Pending(left) => format!("not yet, its line is valid for {} s", left.as_secs()),
@@ -236,13 +249,4 @@ fn table(store: &Store) -> Outcome<String> {
 pub fn runtime() -> Outcome<Runtime> {
     mp_kernel::memory::keep_small();
     Runtime::new().map_err(|e| Failure::Run(format!("cannot start threads: {e}")))
-}
-
-pub fn failure(error: Error) -> Failure {
-    let line = error.to_string();
-    match error {
-        Error::Usage(_) => Failure::Usage(line),
-        Error::Missing(_) => Failure::Unable(line),
-        Error::Failed(_) => Failure::Run(line),
-    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use mp_server::config::TlsFiles;
-use mp_server::{api, config, tokens, Config, Error};
+use mp_server::{api, config, tokens, Config};
 
 use crate::outcome::{self, Failure, Outcome};
 
@@ -15,7 +15,7 @@ reach the server over HTTPS only, unless --insecure allows plain HTTP.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 #[command(group = clap::ArgGroup::new("instead").args(["new_token", "tokens", "revoke", "backup", "restore", "openapi", "check"]))]
-pub struct Serve {
+pub struct ServeArgs {
     /// Configuration [default: /etc/multipilot/server.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -70,10 +70,10 @@ pub struct Serve {
     openapi: bool,
 }
 
-pub fn main(args: &Serve) -> Outcome {
+pub fn main(args: &ServeArgs) -> Outcome {
     if let Some(file) = &args.check {
         let config = Config::load(file).map_err(outcome::usage)?;
-        mp_server::check(&config).map_err(of_server)?;
+        mp_server::check(&config)?;
         outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }
@@ -102,27 +102,26 @@ pub fn main(args: &Serve) -> Outcome {
             outcome::print(&said);
             Ok(())
         }
-        None => mp_server::run(config, |scheme, address| {
+        None => Ok(mp_server::run(config, |scheme, address| {
             let url = format!("{scheme}://{address}");
             outcome::say(&format!("multipilot: serving on {url} (Ctrl-C ends it)"));
-        })
-        .map_err(of_server),
+        })?),
     }
 }
 
 /// Does what was asked for in place of serving, and says what came of it.
-fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
+fn only(args: &ServeArgs, config: &Config) -> Result<Option<String>, Failure> {
     let file = config.token_file();
     if let Some(name) = &args.new_token {
         let role = match args.operator {
-            true => tokens::Role::Operator,
-            false => tokens::Role::Device,
+            true => tokens::TokenRole::Operator,
+            false => tokens::TokenRole::Device,
         };
-        let token = tokens::create(&file, name, role).map_err(of_server)?;
+        let token = tokens::create(&file, name, role)?;
         return Ok(Some(format!("{token}\n")));
     }
     if args.tokens {
-        let tokens = tokens::Tokens::load(&file).map_err(of_server)?;
+        let tokens = tokens::Tokens::load(&file)?;
         let lines = tokens.list().into_iter();
         if lines.len() == 0 {
             outcome::say("multipilot: there is no token; --new-token NAME makes one");
@@ -134,25 +133,17 @@ fn only(args: &Serve, config: &Config) -> Result<Option<String>, Failure> {
         ));
     }
     if let Some(name) = &args.revoke {
-        tokens::revoke(&file, name).map_err(of_server)?;
+        tokens::revoke(&file, name)?;
         return Ok(Some(String::new()));
     }
     if let Some(to) = &args.backup {
-        let outcomes = mp_server::backup(config, to).map_err(of_server)?;
+        let outcomes = mp_server::backup(config, to)?;
         return Ok(Some(format!("{}: {outcomes} outcomes\n", to.display())));
     }
     if let Some(from) = &args.restore {
-        let outcomes = mp_server::restore(config, from).map_err(of_server)?;
+        let outcomes = mp_server::restore(config, from)?;
         let folder = config.data.display();
         return Ok(Some(format!("{folder}: {outcomes} outcomes\n")));
     }
     Ok(None)
-}
-
-fn of_server(error: Error) -> Failure {
-    let line = error.to_string();
-    match error {
-        Error::Usage(_) => Failure::Usage(line),
-        Error::Busy(_) | Error::Failed(_) => Failure::Run(line),
-    }
 }

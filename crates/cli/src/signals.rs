@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin set a flag that every loop looks at; a second one ends the process at once.
+//! Ctrl-C and its kin set a flag that every loop reads; a second one ends the process at once.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};

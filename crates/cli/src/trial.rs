@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::sheet::{self, Column};
 use crate::signals::STOP;
 use crate::world::of_testbed;
-use crate::{demo, scenario};
+use crate::{report, scenario};
 
 const SCENARIO: &str = "leaving-wifi";
 const FILE: &str = "try.json";
@@ -34,7 +34,7 @@ and page loads the Wi-Fi fades and dies; 3 s later the device takes the link dow
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
-pub struct Try {
+pub struct TryArgs {
     /// Run only these variants: direct, lte, mptcp, relay
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
@@ -63,7 +63,7 @@ struct Way {
 
 type Tried = (String, Experience);
 
-pub fn main(args: &Try) -> Outcome {
+pub fn main(args: &TryArgs) -> Outcome {
     if let Err(lack) = mp_testbed::lacks_for_relay() {
         return Err(Failure::Unable(format!(
             "{lack}; without root, multipilot compare {SCENARIO} --world sim simulates the download"
@@ -113,7 +113,7 @@ pub fn main(args: &Try) -> Outcome {
         Some(folder) if !args.json => {
             print(&format!("record: {}\n", folder.display()));
             if !args.no_report {
-                demo::report(&folder);
+                report::draw(&folder);
             }
         }
         _ => {}
@@ -186,8 +186,8 @@ fn run(scenario: &Scenario, ways: Vec<Way>, seed: u64) -> Outcome<Vec<Tried>> {
     let mut tried = Vec::new();
     for Way { name, carrier } in ways {
         progress.begin(&name);
-        let told = &mut |elapsed| progress.elapsed(elapsed);
-        let experience = trial(scenario, &carrier, seed, told, &STOP).map_err(of_testbed)?;
+        let elapsed = &mut |elapsed| progress.elapsed(elapsed);
+        let experience = trial(scenario, &carrier, seed, elapsed, &STOP).map_err(of_testbed)?;
         let megabytes = experience.download.bytes as f64 / 1e6;
         progress.end(&format!("{name}: {megabytes:.1} MB"));
         for note in &experience.notes {

@@ -93,10 +93,8 @@ fn of_simulator(error: mp_simulator::Error) -> Failure {
 }
 
 pub fn of_testbed(error: mp_testbed::Error) -> Failure {
-    match (&error, error.exit_code()) {
-        (mp_testbed::Error::Stopped, _) => Failure::Interrupted("interrupted".into()),
-        (_, 2) => Failure::Usage(error.to_string()),
-        (_, 3) => Failure::Unable(error.to_string()),
-        _ => Failure::Run(error.to_string()),
+    match error {
+        mp_testbed::Error::Stopped => Failure::Interrupted("interrupted".into()),
+        error => Failure::with_code(error.exit_code(), error.to_string()),
     }
 }

@@ -79,14 +79,14 @@ fn a_lossy_path_goes_to_backup_and_comes_back() {
     let Some(_turn) = turn() else { return };
     let folder = tempfile::tempdir().unwrap();
     // How soon the path is in backup, and back, depends on how busy this machine is: both are waited for. In between
-    // it is tried now and then, but a good part of the looks has to find it in backup.
+    // it is tried now and then, but a good part of the polls has to find it in backup.
     let script = "
-daemon control 2> log & ready; : > looks; started=$(date +%s)
+daemon control 2> log & ready; : > polls; started=$(date +%s)
 head -c 90000000 /dev/zero > body
 curl -s -T body $MULTIPILOT_URL & upload=$!
 until_path wifi 'loses packets' lossy
 while [ $(date +%s) -lt $((started + 12)) ]; do
-    path wifi '\"priority\": \"backup\"' && echo backup >> looks || echo normal >> looks; sleep 0.2
+    path wifi '\"priority\": \"backup\"' && echo backup >> polls || echo normal >> polls; sleep 0.2
 done
 sleep 2; until_path wifi '\"priority\": \"normal\"' clean
 kill $upload; calm; mp down; ip mptcp endpoint show > after; ip mptcp limits >> after
@@ -108,9 +108,9 @@ events = [{ at = \"2s\", path = \"wifi\", loss = 0.1 }, { at = \"13s\", path = \
         "{lossy}"
     );
     assert_eq!(path(folder.path(), "lossy", "lte")["priority"], "normal");
-    let looks = text(folder.path(), "looks");
-    let count = |state: &str| looks.matches(state).count();
-    assert!(3 * count("backup") > count("normal"), "{looks}{log}");
+    let polls = text(folder.path(), "polls");
+    let count = |state: &str| polls.matches(state).count();
+    assert!(3 * count("backup") > count("normal"), "{polls}{log}");
     assert_eq!(
         path(folder.path(), "clean", "wifi")["priority"],
         "normal",

@@ -1,5 +1,6 @@
-//! The examples of the documentation are valid.
+//! The documentation keeps up with the code: its examples are valid, its lists complete.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -99,4 +100,77 @@ fn a_wrong_example_is_found() {
     assert_eq!(found[1].0, 7);
     assert!(errors(&found[1].1).is_some());
     assert!(errors("[[variants]]\ncontroler = 'lia'\n").is_some());
+}
+
+/// The second cell of the README's row that begins so.
+fn readme_row(title: &str) -> String {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let start = format!("| {title}");
+    let line = readme.lines().find(|line| line.starts_with(&start));
+    let (_, cell) = line
+        .and_then(|line| line.split_once(" | "))
+        .expect("the row");
+    cell.to_owned()
+}
+
+/// Names in that cell: the last word of each piece, without remarks in parentheses.
+fn named_in_readme(title: &str) -> BTreeSet<String> {
+    let mut depth = 0;
+    let mut outside = |c: &char| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0 && !")[]*|".contains(*c)
+    };
+    let plain: String = readme_row(title).chars().filter(|c| outside(c)).collect();
+    let pieces = plain.split([',', ';']);
+    let names = pieces.filter_map(|piece| piece.split_whitespace().last());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_readme_names_everything_that_there_is_to_choose() {
+    fn all(names: impl Iterator<Item = &'static str>) -> BTreeSet<String> {
+        names.map(str::to_owned).collect()
+    }
+    let controllers = all(mp_controllers::entries().map(|e| e.name));
+    assert_eq!(named_in_readme("congestion controllers"), controllers);
+    let managers = all(mp_policy::path_manager::all().iter().map(|e| e.name));
+    assert_eq!(named_in_readme("path managers"), managers);
+    let schedulers = all(mp_policy::scheduler::all().iter().map(|e| e.name));
+    assert_eq!(named_in_readme("schedulers"), schedulers);
+}
+
+#[test]
+fn the_readme_names_every_paper() {
+    let package = |folder: &fs::DirEntry| folder.path().join("__init__.py").exists();
+    let folders = fs::read_dir(root().join("reproductions")).expect("reproductions/");
+    let folders = folders.map(|f| f.expect("an entry")).filter(package);
+    let names: BTreeSet<String> = folders
+        .map(|f| f.file_name().to_string_lossy().replace('_', "-"))
+        .collect();
+    let row = readme_row("papers");
+    // They are in italics.
+    let named = row.split('*').skip(1).step_by(2).map(str::to_owned);
+    assert_eq!(named.collect::<BTreeSet<_>>(), names);
+}
+
+#[test]
+fn the_architecture_names_every_crate() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    for entry in fs::read_dir(root().join("crates")).expect("crates/") {
+        let name = entry.expect("an entry").file_name();
+        let row = format!("| `crates/{}` |", name.to_string_lossy());
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn the_index_of_the_documentation_has_every_page() {
+    let docs = root().join("docs");
+    let index = fs::read_to_string(docs.join("README.md")).expect("docs/README.md");
+    let mut all = Vec::new();
+    pages(&docs, &mut all);
+    for page in all.iter().filter(|p| **p != docs.join("README.md")) {
+        let page = page.strip_prefix(&docs).expect("below docs/").display();
+        assert!(index.contains(&format!("]({page})")), "{page}");
+    }
 }

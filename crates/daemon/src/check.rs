@@ -7,7 +7,7 @@ use std::path::Path;
 use mp_host::claim;
 use mp_kernel::{check as kernel, controller};
 
-use crate::config::{Config, Controller};
+use crate::config::{Config, ControllerConfig};
 use crate::{control, federation, relay, Error};
 
 /// Whether this process may manage the paths of its network namespace.
@@ -30,13 +30,13 @@ pub fn check(file: &Path) -> Result<(), Error> {
     if let Some(settings) = &config.federation {
         federation::check(settings).map_err(here)?;
     }
-    match relay::Settings::of(&config, &config.relay) {
+    match relay::RelaySettings::of(&config, &config.relay) {
         // The line is a secret of root's.
         Err(Error::Denied(_)) => {}
         settings => drop(settings.map_err(here)?),
     }
     mptcp()?;
-    if let Controller::Named(name) = &config.controller {
+    if let ControllerConfig::Named(name) = &config.controller {
         controller::check(name).map_err(|e| here(e.into()))?;
     }
     // A daemon that runs may be the one that this file is for.

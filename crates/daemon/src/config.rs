@@ -15,11 +15,11 @@ use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
-pub use bandit::{Bandit, Server};
-pub use controller::Controller;
-pub use federation::Federation;
-pub use mptcpify::Mptcpify;
-pub use relay::{Leak, Override, Relay};
+pub use bandit::{BanditConfig, EdgeServerConfig};
+pub use controller::ControllerConfig;
+pub use federation::FederationConfig;
+pub use mptcpify::MptcpifyConfig;
+pub use relay::{Leak, RelayConfig, RelayOverride};
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/daemon.toml";
 /// Where the control socket is.
@@ -82,12 +82,12 @@ const IGNORED: &[&str] = &[
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Of new sockets.
-    pub controller: Controller,
+    pub controller: ControllerConfig,
     /// Its settings, where they are not its defaults.
     pub parameters: Vec<(String, u64)>,
     /// Whether each connection is managed by itself, and not by the kernel.
     pub userspace: bool,
-    pub mptcpify: Mptcpify,
+    pub mptcpify: MptcpifyConfig,
     pub subflows: u32,
     pub add_addr_accepted: u32,
     /// `ignore`, `interfaces` and `awareness`.
@@ -95,12 +95,12 @@ pub struct Config {
     /// `awareness.policy`, as the user calls it.
     pub policy: String,
     /// With whom new connections share what was seen; `None`: with those of this host.
-    pub federation: Option<Federation>,
+    pub federation: Option<FederationConfig>,
     /// `None`: connections start as the routing table has it.
-    pub bandit: Option<Bandit>,
+    pub bandit: Option<BanditConfig>,
     /// Bytes a month that an interface may carry for the relay; the first whose name fits counts.
     pub limits: Vec<(Glob, u64)>,
-    pub relay: Relay,
+    pub relay: RelayConfig,
     pub radio_file: Option<PathBuf>,
     pub socket: PathBuf,
     /// Whose members may use the control socket, besides root.
@@ -112,10 +112,10 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            controller: Controller::Automatic,
+            controller: ControllerConfig::Automatic,
             parameters: Vec::new(),
             userspace: false,
-            mptcpify: Mptcpify::default(),
+            mptcpify: MptcpifyConfig::default(),
             subflows: 8,
             add_addr_accepted: 8,
             paths: Settings {
@@ -126,7 +126,7 @@ impl Default for Config {
             federation: None,
             bandit: None,
             limits: Vec::new(),
-            relay: Relay::default(),
+            relay: RelayConfig::default(),
             radio_file: None,
             socket: SOCKET.into(),
             group: None,
@@ -147,7 +147,7 @@ impl Config {
         let root = document::root(&node, TOP_KEYS)?;
         let mut config = Config::default();
         if let Some(field) = root.get("controller") {
-            config.controller = Controller::read(&field)?;
+            config.controller = ControllerConfig::read(&field)?;
         }
         if let Some(table) = root.get("parameters") {
             config.parameters = controller::parameters(&table, &config.controller)?;
@@ -156,7 +156,7 @@ impl Config {
             config.userspace = field.choice(&[("kernel", false), ("userspace", true)])?;
         }
         if let Some(mptcpify) = section(&root, "mptcpify", mptcpify::KEYS)? {
-            config.mptcpify = Mptcpify::read(&mptcpify)?;
+            config.mptcpify = MptcpifyConfig::read(&mptcpify)?;
         }
         if let Some(list) = root.get("ignore") {
             config.paths.ignore = list
@@ -194,13 +194,13 @@ impl Config {
             judgement::read(&awareness, &mut config)?;
         }
         if let Some(federation) = section(&root, "federation", federation::KEYS)? {
-            config.federation = Some(Federation::read(&federation, config.paths.policy)?);
+            config.federation = Some(FederationConfig::read(&federation, config.paths.policy)?);
         }
         if let Some(bandit) = section(&root, "bandit", bandit::KEYS)? {
-            config.bandit = Some(Bandit::read(&bandit)?);
+            config.bandit = Some(BanditConfig::read(&bandit)?);
         }
         if let Some(relay) = section(&root, "relay", relay::KEYS)? {
-            config.relay = Relay::read(&relay)?;
+            config.relay = RelayConfig::read(&relay)?;
         }
         if let Some(radio) = section(&root, "radio", RADIO_KEYS)? {
             let file = radio.get("file").map(|f| f.string()).transpose()?;

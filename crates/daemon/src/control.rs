@@ -28,26 +28,26 @@ pub enum Request {
     /// Reads the configuration again.
     Reload,
     /// Hands this host's connections to a relay, until the daemon ends; from root alone.
-    Relay(Box<config::Override>),
+    Relay(Box<config::RelayOverride>),
     /// Puts things back as they were, and ends the daemon.
     Down,
 }
 
 /// A request with where its answer goes.
-pub type Call = (Request, oneshot::Sender<Value>);
+pub type PendingRequest = (Request, oneshot::Sender<Value>);
 
 /// Removed when dropped.
-pub struct Control {
+pub struct ControlSocket {
     path: PathBuf,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Control {
+impl ControlSocket {
     pub fn listen(
         path: &Path,
         group: Option<&str>,
-        calls: mpsc::Sender<Call>,
-    ) -> Result<Control, Error> {
+        calls: mpsc::Sender<PendingRequest>,
+    ) -> Result<ControlSocket, Error> {
         let failed = |what: &str, e: &dyn std::fmt::Display| {
             Error::Failed(format!("{what} {}: {e}", path.display()))
         };
@@ -80,14 +80,14 @@ impl Control {
                 }
             }
         });
-        Ok(Control {
+        Ok(ControlSocket {
             path: path.to_owned(),
             task,
         })
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.task.abort();
         let _ = std::fs::remove_file(&self.path);
@@ -103,7 +103,7 @@ pub(crate) fn group_id(name: &str) -> Result<nix::unistd::Gid, Error> {
     }
 }
 
-async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
+async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<PendingRequest>) {
     let root = stream.peer_cred().is_ok_and(|peer| peer.uid() == 0);
     let (reader, mut writer) = stream.into_split();
     let mut reader = tokio::io::BufReader::new(reader);
@@ -138,7 +138,7 @@ async fn serve(stream: tokio::net::UnixStream, calls: mpsc::Sender<Call>) {
 }
 
 /// From inside the daemon.
-pub async fn ask(request: Request, calls: &mpsc::Sender<Call>) -> Value {
+pub async fn ask(request: Request, calls: &mpsc::Sender<PendingRequest>) -> Value {
     let (answer, answered) = oneshot::channel();
     let gone = || json!({"error": "the daemon is ending"});
     if calls.send((request, answer)).await.is_err() {

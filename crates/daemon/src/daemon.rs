@@ -1,8 +1,11 @@
 //! The loop.
 
 mod extras;
+mod links;
+mod poll;
 mod relayed;
 mod reload;
+mod report;
 mod settle;
 
 use std::collections::BTreeMap;
@@ -10,13 +13,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mp_host::adapter::{Adapter, PathState};
+use mp_host::adapter::Adapter;
 use mp_host::claim::{self, check_alone};
-use mp_host::endpoints::{EndpointChange, Endpoints};
+use mp_host::endpoints::Endpoints;
 use mp_host::events::{self, BURST};
-use mp_host::links::{Interface, Links};
+use mp_host::links::Links;
 use mp_host::probe::Prober;
-use mp_host::radio::{Radio, Radios};
+use mp_host::radio::Radios;
 use mp_host::userspace::{Connections, Share};
 use mp_kernel::diag::Diag;
 use mp_kernel::fallback::Counts;
@@ -27,16 +30,15 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
 use crate::check;
-use crate::config::{Config, Override};
-use crate::control::{Call, Control, Request};
-use crate::federation::Shared;
-use crate::initial_path::InitialPath;
-use crate::log::{self, Priority};
-use crate::metrics::Metrics;
+use crate::config::{Config, RelayOverride};
+use crate::control::{ControlSocket, PendingRequest, Request};
+use crate::federation::SharedStatistics;
+use crate::initial_path::InitialPathBandit;
+use crate::log::{self, Level};
+use crate::metrics::MetricsServer;
 use crate::mptcpify::Mptcpify;
-use crate::relay::{self, Relay};
+use crate::relay::{RelaySettings, RelaySupervisor};
 use crate::sessions;
-use crate::status::{self, Status};
 use crate::Error;
 use settle::{load, settle, Settled};
 
@@ -86,7 +88,7 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
     match end {
         End::Leave => {
             log::line(
-                Priority::Info,
+                Level::Info,
                 "ending; endpoints and connections stay as they are",
                 &[("socket", &config.socket.display())],
             );
@@ -102,14 +104,14 @@ pub fn run(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<(), Error> 
                 });
             for address in restored.iter().flatten() {
                 log::line(
-                    Priority::Warning,
+                    Level::Warning,
                     "endpoint stays: a connection has no other subflow",
                     &[("address", address)],
                 );
             }
             let answered = match &restored {
                 Ok(stay) => {
-                    log::line(Priority::Info, "ending", &[("endpoints_left", &stay.len())]);
+                    log::line(Level::Info, "ending", &[("endpoints_left", &stay.len())]);
                     json!({"down": true, "endpoints_in_use": stay, "pid": std::process::id()})
                 }
                 Err(e) => json!({"error": e.to_string()}),
@@ -164,9 +166,9 @@ struct Daemon {
     /// Why the system's congestion controller is left where pilot was to be tried; else empty.
     refused: String,
     mptcpify: Mptcpify,
-    relay: Relay,
+    relay: RelaySupervisor,
     /// The relay that was asked for in place of the configuration's.
-    asked: Option<Override>,
+    asked: Option<RelayOverride>,
     links: Links,
     news: mpsc::Receiver<()>,
     diag: Diag,
@@ -175,14 +177,14 @@ struct Daemon {
     /// With the userspace path manager.
     connections: Option<Connections>,
     /// With `[bandit]`.
-    initial_path: Option<InitialPath>,
-    /// After it could not begin: not before that time.
-    starts_at: Instant,
+    initial_path: Option<InitialPathBandit>,
+    /// When it may be started next, after a failure.
+    initial_path_at: Instant,
     radio: Radios,
-    calls: mpsc::Receiver<Call>,
-    sender: mpsc::Sender<Call>,
-    _control: Control,
-    _metrics: Option<Metrics>,
+    calls: mpsc::Receiver<PendingRequest>,
+    sender: mpsc::Sender<PendingRequest>,
+    _control: ControlSocket,
+    _metrics: Option<MetricsServer>,
     polls: u64,
     review_at: Instant,
     troubles: BTreeMap<Part, String>,
@@ -195,10 +197,14 @@ impl Daemon {
         socket: Option<PathBuf>,
     ) -> Result<Daemon, Error> {
         // Before anything is changed.
-        let shared = config.federation.as_ref().map(Shared::open).transpose()?;
+        let shared = config
+            .federation
+            .as_ref()
+            .map(SharedStatistics::open)
+            .transpose()?;
         let shared = shared.map(|s| Box::new(s) as Box<dyn Share>);
-        let mut relay = Relay::new(&config);
-        let relayed = relay::Settings::of(&config, &config.relay)?;
+        let mut relay = RelaySupervisor::new(&config);
+        let relayed = RelaySettings::of(&config, &config.relay)?;
         // Dropped, it takes back what a daemon that does not start has set.
         let mut endpoints = guard(Endpoints::open()?, Endpoints::withdraw);
         sessions::clear();
@@ -234,12 +240,12 @@ impl Daemon {
         }
         // Last: a daemon that does not start turns no program's socket.
         let mptcpify = Mptcpify::start(&config.mptcpify);
-        Relay::unblock(relayed.as_ref()).await;
+        RelaySupervisor::unblock(relayed.as_ref()).await;
         relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,
             initial_path: None,
-            starts_at: started,
+            initial_path_at: started,
             radio,
             file,
             socket,
@@ -265,7 +271,7 @@ impl Daemon {
             config,
         };
         log::line(
-            Priority::Info,
+            Level::Info,
             "at work",
             &[
                 ("socket", &daemon.config.socket.display()),
@@ -274,7 +280,7 @@ impl Daemon {
             ],
         );
         daemon.apply();
-        daemon.keep_starting();
+        daemon.keep_initial_path();
         Ok(daemon)
     }
 
@@ -329,89 +335,6 @@ impl Daemon {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn pause(&mut self) -> Duration {
-        let (now_us, interval_us) = (self.now_us(), self.config.paths.awareness.interval_us);
-        let own_us = self.adapter.pace().pause_us(now_us, interval_us);
-        Duration::from_micros(own_us.min(self.relay.pause_us(interval_us)))
-    }
-
-    fn poll(&mut self) {
-        let began = Instant::now();
-        match self.diag.subflows() {
-            Ok(subflows) => {
-                let now = self.now_us();
-                let radio: &mut dyn Radio = &mut self.radio;
-                self.adapter.poll(now, subflows, Some(radio));
-                self.each_connection();
-                self.prober.serve(&mut self.adapter);
-                if let Some(initial_path) = &self.initial_path {
-                    let since = Duration::from_micros(now);
-                    let mut readings = |p: &PathState| {
-                        let name = p.interface.name.clone();
-                        let readings = self.radio.readings(&name, since);
-                        (name, readings)
-                    };
-                    initial_path.set_readings(self.adapter.paths.iter().map(&mut readings));
-                }
-                self.trouble(Part::Subflows, None);
-            }
-            Err(e) => self.trouble(Part::Subflows, Some(e.to_string())),
-        }
-        self.poll_relay();
-        self.apply();
-        self.polls += 1;
-        self.adapter.pace().took(began.elapsed().as_micros() as u64);
-    }
-
-    /// Brings the kernel's endpoints in line, if anything has changed or it is time to see whether somebody else did.
-    fn apply(&mut self) {
-        let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
-        let due = Instant::now() >= self.review_at;
-        if !due && again.is_empty() && !self.endpoints.differ(&wanted) {
-            return;
-        }
-        self.review_at = Instant::now() + REVIEW;
-        if due {
-            self.keep_starting();
-        }
-        let applied = self
-            .diag
-            .subflows()
-            .map_err(Error::from)
-            .and_then(|mut subflows| {
-                let interfaces = self.adapter.paths.iter().map(|p| &p.interface);
-                let endpoints = &mut self.endpoints;
-                let mut done = endpoints.keep_off(&self.config.paths, interfaces, &mut subflows)?;
-                let applied = endpoints.apply(&wanted, &again, &subflows)?;
-                done.extend(applied.done);
-                Ok((done, applied.refused))
-            });
-        match applied {
-            Ok((done, refused)) => {
-                self.trouble(Part::Endpoints, refused.map(|e| e.to_string()));
-                if !done.is_empty() {
-                    let now_us = self.started.elapsed().as_micros() as u64;
-                    self.adapter.pace().changed(now_us);
-                }
-                for EndpointChange { address, what } in done {
-                    let address = address.to_string();
-                    let paths = status::paths(&self.adapter, self.now_us());
-                    let path = paths.iter().find(|p| p.addresses.contains(&address));
-                    log::line(
-                        extras::priority(self.config.paths.policy, what),
-                        &what.to_string(),
-                        &[
-                            ("address", &address),
-                            ("interface", &path.map_or("", |p| &p.interface)),
-                            ("why", &path.map_or("", |p| &p.why)),
-                        ],
-                    );
-                }
-            }
-            Err(e) => self.trouble(Part::Endpoints, Some(e.to_string())),
-        }
-    }
-
     /// Says what goes wrong with a part once, not in every poll, and again when it comes back.
     fn trouble(&mut self, with: Part, what: Option<String>) {
         let Some(what) = what else {
@@ -419,83 +342,8 @@ impl Daemon {
             return;
         };
         if self.troubles.get(&with) != Some(&what) {
-            log::line(Priority::Error, &what, &[]);
+            log::line(Level::Error, &what, &[]);
             self.troubles.insert(with, what);
-        }
-    }
-
-    async fn links_changed(&mut self, mut whole: bool) -> Result<(), Error> {
-        tokio::time::sleep(BURST).await;
-        // A burst is one change: what has come meanwhile is in the list.
-        while whole {
-            let Ok(more) = timeout(Duration::ZERO, self.links.changed()).await else {
-                break;
-            };
-            whole = more;
-        }
-        if !whole {
-            log::line(
-                Priority::Warning,
-                "lost word of the interfaces; reading all of them again",
-                &[],
-            );
-            self.links = Links::new()?;
-        }
-        let interfaces = self.links.list().await?;
-        self.take_in(interfaces);
-        Ok(())
-    }
-
-    fn keep_backups(&mut self, interfaces: &[Interface]) {
-        let backups = self.endpoints.backups().unwrap_or_default();
-        self.config.paths.keep_backups(interfaces, &backups);
-    }
-
-    fn take_in(&mut self, interfaces: Vec<Interface>) {
-        self.keep_backups(&interfaces);
-        let now = self.now_us();
-        self.adapter
-            .set_interfaces(now, interfaces, &self.config.paths);
-        if let Some(connections) = &mut self.connections {
-            connections.set_interfaces(now, &self.adapter, &self.config.paths);
-        }
-        self.apply();
-    }
-
-    fn status(&mut self) -> Status {
-        // What is missing here says nothing false: a poll that fails is in the log.
-        let fallbacks = self.diag.fallbacks().unwrap_or_default();
-        let counted = Counts::read().unwrap_or_default();
-        let interfaces = self.adapter.paths.iter().map(|p| relay::Interface {
-            name: &p.interface.name,
-            out: status::unfit(p),
-        });
-        Status {
-            relay: self.relay.status(interfaces),
-            schema: 1,
-            version: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            policy: self.config.policy.clone(),
-            controller: self.endpoints.controller().map(str::to_owned),
-            controller_why: self.refused.clone(),
-            mptcpify: self.mptcpify.is_on(),
-            mptcpify_why: self.mptcpify.why().to_owned(),
-            mptcpify_sessions: self.mptcpify.sessions(),
-            connections: status::connections(&self.adapter, &fallbacks),
-            fallbacks,
-            since_start: counted.since(self.counted),
-            polls: self.polls,
-            poll_ms: self.adapter.pace().cost_us() as f64 / 1e3,
-            paths: status::paths(&self.adapter, self.now_us()),
-            path_manager: if self.config.userspace {
-                "userspace"
-            } else {
-                "kernel"
-            }
-            .into(),
-            start: self.initial_path.as_ref().and_then(InitialPath::offer),
-            subflows: status::subflows(&self.adapter, self.connections.as_ref(), self.now_us()),
         }
     }
 }

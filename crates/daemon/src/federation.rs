@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use mp_host::userspace::{Seen, Share};
 use mp_policy::super_arm::Arm;
 
-use crate::config::Federation;
-use crate::log::{self, Priority};
+use crate::config::FederationConfig;
+use crate::log::{self, Level};
 use crate::Error;
 
 /// Between two writes.
@@ -19,12 +19,13 @@ const BEAT: Duration = Duration::from_secs(1);
 /// By link: how often it was seen, and its mean reward.
 type Links = BTreeMap<String, (f64, f64)>;
 
-pub struct Shared {
-    settings: Federation,
+pub struct SharedStatistics {
+    settings: FederationConfig,
     /// What daemons before this one have seen.
     before: Links,
-    told: Links,
-    told_at: Option<Instant>,
+    /// What the file has.
+    written: Links,
+    written_at: Option<Instant>,
     /// The last write failed: said once.
     failed: bool,
 }
@@ -38,28 +39,28 @@ fn read(file: &Path) -> Result<Links, String> {
     }
 }
 
-/// Whether [`Shared::open`] would do.
-pub fn check(settings: &Federation) -> Result<(), Error> {
+/// Whether [`SharedStatistics::open`] would do.
+pub fn check(settings: &FederationConfig) -> Result<(), Error> {
     own(settings).map(drop)
 }
 
 /// What daemons before this one have seen.
-fn own(settings: &Federation) -> Result<Links, Error> {
+fn own(settings: &FederationConfig) -> Result<Links, Error> {
     let own = settings.folder.join("own.json");
     read(&own).map_err(|e| Error::Usage(format!("{}: {e}; remove it to begin anew", own.display())))
 }
 
-impl Shared {
-    pub fn open(settings: &Federation) -> Result<Shared, Error> {
+impl SharedStatistics {
+    pub fn open(settings: &FederationConfig) -> Result<SharedStatistics, Error> {
         let folder = &settings.folder;
         fs::create_dir_all(folder)
             .map_err(|e| Error::Failed(format!("{}: {e}", folder.display())))?;
         let before = own(settings)?;
-        let mut shared = Shared {
+        let mut shared = SharedStatistics {
             settings: settings.clone(),
-            told: before.clone(),
+            written: before.clone(),
             before,
-            told_at: None,
+            written_at: None,
             failed: false,
         };
         // From now on there is something to carry.
@@ -88,17 +89,17 @@ impl Shared {
 
     fn write(&mut self) {
         let file = self.settings.folder.join("own.json");
-        let text = serde_json::to_string(&self.told).expect("plain data");
+        let text = serde_json::to_string(&self.written).expect("plain data");
         let written = mp_files::replace(&file, text.as_bytes());
         let failed = std::mem::replace(&mut self.failed, written.is_err());
         if let (Err(e), false) = (written, failed) {
             let what = format!("{}: {e}: others do not hear of this", file.display());
-            log::line(Priority::Warning, &what, &[]);
+            log::line(Level::Warning, &what, &[]);
         }
     }
 }
 
-impl Share for Shared {
+impl Share for SharedStatistics {
     /// Of each link what all know, or this host alone where it has seen more, because it has not told them yet or they are
     /// away.
     fn known(&self, seen: &Seen, interfaces: &[&str]) -> Seen {
@@ -119,16 +120,16 @@ impl Share for Shared {
     }
 
     fn tell(&mut self, seen: &Seen) {
-        self.told_at = Some(Instant::now());
+        self.written_at = Some(Instant::now());
         let own = self.own(seen);
-        if own != self.told {
-            self.told = own;
+        if own != self.written {
+            self.written = own;
             self.write();
         }
     }
 
     fn is_due(&self) -> bool {
-        self.told_at.is_none_or(|at| at.elapsed() >= BEAT)
+        self.written_at.is_none_or(|at| at.elapsed() >= BEAT)
     }
 }
 
@@ -142,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_told_by_link_and_goes_on_after_a_restart() {
+    fn what_was_seen_is_written_by_link_and_goes_on_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Federation {
+        let settings = FederationConfig {
             folder: folder.path().join("links"),
             links: [
                 ("wlan0".into(), "ap-1".into()),
@@ -153,7 +154,7 @@ mod tests {
             .into(),
         };
         let text = || fs::read_to_string(settings.folder.join("own.json")).unwrap();
-        let mut shared = Shared::open(&settings).unwrap();
+        let mut shared = SharedStatistics::open(&settings).unwrap();
         assert_eq!(text(), "{}");
         let first = seen(&[
             ("wlan0", 3.0, 0.5),
@@ -163,7 +164,7 @@ mod tests {
         ]);
         shared.tell(&first);
         assert_eq!(text(), r#"{"ap-1":[4.0,0.6],"wwan0":[2.0,0.25]}"#);
-        let mut next = Shared::open(&settings).unwrap();
+        let mut next = SharedStatistics::open(&settings).unwrap();
         next.tell(&seen(&[("wwan0", 2.0, 0.75)]));
         assert_eq!(text(), r#"{"ap-1":[4.0,0.6],"wwan0":[4.0,0.5]}"#);
 
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(begins, seen(&[("wlan0", 4.0, 0.6)]));
 
         fs::write(settings.folder.join("own.json"), "nonsense").unwrap();
-        let refused = Shared::open(&settings).err().unwrap().to_string();
+        let refused = SharedStatistics::open(&settings).err().unwrap().to_string();
         assert!(refused.contains("own.json") && refused.contains("remove it to begin anew"));
     }
 }

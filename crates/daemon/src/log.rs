@@ -17,7 +17,7 @@ use crate::Error;
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
-pub enum Priority {
+pub enum Level {
     Error,
     Warning,
     Info,
@@ -61,7 +61,7 @@ fn bound(file: &Path) {
 }
 
 /// Writes a line; `fields` are `key`, value. Those without a value are left out.
-pub fn line(priority: Priority, message: &str, fields: &[(&str, &dyn fmt::Display)]) {
+pub fn line(level: Level, message: &str, fields: &[(&str, &dyn fmt::Display)]) {
     let fields: Vec<(&str, String)> = fields.iter().map(|(k, v)| (*k, v.to_string())).collect();
     let written = fields.iter().map(|(key, value)| field(key, value));
     let text = written.fold(message.replace('\n', " "), |text, field| text + &field);
@@ -74,11 +74,11 @@ pub fn line(priority: Priority, message: &str, fields: &[(&str, &dyn fmt::Displa
     };
     let (address, interface) = (of("address"), of("interface"));
     let (connection, why) = (of("connection"), of("why"));
-    match priority {
-        Priority::Error => tracing::error!(address, interface, connection, why, "{text}"),
-        Priority::Warning => tracing::warn!(address, interface, connection, why, "{text}"),
-        Priority::Info => tracing::info!(address, interface, connection, why, "{text}"),
-        Priority::Debug => tracing::debug!(address, interface, connection, why, "{text}"),
+    match level {
+        Level::Error => tracing::error!(address, interface, connection, why, "{text}"),
+        Level::Warning => tracing::warn!(address, interface, connection, why, "{text}"),
+        Level::Info => tracing::info!(address, interface, connection, why, "{text}"),
+        Level::Debug => tracing::debug!(address, interface, connection, why, "{text}"),
     }
 }
 

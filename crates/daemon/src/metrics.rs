@@ -14,7 +14,7 @@ use axum::Router;
 use mp_relay::capture::Report;
 use mp_relay::datagram::device::PathReport;
 use mp_relay::device::LinkReport;
-use mp_server::http::{self, Counts, Terms};
+use mp_server::http::{self, ConnectionCounts, HttpSettings};
 use mp_server::openmetrics;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -22,8 +22,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
-use crate::control::{self, Call, Request};
-use crate::status::{PathStatus, Priority, Status};
+use crate::control::{self, PendingRequest, Request};
+use crate::status::{DaemonStatus, PathPriority, PathStatus};
 use crate::Error;
 
 /// Others wait: every user of the host may connect.
@@ -32,40 +32,40 @@ const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends when dropped.
-pub struct Metrics(tokio::task::JoinHandle<()>);
+pub struct MetricsServer(tokio::task::JoinHandle<()>);
 
-impl Metrics {
+impl MetricsServer {
     /// `None` where no address is configured.
     pub async fn start(
         address: Option<SocketAddr>,
-        calls: &mpsc::Sender<Call>,
-    ) -> Result<Option<Metrics>, Error> {
+        calls: &mpsc::Sender<PendingRequest>,
+    ) -> Result<Option<MetricsServer>, Error> {
         let Some(address) = address else {
             return Ok(None);
         };
         let listener = http::bind(address, "metrics.listen").await;
         let listener = listener.map_err(|e| Error::Failed(format!("cannot listen on {e}")))?;
-        let terms = Terms {
+        let terms = HttpSettings {
             router: Router::new()
                 .route("/metrics", get(answer))
                 .with_state(calls.clone()),
             tls: None,
             connections: CONNECTIONS,
             patience: PATIENCE,
-            counts: Counts::default(),
+            counts: ConnectionCounts::default(),
         };
         let served = http::serve(listener, terms, pending());
-        Ok(Some(Metrics(tokio::spawn(served))))
+        Ok(Some(MetricsServer(tokio::spawn(served))))
     }
 }
 
-impl Drop for Metrics {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn answer(State(calls): State<mpsc::Sender<Call>>) -> Response {
+async fn answer(State(calls): State<mpsc::Sender<PendingRequest>>) -> Response {
     let status = control::ask(Request::Status, &calls).await;
     match serde_json::from_value(status) {
         Ok(status) => {
@@ -126,7 +126,7 @@ fn truth(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-fn render(status: &Status) -> String {
+fn render(status: &DaemonStatus) -> String {
     let mut page = Page(Registry::with_prefix("multipilot"));
     page.gauge(
         "connections",
@@ -156,7 +156,7 @@ fn render(status: &Status) -> String {
         "why",
         fallbacks,
     );
-    if let Some(offer) = &status.start {
+    if let Some(offer) = &status.initial_path {
         page.counter(
             "initial_path_events_lost",
             "Events of connections that the bandit missed",
@@ -180,7 +180,7 @@ fn paths(page: &mut Page, paths: &[PathStatus]) {
     let gauges: [Row<PathStatus, f64>; 5] = [
         ("path_up", "Whether the path can be used", |p| truth(p.up)),
         ("path_backup", "Whether it is in backup", |p| {
-            truth(p.priority == Priority::Backup)
+            truth(p.priority == PathPriority::Backup)
         }),
         ("path_subflows", "Established subflows", |p| {
             p.subflows as f64
@@ -310,7 +310,7 @@ mod tests {
             }],
         });
         status["relay"] = relay;
-        status["start"] = serde_json::json!({
+        status["initial_path"] = serde_json::json!({
             "interface": null, "by": "stock", "why": "", "decisions": 1, "outcomes": 0, "events_lost": 12,
         });
         let text = render(&serde_json::from_value(status).unwrap());
@@ -336,5 +336,14 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+        let page = include_str!("../../../docs/reference/daemon.md");
+        for line in text.lines() {
+            let family = line
+                .strip_prefix("# TYPE multipilot_")
+                .and_then(|l| l.split_once(' '));
+            let Some((name, kind)) = family else { continue };
+            let total = if kind == "counter" { "_total" } else { "" };
+            assert!(page.contains(&format!("`{name}{total}`")), "{name}");
+        }
     }
 }

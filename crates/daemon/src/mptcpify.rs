@@ -5,7 +5,7 @@ use std::fmt::Display;
 use mp_kernel::{mptcpify as kernel, Error};
 
 use crate::config;
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::sessions::Sessions;
 
 /// Ends with the daemon, however that ends.
@@ -28,7 +28,7 @@ impl Mptcpify {
         }
     }
 
-    pub fn start(settings: &config::Mptcpify) -> Mptcpify {
+    pub fn start(settings: &config::MptcpifyConfig) -> Mptcpify {
         if !settings.enabled {
             return Mptcpify::off("the configuration says so");
         }
@@ -45,20 +45,20 @@ impl Mptcpify {
         match &refused {
             Error::Refused { detail, .. } => {
                 let why = [("why", &refused as &dyn Display), ("libbpf", detail)];
-                log::line(Priority::Warning, what, &why);
+                log::line(Level::Warning, what, &why);
             }
-            _ => log::line(Priority::Warning, what, &[("why", &refused)]),
+            _ => log::line(Level::Warning, what, &[("why", &refused)]),
         }
         let sessions = settings.sessions.then(Sessions::begin);
         let sessions = sessions.and_then(|begun| match begun {
             Ok(sessions) => {
                 let what = "programs of user sessions that begin from now on get MPTCP";
-                log::line(Priority::Info, what, &[]);
+                log::line(Level::Info, what, &[]);
                 Some(sessions)
             }
             Err(e) => {
                 let what = "programs of user sessions get TCP too";
-                log::line(Priority::Warning, what, &[("why", &e)]);
+                log::line(Level::Warning, what, &[("why", &e)]);
                 None
             }
         });

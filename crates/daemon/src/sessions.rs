@@ -70,7 +70,7 @@ fn remove() {
         match fs::remove_file(file) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
                 crate::log::line(
-                    crate::log::Priority::Warning,
+                    crate::log::Level::Warning,
                     "cannot be removed",
                     &[("file", &file), ("why", &e)],
                 );

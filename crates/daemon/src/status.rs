@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::relay;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Status {
+pub struct DaemonStatus {
     pub schema: u32,
     pub version: String,
     pub pid: u32,
@@ -37,9 +37,9 @@ pub struct Status {
     pub mptcpify_sessions: Option<bool>,
     /// `kernel`, or `userspace`: each connection judges its paths by itself.
     pub path_manager: String,
-    /// Where the next connection starts; `None` without a bandit.
+    /// Of the next connection; `None` without a bandit.
     #[serde(default)]
-    pub start: Option<Offer>,
+    pub initial_path: Option<Offer>,
     /// MPTCP, now.
     pub connections: usize,
     /// Connections of programs that asked for MPTCP and are plain TCP, now.
@@ -53,7 +53,7 @@ pub struct Status {
     pub poll_ms: f64,
     /// `None` where there is none, nor is one to be.
     #[serde(default)]
-    pub relay: Option<relay::Status>,
+    pub relay: Option<relay::RelayStatus>,
     pub paths: Vec<PathStatus>,
     pub subflows: Vec<SubflowStatus>,
 }
@@ -64,7 +64,7 @@ pub struct PathStatus {
     pub addresses: Vec<String>,
     pub up: bool,
     pub rule: String,
-    pub priority: Priority,
+    pub priority: PathPriority,
     /// Why it is not normal; empty where it is.
     pub why: String,
     pub subflows: usize,
@@ -81,19 +81,19 @@ pub struct PathStatus {
 /// Whether a path carries data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Priority {
+pub enum PathPriority {
     Normal,
     Backup,
     /// It has no subflows.
     Off,
 }
 
-impl fmt::Display for Priority {
+impl fmt::Display for PathPriority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Priority::Normal => "normal",
-            Priority::Backup => "backup",
-            Priority::Off => "off",
+            PathPriority::Normal => "normal",
+            PathPriority::Backup => "backup",
+            PathPriority::Off => "off",
         })
     }
 }
@@ -116,15 +116,18 @@ pub fn paths(adapter: &Adapter, now_us: u64) -> Vec<PathStatus> {
     let of = |(i, p): (usize, &PathState)| {
         let traffic = adapter.sampler.paths.get(i).cloned().unwrap_or_default();
         let (priority, why) = match () {
-            () if !unfit(p).is_empty() => (Priority::Off, unfit(p)),
-            () if p.rule == Rule::Untrusted => (Priority::Off, "untrusted, as its rule says"),
-            () if !p.up => (Priority::Off, "ignored, as the configuration says"),
+            () if !unfit(p).is_empty() => (PathPriority::Off, unfit(p)),
+            () if p.rule == Rule::Untrusted => (PathPriority::Off, "untrusted, as its rule says"),
+            () if !p.up => (PathPriority::Off, "ignored, as the configuration says"),
             () if !p.is_open() => (
-                Priority::Off,
+                PathPriority::Off,
                 "no connection could open a subflow; tried again later",
             ),
-            () if p.backup => (Priority::Backup, reasons[i].map_or("being changed", why)),
-            () => (Priority::Normal, ""),
+            () if p.backup => (
+                PathPriority::Backup,
+                reasons[i].map_or("being changed", why),
+            ),
+            () => (PathPriority::Normal, ""),
         };
         PathStatus {
             interface: p.interface.name.clone(),

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::handshake;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
-use mp_server::tokens::{self, Role};
+use mp_server::tokens::{self, TokenRole};
 use mp_server::Config;
 use serde_json::{json, Value};
 use tokio::net::TcpStream;
@@ -44,7 +44,7 @@ fn measure(rate: u64, seconds: u64) -> Value {
     let mut config = Config::parse("bench", "limits.requests = 1000000\n").expect("it is right");
     config.data = folder.path().to_owned();
     config.listen = ([127, 0, 0, 1], 0).into();
-    let token = tokens::create(&config.token_file(), "bench", Role::Device).expect("a token");
+    let token = tokens::create(&config.token_file(), "bench", TokenRole::Device).expect("a token");
     let (tell, told) = std::sync::mpsc::channel();
     // It ends with the process: its end in good order is what the tests are for.
     std::thread::spawn(move || mp_server::run(config, |_, address| tell.send(address).unwrap()));

@@ -1,7 +1,6 @@
 //! Every request counted, and named in the log as far as it is to be: who, what and how it ended. Neither tokens nor what a
 //! request or an answer says.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,13 +9,10 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::app_state::AppState;
 use crate::config::AccessLog;
-use crate::desk::Desk;
-use crate::tokens::Holder;
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
+use crate::http::Peer;
+use crate::tokens::TokenHolder;
 
 /// Anybody may invent a method: a label is one of few.
 fn method(method: &Method) -> &'static str {
@@ -28,7 +24,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-pub async fn note(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+pub async fn note(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = method(request.method());
     let parts = request.extensions();
@@ -39,14 +35,14 @@ pub async fn note(State(desk): State<Arc<Desk>>, request: Request, next: Next) -
     let peer = parts.get::<Peer>().copied();
     let response = next.run(request).await;
     let (status, took) = (response.status(), started.elapsed());
-    let wanted = match desk.config.access_log {
+    let wanted = match app.config.access_log {
         AccessLog::Off => false,
         AccessLog::Refused => !status.is_success(),
         AccessLog::All => true,
     };
-    let token = response.extensions().get::<Holder>();
+    let token = response.extensions().get::<TokenHolder>();
     let token = token.map(|h| h.name.as_str());
-    if wanted && (token.is_some() || desk.guard.logs_stranger()) {
+    if wanted && (token.is_some() || app.guard.logs_stranger()) {
         tracing::info!(
             peer = peer.map(|p| tracing::field::display(p.0)),
             token,
@@ -59,6 +55,6 @@ pub async fn note(State(desk): State<Arc<Desk>>, request: Request, next: Next) -
             token.unwrap_or("nobody")
         );
     }
-    desk.metrics.answered(route, method, status.as_u16(), took);
+    app.metrics.answered(route, method, status.as_u16(), took);
     response
 }

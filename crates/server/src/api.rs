@@ -16,17 +16,17 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access;
-use crate::desk::Desk;
+use crate::app_state::AppState;
 use crate::guard;
 use crate::openmetrics;
 use crate::refusal::{Refusal, ToBodies, ToHolders};
 use crate::state::{PlaceState, State as Everything};
-use crate::tokens::Holder;
+use crate::tokens::TokenHolder;
 use crate::wire::{self, Answer, Problem, Question, Receipt, Report};
 
 const PAGE: &str = include_str!("page.html");
 
-type Shared = State<Arc<Desk>>;
+type Shared = State<Arc<AppState>>;
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -36,7 +36,7 @@ type Shared = State<Arc<Desk>>;
 ))]
 struct Head;
 
-fn routes() -> (OpenApiRouter<Arc<Desk>>, OpenApiRouter<Arc<Desk>>) {
+fn routes() -> (OpenApiRouter<Arc<AppState>>, OpenApiRouter<Arc<AppState>>) {
     let devices = OpenApiRouter::new()
         .routes(routes!(about))
         .routes(routes!(choose))
@@ -53,7 +53,8 @@ fn routes() -> (OpenApiRouter<Arc<Desk>>, OpenApiRouter<Arc<Desk>>) {
 /// The API's description.
 pub fn document() -> Document {
     let (devices, operators) = routes();
-    let open = OpenApiRouter::<Arc<Desk>>::with_openapi(Head::openapi()).routes(routes!(health));
+    let open =
+        OpenApiRouter::<Arc<AppState>>::with_openapi(Head::openapi()).routes(routes!(health));
     let (_, mut document) = open.merge(devices).merge(operators).split_for_parts();
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let parts = document.components.get_or_insert_default();
@@ -61,9 +62,9 @@ pub fn document() -> Document {
     document
 }
 
-pub fn router(desk: Arc<Desk>) -> Router {
+pub fn router(app: Arc<AppState>) -> Router {
     let (devices, operators) = routes();
-    let guard = desk.guard.clone();
+    let guard = app.guard.clone();
     let devices =
         Router::from(devices).layer(middleware::from_fn_with_state(guard.clone(), guard::device));
     let operators =
@@ -76,15 +77,15 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .merge(operators)
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
-        .layer(DefaultBodyLimit::max(desk.config.body))
-        .layer(middleware::from_fn_with_state(desk.clone(), in_time))
-        .layer(middleware::from_fn_with_state(desk.clone(), access::note))
-        .with_state(desk)
+        .layer(DefaultBodyLimit::max(app.config.body))
+        .layer(middleware::from_fn_with_state(app.clone(), in_time))
+        .layer(middleware::from_fn_with_state(app.clone(), access::note))
+        .with_state(app)
 }
 
 /// A body that trickles in is not waited for.
-async fn in_time(State(desk): Shared, request: Request, next: Next) -> Response {
-    match tokio::time::timeout(desk.config.patience, next.run(request)).await {
+async fn in_time(State(app): Shared, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(app.config.patience, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Refusal::too_slow().into_response(),
     }
@@ -142,8 +143,8 @@ struct Health {
 
 /// Whether the server is there
 #[utoipa::path(get, path = "/health", responses((status = 200, description = "It is", body = Health)), security(()))]
-async fn health(State(desk): Shared) -> Json<Health> {
-    let behind = desk.minds.behind();
+async fn health(State(app): Shared) -> Json<Health> {
+    let behind = app.models.behind();
     Json(Health { behind })
 }
 
@@ -159,12 +160,12 @@ pub struct About {
 
 /// Paths, features and policy
 #[utoipa::path(get, path = "/v1/about", responses((status = 200, body = About), ToHolders), security(("token" = [])))]
-async fn about(State(desk): Shared) -> Json<About> {
+async fn about(State(app): Shared) -> Json<About> {
     Json(About {
         version: env!("CARGO_PKG_VERSION").into(),
-        paths: desk.config.paths.clone(),
-        features: desk.minds.features().to_vec(),
-        policy: desk.config.policy.clone(),
+        paths: app.config.paths.clone(),
+        features: app.models.features().to_vec(),
+        policy: app.config.policy.clone(),
     })
 }
 
@@ -172,11 +173,11 @@ async fn about(State(desk): Shared) -> Json<About> {
 #[utoipa::path(post, path = "/v1/choose", request_body = Question,
     responses((status = 200, body = Answer), ToHolders, ToBodies), security(("token" = [])))]
 async fn choose(
-    State(desk): Shared,
+    State(app): Shared,
     Body(question): Body<Question>,
 ) -> Result<Json<Answer>, Refusal> {
-    desk.check_place(&question.location, &question.context)?;
-    let known = &desk.config.paths;
+    app.check_location(&question.location, &question.context)?;
+    let known = &app.config.paths;
     let mut open = vec![question.paths.is_none(); known.len()];
     for path in question.paths.iter().flatten() {
         wire::check_path("paths", path, known).map_err(Refusal::impossible)?;
@@ -188,10 +189,10 @@ async fn choose(
             "paths: expected at least one, or leave it out for all",
         ));
     }
-    let answer = desk
-        .minds
+    let answer = app
+        .models
         .choose(&question.location, &question.context, &open);
-    desk.metrics.chosen(&answer.path);
+    app.metrics.chosen(&answer.path);
     Ok(Json(answer))
 }
 
@@ -203,8 +204,8 @@ async fn choose(
         (status = 507, description = "The disk, or the database's share of it, is full", body = Problem)),
     security(("token" = [])))]
 async fn report(
-    State(desk): Shared,
-    Extension(holder): Extension<Holder>,
+    State(app): Shared,
+    Extension(holder): Extension<TokenHolder>,
     Body(report): Body<Report>,
 ) -> Result<Json<Receipt>, Refusal> {
     let outcomes = report.outcomes;
@@ -215,19 +216,19 @@ async fn report(
         )));
     }
     for outcome in &outcomes {
-        desk.check(outcome)?;
+        app.check(outcome)?;
     }
     for outcome in &outcomes {
-        if !desk.minds.admit(&outcome.location) {
+        if !app.models.admit(&outcome.location) {
             return Err(Refusal::impossible(format!(
                 "location: this server knows {} already and takes no more (limits.locations)",
-                desk.config.locations
+                app.config.locations
             )));
         }
     }
-    let receipt = desk.store.append(&holder.name, outcomes).await?;
-    desk.metrics.outcomes.inc_by(receipt.stored as u64);
-    desk.metrics.duplicates.inc_by(receipt.duplicates as u64);
+    let receipt = app.store.append(&holder.name, outcomes).await?;
+    app.metrics.outcomes.inc_by(receipt.stored as u64);
+    app.metrics.duplicates.inc_by(receipt.duplicates as u64);
     Ok(Json(receipt))
 }
 
@@ -248,12 +249,12 @@ pub struct Model {
     responses((status = 200, body = Model), ToHolders,
         (status = 422, description = "No name of a location", body = Problem)),
     security(("token" = [])))]
-async fn model(State(desk): Shared, Path(location): Path<String>) -> Result<Json<Model>, Refusal> {
+async fn model(State(app): Shared, Path(location): Path<String>) -> Result<Json<Model>, Refusal> {
     wire::check_name("location", &location).map_err(Refusal::impossible)?;
-    let (outcomes, bandit) = desk.minds.model(&location);
+    let (outcomes, bandit) = app.models.model(&location);
     Ok(Json(Model {
         location,
-        paths: desk.config.paths.clone(),
+        paths: app.config.paths.clone(),
         outcomes,
         bandit,
     }))
@@ -262,9 +263,9 @@ async fn model(State(desk): Shared, Path(location): Path<String>) -> Result<Json
 /// Every location in short, and all together
 #[utoipa::path(get, path = "/v1/state", responses((status = 200, body = Everything), ToHolders,
     (status = 403, description = "Not an operator's token", body = Problem)), security(("token" = [])))]
-async fn state(State(desk): Shared) -> Json<Everything> {
-    let uptime_s = desk.started.elapsed().as_secs();
-    Json(desk.minds.state(&desk.config.policy, uptime_s))
+async fn state(State(app): Shared) -> Json<Everything> {
+    let uptime_s = app.started.elapsed().as_secs();
+    Json(app.models.state(&app.config.policy, uptime_s))
 }
 
 /// One location: rewards over time, paths chosen, calibration, drift
@@ -273,10 +274,10 @@ async fn state(State(desk): Shared) -> Json<Everything> {
         (status = 403, description = "Not an operator's token", body = Problem),
         (status = 404, description = "Nothing was reported from there", body = Problem)), security(("token" = [])))]
 async fn place(
-    State(desk): Shared,
+    State(app): Shared,
     Path(location): Path<String>,
 ) -> Result<Json<PlaceState>, Refusal> {
-    let state = desk.minds.place(&location);
+    let state = app.models.location_state(&location);
     state.map(Json).ok_or_else(|| {
         Refusal::new(
             StatusCode::NOT_FOUND,
@@ -289,11 +290,11 @@ async fn place(
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String), ToHolders,
     (status = 403, description = "Not an operator's token", body = Problem)), security(("token" = [])))]
-async fn figures(State(desk): Shared) -> Response {
-    let metrics = &desk.metrics;
-    metrics.behind.set(desk.minds.behind());
-    metrics.locations.set(desk.minds.names().len() as i64);
-    metrics.uptime.set(desk.started.elapsed().as_secs_f64());
+async fn figures(State(app): Shared) -> Response {
+    let metrics = &app.metrics;
+    metrics.behind.set(app.models.behind());
+    metrics.locations.set(app.models.names().len() as i64);
+    metrics.uptime.set(app.started.elapsed().as_secs_f64());
     ([(CONTENT_TYPE, openmetrics::CONTENT_TYPE)], metrics.text()).into_response()
 }
 
@@ -312,16 +313,16 @@ struct Refit {
         (status = 403, description = "Not an operator's token", body = Problem),
         (status = 404, description = "Nothing was reported from there", body = Problem),
         (status = 503, description = "Others wait for that already", body = Problem)), security(("token" = [])))]
-async fn refit(State(desk): Shared, Body(asked): Body<Refit>) -> Result<StatusCode, Refusal> {
+async fn refit(State(app): Shared, Body(asked): Body<Refit>) -> Result<StatusCode, Refusal> {
     if let Some(location) = &asked.location {
-        if desk.minds.place(location).is_none() {
+        if app.models.location_state(location).is_none() {
             return Err(Refusal::new(
                 StatusCode::NOT_FOUND,
                 "location: nothing was reported from there yet",
             ));
         }
     }
-    match (desk.refit)(asked.location) {
+    match (app.refit)(asked.location) {
         true => Ok(StatusCode::ACCEPTED),
         false => Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,

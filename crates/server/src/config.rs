@@ -8,7 +8,7 @@ use mp_policy::bandit::Policy;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::{did_you_mean, Error};
 
-use crate::limit::Rate;
+use crate::limit::RateLimit;
 use crate::wire;
 
 pub const DEFAULT_FILE: &str = "/etc/multipilot/server.toml";
@@ -88,7 +88,7 @@ pub struct Config {
     /// … and up to this latency, ms.
     pub latency_ms: Option<f64>,
     /// Of each token.
-    pub requests: Rate,
+    pub requests: RateLimit,
     /// Bytes of a request's body at most.
     pub body: usize,
     pub connections: usize,
@@ -116,7 +116,7 @@ impl Default for Config {
             seed: 1,
             throughput_mbps: None,
             latency_ms: None,
-            requests: Rate {
+            requests: RateLimit {
                 per_second: 100.0,
                 burst: 200.0,
             },
@@ -196,7 +196,7 @@ impl Config {
             field.map_or(Ok(default), |f| f.integer(low, high))
         };
         let per_second = integer("requests", 1, 1_000_000, self.requests.per_second as u64)?;
-        self.requests = Rate {
+        self.requests = RateLimit {
             per_second: per_second as f64,
             burst: integer("burst", 1, 1_000_000, 2 * per_second)? as f64,
         };

@@ -10,19 +10,19 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::follow::Followed;
-use crate::limit::{Limiter, Rate};
+use crate::limit::{Limiter, RateLimit};
 use crate::refusal::Refusal;
-use crate::tokens::{Holder, Role, Tokens};
+use crate::tokens::{TokenHolder, TokenRole, Tokens};
 use crate::Error;
 
 /// Requests without a token of ours, from all together: guessing is hopeless anyway, and this keeps it cheap.
-const STRANGERS: Rate = Rate {
+const STRANGERS: RateLimit = RateLimit {
     per_second: 50.0,
     burst: 100.0,
 };
 
 /// Lines of the access log that requests without a token of ours fill: no stranger is to flood the disk.
-const STRANGE_LINES: Rate = Rate {
+const STRANGE_LINES: RateLimit = RateLimit {
     per_second: 10.0,
     burst: 50.0,
 };
@@ -37,7 +37,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn new(file: PathBuf, rate: Rate) -> Result<Guard, Error> {
+    pub fn new(file: PathBuf, rate: RateLimit) -> Result<Guard, Error> {
         let followed = Followed::new(&[&file]);
         let tokens = Tokens::load(&file)?;
         Ok(Guard {
@@ -71,7 +71,7 @@ impl Guard {
         self.strange_lines.take("", Instant::now()).is_ok()
     }
 
-    fn identify(&self, request: &Request) -> Result<Holder, Refusal> {
+    fn identify(&self, request: &Request) -> Result<TokenHolder, Refusal> {
         let said = request.headers().get(AUTHORIZATION);
         let token = said
             .and_then(|value| value.to_str().ok())
@@ -93,7 +93,7 @@ impl Guard {
         }
     }
 
-    fn admit(&self, holder: &Holder, needs: Role) -> Result<(), Refusal> {
+    fn admit(&self, holder: &TokenHolder, needs: TokenRole) -> Result<(), Refusal> {
         self.holders
             .take(&holder.name, Instant::now())
             .map_err(Refusal::too_many)?;
@@ -106,14 +106,14 @@ impl Guard {
 
 /// Lets a request pass that has a token, and tells the handler whose.
 pub async fn device(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    pass(&guard, request, next, Role::Device).await
+    pass(&guard, request, next, TokenRole::Device).await
 }
 
 pub async fn operator(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    pass(&guard, request, next, Role::Operator).await
+    pass(&guard, request, next, TokenRole::Operator).await
 }
 
-async fn pass(guard: &Guard, mut request: Request, next: Next, needs: Role) -> Response {
+async fn pass(guard: &Guard, mut request: Request, next: Next, needs: TokenRole) -> Response {
     use axum::response::IntoResponse;
     let holder = match guard.identify(&request) {
         Ok(holder) => holder,

@@ -19,7 +19,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_io_timeout::TimeoutWriter;
 
-use crate::access::Peer;
 use crate::tls::Tls;
 
 /// Requests under way have so long when the server ends.
@@ -38,9 +37,13 @@ pub async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Str
     })
 }
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub SocketAddr);
+
 /// What all connections share.
 #[derive(Clone)]
-pub struct Terms {
+pub struct HttpSettings {
     pub router: Router,
     /// `None`: plain HTTP.
     pub tls: Option<Arc<Tls>>,
@@ -48,18 +51,18 @@ pub struct Terms {
     pub connections: usize,
     /// For a TLS handshake, again for a request's head, and for a client to take more of its answer.
     pub patience: Duration,
-    pub counts: Counts,
+    pub counts: ConnectionCounts,
 }
 
 /// Of all connections.
 #[derive(Clone, Default)]
-pub struct Counts {
+pub struct ConnectionCounts {
     pub open: Gauge,
     pub handshakes_failed: Counter,
 }
 
 /// Serves until `stop` is done and the requests under way are answered.
-pub async fn serve(listener: TcpListener, terms: Terms, stop: impl Future<Output = ()>) {
+pub async fn serve(listener: TcpListener, terms: HttpSettings, stop: impl Future<Output = ()>) {
     let permits = Arc::new(Semaphore::new(terms.connections));
     let (ending, ended) = watch::channel(false);
     let mut open = JoinSet::new();
@@ -111,7 +114,12 @@ impl Drop for Counted {
     }
 }
 
-async fn admit(stream: TcpStream, peer: SocketAddr, terms: &Terms, ended: watch::Receiver<bool>) {
+async fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    terms: &HttpSettings,
+    ended: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &terms.tls else {
         return converse(stream, peer, terms, ended).await;
@@ -127,7 +135,7 @@ async fn admit(stream: TcpStream, peer: SocketAddr, terms: &Terms, ended: watch:
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: SocketAddr,
-    terms: &Terms,
+    terms: &HttpSettings,
     mut ended: watch::Receiver<bool>,
 ) {
     let router = TowerToHyperService::new(terms.router.clone());

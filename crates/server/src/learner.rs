@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::minds::{Minds, SHARED};
-use crate::store::{Checkpoint, Log, Refused, Store};
+use crate::models::{Models, SHARED};
+use crate::store::{Checkpoint, OutcomeLog, Store, StoreError};
 use crate::Error;
 
 /// Outcomes read at once.
@@ -18,7 +18,7 @@ const TIDY: Duration = Duration::from_secs(5);
 /// Between two checkpoints while something is learnt.
 const CHECKPOINT: Duration = Duration::from_secs(60);
 
-pub enum Call {
+pub enum LearnerCommand {
     /// There are new outcomes.
     News,
     /// Fit a location's model anew, or all.
@@ -30,9 +30,9 @@ pub enum Call {
 pub const WAITING: usize = 64;
 
 pub struct Learner {
-    minds: Arc<Minds>,
+    models: Arc<Models>,
     store: Arc<Store>,
-    log: Log,
+    log: OutcomeLog,
     settings: String,
     /// The last outcome learnt from.
     seq: i64,
@@ -44,15 +44,19 @@ pub struct Learner {
 
 impl Learner {
     /// Knows again what it knew, and learns what came since. `settings` are those on which models depend.
-    pub fn start(minds: Arc<Minds>, store: Arc<Store>, settings: String) -> Result<Learner, Error> {
+    pub fn start(
+        models: Arc<Models>,
+        store: Arc<Store>,
+        settings: String,
+    ) -> Result<Learner, Error> {
         let log = store.log()?;
         let failed = |e: rusqlite::Error| Error::Failed(format!("cannot read the experience: {e}"));
         for location in log.locations().map_err(failed)? {
-            minds.admit(&location);
+            models.admit(&location);
         }
         let kept = log.learnt(&settings).map_err(failed)?;
         let mut learner = Learner {
-            minds,
+            models,
             store,
             log,
             settings,
@@ -65,14 +69,14 @@ impl Learner {
             learner.restore(&checkpoint)?;
         }
         let behind = learner.log.count_after(learner.seq).map_err(failed)?;
-        learner.minds.wait_for(behind);
+        learner.models.wait_for(behind);
         while learner.poll(true).map_err(failed)? {}
         Ok(learner)
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
         for (location, state) in &checkpoint.learnt {
-            if !self.minds.restore(location, state) {
+            if !self.models.restore(location, state) {
                 return Err(Error::Usage(format!(
                     "the database's model of {location} cannot be read: DELETE FROM progress by sqlite3, and all \
                      models are learnt anew from the outcomes"
@@ -88,30 +92,30 @@ impl Learner {
     fn poll(&mut self, replayed: bool) -> rusqlite::Result<bool> {
         let rows = self.log.after(self.seq, AT_ONCE)?;
         for row in &rows {
-            self.minds.learn(row, replayed);
+            self.models.learn(row, replayed);
             if !self.changed.contains(&row.location) {
                 self.changed.insert(row.location.clone());
             }
             self.seq = row.seq;
-            self.minds.wait_for(-1);
+            self.models.wait_for(-1);
         }
         Ok(rows.len() == AT_ONCE)
     }
 
     /// Until called to an end.
-    pub fn run(mut self, calls: &Receiver<Call>) {
+    pub fn run(mut self, calls: &Receiver<LearnerCommand>) {
         let (mut tidied, mut behind) = (Instant::now(), false);
         loop {
             let rest = if behind { Duration::ZERO } else { REST };
             behind = false;
             match calls.recv_timeout(rest) {
-                Ok(Call::News) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Call::Refit(location)) => {
-                    self.minds.refit(location.as_deref());
-                    let names = location.map_or_else(|| self.minds.names(), |l| vec![l]);
+                Ok(LearnerCommand::News) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(LearnerCommand::Refit(location)) => {
+                    self.models.refit(location.as_deref());
+                    let names = location.map_or_else(|| self.models.names(), |l| vec![l]);
                     self.changed.extend(names);
                 }
-                Ok(Call::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(LearnerCommand::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             loop {
                 match self.poll(false) {
@@ -135,7 +139,7 @@ impl Learner {
                 tidied = Instant::now();
             }
             // What the saved models contain may be deleted.
-            if self.kept.elapsed() >= CHECKPOINT || self.store.room().is_short() {
+            if self.kept.elapsed() >= CHECKPOINT || self.store.database_use().is_short() {
                 self.keep();
                 self.store.expire();
             }
@@ -152,7 +156,7 @@ impl Learner {
             return;
         }
         let names = self.changed.iter().map(String::as_str).chain([SHARED]);
-        let state = |name: &str| Some((name.to_owned(), self.minds.saved(name)?));
+        let state = |name: &str| Some((name.to_owned(), self.models.saved(name)?));
         let checkpoint = Checkpoint {
             seq: self.seq,
             settings: self.settings.clone(),
@@ -164,13 +168,13 @@ impl Learner {
                 self.changed.clear();
                 self.anew = false;
             }
-            Err(Refused::Busy) => {}
+            Err(StoreError::Busy) => {}
             Err(e) => tracing::error!("the models are not saved now: {e}"),
         }
     }
 }
 
 /// Tells the learner of news.
-pub fn ring(calls: &SyncSender<Call>) {
-    let _ = calls.try_send(Call::News);
+pub fn ring(calls: &SyncSender<LearnerCommand>) {
+    let _ = calls.try_send(LearnerCommand::News);
 }

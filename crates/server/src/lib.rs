@@ -3,7 +3,7 @@
 //! other.
 //!
 //! A report goes to the log ([`store`]) and is acknowledged once it is on disk; one thread follows the log and teaches the
-//! models ([`learner`], [`minds`]); requests ask the models ([`api`]). [`client`] is the device's side, and
+//! models ([`learner`], [`models`]); requests ask the models ([`api`]). [`client`] is the device's side, and
 //! `docs/reference/server.md` the user's.
 
 pub mod api;
@@ -15,16 +15,16 @@ pub mod tokens;
 pub mod wire;
 
 mod access;
-mod desk;
+mod app_state;
 mod drift;
 mod follow;
 mod guard;
 mod learner;
 mod limit;
+mod location_model;
 pub mod log;
 mod metrics;
-mod minds;
-mod place;
+mod models;
 mod private;
 mod refusal;
 mod server;
@@ -34,7 +34,7 @@ mod tally;
 mod tls;
 
 pub use config::Config;
-pub use server::{backup, check, restore, run, Service};
+pub use server::{backup, check, restore, run, EdgeServer};
 
 /// Each one line: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct RateLimit {
     /// Requests a second.
     pub per_second: f64,
     /// Requests at once after a pause.
@@ -19,12 +19,12 @@ struct Bucket {
 
 /// By name; the names are those of the token file, so there are not more than it has.
 pub struct Limiter {
-    rate: Rate,
+    rate: RateLimit,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
 impl Limiter {
-    pub fn new(rate: Rate) -> Limiter {
+    pub fn new(rate: RateLimit) -> Limiter {
         Limiter {
             rate,
             buckets: Mutex::default(),
@@ -34,7 +34,7 @@ impl Limiter {
     /// Takes one; where there is none, how long until there is.
     pub fn take(&self, name: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(|e| e.into_inner());
-        let Rate { per_second, burst } = self.rate;
+        let RateLimit { per_second, burst } = self.rate;
         let fresh = Bucket {
             left: burst,
             at: now,
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_burst_goes_through_and_then_the_rate_holds() {
-        let limiter = Limiter::new(Rate {
+        let limiter = Limiter::new(RateLimit {
             per_second: 10.0,
             burst: 5.0,
         });
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn who_must_wait_is_told_how_long() {
-        let limiter = Limiter::new(Rate {
+        let limiter = Limiter::new(RateLimit {
             per_second: 2.0,
             burst: 1.0,
         });

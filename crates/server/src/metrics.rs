@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::http::Counts;
+use crate::http::ConnectionCounts;
 use crate::openmetrics;
-use crate::store::Room;
+use crate::store::DatabaseUse;
 
 type Label = (&'static str, Cow<'static, str>);
 
@@ -43,7 +43,7 @@ pub struct Metrics {
     choices: Family<[Label; 1], Counter>,
     pub outcomes: Counter,
     pub duplicates: Counter,
-    pub http: Counts,
+    pub http: ConnectionCounts,
     pub behind: Gauge,
     pub locations: Gauge,
     pub uptime: Gauge<f64, AtomicU64>,
@@ -51,7 +51,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// `limit` is that of the database, in bytes.
-    pub fn new(limit: u64, room: &Room) -> Metrics {
+    pub fn new(limit: u64, in_use: &DatabaseUse) -> Metrics {
         let mut r = Registry::with_prefix("multipilot_server");
         let durations = Family::new_with_constructor(buckets as fn() -> Histogram);
         r.register_with_unit(
@@ -64,14 +64,14 @@ impl Metrics {
         let (about, unit) = ("Since the server's start", Unit::Seconds);
         r.register_with_unit("uptime", about, unit, uptime.clone());
         let (about, unit) = ("Size of what the database holds", Unit::Bytes);
-        r.register_with_unit("database", about, unit, room.used.clone());
+        r.register_with_unit("database", about, unit, in_use.used.clone());
         let most: Gauge = Gauge::default();
         most.set(limit as i64);
         r.register_with_unit("database_limit", "limits.database", Unit::Bytes, most);
         r.register(
             "deleted_outcomes",
             "Old outcomes deleted (limits.database, limits.days)",
-            room.deleted.clone(),
+            in_use.deleted.clone(),
         );
         Metrics {
             requests: new(&mut r, "requests", "Requests answered"),
@@ -83,7 +83,7 @@ impl Metrics {
                 "duplicate_outcomes",
                 "Outcomes sent again that were stored already",
             ),
-            http: Counts {
+            http: ConnectionCounts {
                 open: new(&mut r, "connections", "Open connections"),
                 handshakes_failed: new(
                     &mut r,

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::Json;
 use utoipa::IntoResponses;
 
-use crate::store::Refused;
+use crate::store::StoreError;
 use crate::wire::Problem;
 
 #[derive(Debug)]
@@ -66,16 +66,16 @@ impl Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Refusal {
-        let (status, retry_after) = match refused {
-            Refused::Busy => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
-            Refused::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, None),
-            Refused::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Refusal {
+        let (status, retry_after) = match error {
+            StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
+            StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, None),
+            StoreError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         Refusal {
             retry_after,
-            ..Refusal::new(status, refused.to_string())
+            ..Refusal::new(status, error.to_string())
         }
     }
 }

@@ -14,13 +14,13 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::MissedTickBehavior;
 
 use crate::api;
+use crate::app_state::AppState;
 use crate::config::{is_private, Config, TlsFiles};
-use crate::desk::Desk;
 use crate::guard::Guard;
-use crate::learner::{self, Call, Learner};
+use crate::learner::{self, Learner, LearnerCommand};
 use crate::metrics::Metrics;
-use crate::minds::Minds;
-use crate::store::{self, Kept, Store};
+use crate::models::Models;
+use crate::store::{self, RetentionLimits, Store};
 use crate::tls::Tls;
 use crate::{http, log, private, Error};
 
@@ -28,24 +28,24 @@ use crate::{http, log, private, Error};
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// Everything but the socket. Dropped, it has written what it was sent and what it learnt.
-pub struct Service {
-    desk: Option<Arc<Desk>>,
-    calls: SyncSender<Call>,
+pub struct EdgeServer {
+    app: Option<Arc<AppState>>,
+    calls: SyncSender<LearnerCommand>,
     learner: Option<JoinHandle<()>>,
     _lock: Flock<File>,
 }
 
-impl Service {
+impl EdgeServer {
     /// Opens the folder, and learns what its log has that its models have not.
-    pub fn open(config: Config) -> Result<Service, Error> {
+    pub fn open(config: Config) -> Result<EdgeServer, Error> {
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Failed(format!("{what}: {e}"));
         let lock = claim(&config.data)?;
         let guard = Arc::new(Guard::new(config.token_file(), config.requests)?);
-        let minds = Minds::new(&config).map_err(|e| Error::Usage(format!("policy: {e}")))?;
-        let minds = Arc::new(minds);
+        let models = Models::new(&config).map_err(|e| Error::Usage(format!("policy: {e}")))?;
+        let models = Arc::new(models);
         let (calls, called) = sync_channel(learner::WAITING);
-        let (news, waited) = (calls.clone(), minds.clone());
-        let kept = Kept {
+        let (news, waited) = (calls.clone(), models.clone());
+        let kept = RetentionLimits {
             bytes: config.database,
             days: config.days,
         };
@@ -56,47 +56,49 @@ impl Service {
         })?;
         let store = Arc::new(store);
         store.expire();
-        let learner = Learner::start(minds.clone(), store.clone(), settings(&config))?;
+        let learner = Learner::start(models.clone(), store.clone(), settings(&config))?;
         let learner = std::thread::Builder::new()
             .name("learner".into())
             .spawn(move || learner.run(&called))
             .map_err(|e| failed("cannot start a thread", &e))?;
         let asked = calls.clone();
-        let desk = Desk {
+        let app = AppState {
             guard,
-            metrics: Arc::new(Metrics::new(config.database, store.room())),
+            metrics: Arc::new(Metrics::new(config.database, store.database_use())),
             store,
-            minds,
-            refit: Box::new(move |location| asked.try_send(Call::Refit(location)).is_ok()),
+            models,
+            refit: Box::new(move |location| {
+                asked.try_send(LearnerCommand::Refit(location)).is_ok()
+            }),
             started: Instant::now(),
             config,
         };
-        Ok(Service {
-            desk: Some(Arc::new(desk)),
+        Ok(EdgeServer {
+            app: Some(Arc::new(app)),
             calls,
             learner: Some(learner),
             _lock: lock,
         })
     }
 
-    fn desk(&self) -> &Arc<Desk> {
-        self.desk.as_ref().expect("it is there until the end")
+    fn app(&self) -> &Arc<AppState> {
+        self.app.as_ref().expect("it is there until the end")
     }
 
     /// The API and the page; to be dropped before the service is.
     pub fn router(&self) -> Router {
-        api::router(self.desk().clone())
+        api::router(self.app().clone())
     }
 }
 
-impl Drop for Service {
+impl Drop for EdgeServer {
     fn drop(&mut self) {
         // The learner holds the store; the store writes what waits before it goes.
-        let _ = self.calls.send(Call::End);
+        let _ = self.calls.send(LearnerCommand::End);
         if let Some(learner) = self.learner.take() {
             let _ = learner.join();
         }
-        self.desk = None;
+        self.app = None;
     }
 }
 
@@ -125,7 +127,7 @@ pub fn run(config: Config, listening: impl FnOnce(&str, SocketAddr)) -> Result<(
     config.check_exposure()?;
     log::start(std::io::stderr);
     let tls = config.tls.clone().map(Tls::load).transpose()?;
-    let service = Service::open(config)?;
+    let service = EdgeServer::open(config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -137,18 +139,18 @@ pub fn run(config: Config, listening: impl FnOnce(&str, SocketAddr)) -> Result<(
 }
 
 async fn listen(
-    service: &Service,
+    service: &EdgeServer,
     tls: Option<Arc<Tls>>,
     listening: impl FnOnce(&str, SocketAddr),
 ) -> Result<(), Error> {
-    let desk = service.desk();
-    let wanted = desk.config.listen;
+    let app = service.app();
+    let wanted = app.config.listen;
     let failed = |e: String| Error::Failed(format!("cannot listen on {e}"));
     let listener = http::bind(wanted, "--listen").await.map_err(failed)?;
     let address = listener.local_addr();
     let address = address.map_err(|e| failed(format!("{wanted}: {e}")))?;
-    let stop = stopped(desk.guard.clone(), tls.clone())?;
-    if desk.guard.holders() == 0 {
+    let stop = stopped(app.guard.clone(), tls.clone())?;
+    if app.guard.holders() == 0 {
         tracing::warn!("nobody has a token yet: multipilot serve --new-token NAME makes one");
     }
     let scheme = match &tls {
@@ -159,12 +161,12 @@ async fn listen(
         tracing::warn!("INSECURE: {address} takes tokens and outcomes in clear text, which anybody in between can read");
     }
     listening(scheme, address);
-    let terms = http::Terms {
+    let terms = http::HttpSettings {
         router: service.router(),
         tls,
-        connections: desk.config.connections,
-        patience: desk.config.patience,
-        counts: desk.metrics.http.clone(),
+        connections: app.config.connections,
+        patience: app.config.patience,
+        counts: app.metrics.http.clone(),
     };
     http::serve(listener, terms, stop).await;
     Ok(())
@@ -245,7 +247,7 @@ fn stopped(
     })
 }
 
-/// What could not be read is tried at every look, since it does not change again: a token that is revoked is not to stay good.
+/// What could not be read is tried at every poll, since it does not change again: a token that is revoked is not to stay good.
 #[derive(Default)]
 struct Reading {
     failed: Option<String>,
@@ -256,7 +258,7 @@ impl Reading {
         changed || self.failed.is_some()
     }
 
-    /// Of an error what is to be told: nothing while it stays the same.
+    /// Of an error what is to be logged: nothing while it stays the same.
     fn outcome<T>(&mut self, read: Result<T, Error>) -> Result<T, Option<String>> {
         match read {
             Ok(value) => {
@@ -277,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_read_is_tried_again_and_told_once() {
+    fn what_could_not_be_read_is_tried_again_and_logged_once() {
         let mut reading = Reading::default();
         assert!(!reading.is_due(false));
         assert!(reading.is_due(true));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::drift::Drift;
-use crate::minds::{lock, Minds};
+use crate::models::{lock, Models};
 use crate::tally::Tally;
 
 /// A location in short.
@@ -43,17 +43,17 @@ pub struct PlaceState {
     pub drift: Drift,
 }
 
-impl Minds {
+impl Models {
     pub fn state(&self, policy: &str, uptime_s: u64) -> State {
         let summary = |location: String| {
-            let place = self.find(&location)?;
-            let place = lock(&place);
+            let model = self.find(&location)?;
+            let model = lock(&model);
             Some(Summary {
                 location,
-                outcomes: place.tally.outcomes,
-                rewards: place.tally.rewards,
-                own_model: place.own.is_some(),
-                alarms: place.drift.alarms,
+                outcomes: model.tally.outcomes,
+                rewards: model.tally.rewards,
+                own_model: model.own.is_some(),
+                alarms: model.drift.alarms,
             })
         };
         State {
@@ -66,19 +66,19 @@ impl Minds {
         }
     }
 
-    pub fn place(&self, location: &str) -> Option<PlaceState> {
-        let place = self.find(location)?;
-        let place = lock(&place);
-        let thresholds = place.judge.thresholds();
+    pub fn location_state(&self, location: &str) -> Option<PlaceState> {
+        let model = self.find(location)?;
+        let model = lock(&model);
+        let thresholds = model.judge.thresholds();
         Some(PlaceState {
             location: location.to_owned(),
-            own_model: place.own.is_some(),
+            own_model: model.own.is_some(),
             throughput_mbps: thresholds.map(|(rate, _)| rate),
             latency_ms: thresholds
                 .map(|(_, delay)| delay)
                 .filter(|d| *d < NO_LATENCY),
-            tally: place.tally.clone(),
-            drift: place.drift.clone(),
+            tally: model.tally.clone(),
+            drift: model.drift.clone(),
         })
     }
 }

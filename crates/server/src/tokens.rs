@@ -11,25 +11,28 @@ use sha2::{Digest, Sha256};
 use crate::{private, wire, Error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum TokenRole {
     /// Asks and reports.
     Device,
     /// Sees the figures and has models fitted anew, too.
     Operator,
 }
 
-const ROLES: &[(&str, Role)] = &[("device", Role::Device), ("operator", Role::Operator)];
+const ROLES: &[(&str, TokenRole)] = &[
+    ("device", TokenRole::Device),
+    ("operator", TokenRole::Operator),
+];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct TokenHolder {
     pub name: String,
-    pub role: Role,
+    pub role: TokenRole,
 }
 
 type Hash = [u8; 32];
 
 #[derive(Debug, Default)]
-pub struct Tokens(HashMap<Hash, Holder>);
+pub struct Tokens(HashMap<Hash, TokenHolder>);
 
 impl Tokens {
     /// A file that is not there holds none.
@@ -59,7 +62,7 @@ impl Tokens {
     }
 
     /// Found by its hash, so that the time that this takes says nothing about the token.
-    pub fn holder(&self, token: &str) -> Option<&Holder> {
+    pub fn holder(&self, token: &str) -> Option<&TokenHolder> {
         self.0.get(&hash(token))
     }
 
@@ -87,7 +90,7 @@ impl Tokens {
     }
 }
 
-fn word(role: Role) -> &'static str {
+fn word(role: TokenRole) -> &'static str {
     let found = ROLES.iter().find(|(_, r)| *r == role);
     found.expect("each has a word").0
 }
@@ -100,7 +103,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn entry(line: &str) -> Option<(Hash, Holder)> {
+fn entry(line: &str) -> Option<(Hash, TokenHolder)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, role, hex] = words[..] else {
         return None;
@@ -114,11 +117,11 @@ fn entry(line: &str) -> Option<(Hash, Holder)> {
         *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
     }
     let name = name.to_owned();
-    Some((hash, Holder { name, role }))
+    Some((hash, TokenHolder { name, role }))
 }
 
 /// Makes a token, keeps its hash, and returns it.
-pub fn create(file: &Path, name: &str, role: Role) -> Result<String, Error> {
+pub fn create(file: &Path, name: &str, role: TokenRole) -> Result<String, Error> {
     wire::check_name("--new-token", name).map_err(Error::Usage)?;
     let _alone = alone(file)?;
     if Tokens::load(file)?.has(name) {
@@ -182,13 +185,13 @@ mod tests {
     fn a_token_is_known_by_its_hash_alone() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data/tokens");
-        let token = create(&file, "phone-1", Role::Device).unwrap();
-        let operator = create(&file, "desk", Role::Operator).unwrap();
+        let token = create(&file, "phone-1", TokenRole::Device).unwrap();
+        let operator = create(&file, "desk", TokenRole::Operator).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(!text.contains(&token), "{text}");
         let tokens = Tokens::load(&file).unwrap();
         assert_eq!(tokens.holder(&token).unwrap().name, "phone-1");
-        assert_eq!(tokens.holder(&operator).unwrap().role, Role::Operator);
+        assert_eq!(tokens.holder(&operator).unwrap().role, TokenRole::Operator);
         assert_eq!(tokens.holder("wrong"), None);
         assert_eq!(tokens.holder(""), None);
         use std::os::unix::fs::PermissionsExt;
@@ -200,20 +203,22 @@ mod tests {
     fn a_name_has_one_token() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens");
-        create(&file, "a", Role::Device).unwrap();
-        let error = create(&file, "a", Role::Device).unwrap_err().to_string();
+        create(&file, "a", TokenRole::Device).unwrap();
+        let error = create(&file, "a", TokenRole::Device)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("has a token already"), "{error}");
-        assert!(create(&file, "two words", Role::Device).is_err());
+        assert!(create(&file, "two words", TokenRole::Device).is_err());
     }
 
     #[test]
     fn a_last_line_without_its_end_stays_a_line_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens");
-        let one = create(&file, "a", Role::Device).unwrap();
+        let one = create(&file, "a", TokenRole::Device).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.trim_end()).unwrap();
-        let two = create(&file, "b", Role::Device).unwrap();
+        let two = create(&file, "b", TokenRole::Device).unwrap();
         let tokens = Tokens::load(&file).unwrap();
         let names = [one, two].map(|token| tokens.holder(&token).unwrap().name.clone());
         assert_eq!(names, ["a", "b"]);
@@ -225,7 +230,7 @@ mod tests {
     fn a_revoked_token_is_gone_and_the_other_lines_are_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens");
-        let [one, two] = ["a", "b"].map(|name| create(&file, name, Role::Device).unwrap());
+        let [one, two] = ["a", "b"].map(|name| create(&file, name, TokenRole::Device).unwrap());
         let mut text = std::fs::read_to_string(&file).unwrap();
         text += "# a is my phone\n";
         std::fs::write(&file, &text).unwrap();
@@ -244,7 +249,7 @@ mod tests {
         );
         let error = revoke(&file, "a").unwrap_err().to_string();
         assert!(error.contains("a has no token"), "{error}");
-        create(&file, "a", Role::Operator).unwrap();
+        create(&file, "a", TokenRole::Operator).unwrap();
     }
 
     #[test]
@@ -257,7 +262,7 @@ mod tests {
                 let file = &file;
                 scope.spawn(move || {
                     for i in 0..10 {
-                        create(file, &name(lane, i), Role::Device).unwrap();
+                        create(file, &name(lane, i), TokenRole::Device).unwrap();
                         if i % 2 == 0 {
                             revoke(file, &name(lane, i)).unwrap();
                         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use axum::body::Body;
 use axum::http::Request;
-use common::{open, Desk};
+use common::{open, TestServer};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -161,7 +161,7 @@ fn segment() -> impl Strategy<Value = String> {
 }
 
 async fn hold(
-    desk: &Desk,
+    server: &TestServer,
     path: String,
     method: &str,
     token: Option<String>,
@@ -179,7 +179,7 @@ async fn hold(
     if typed {
         request = request.header("content-type", "application/json");
     }
-    let reply = desk.send(request.body(Body::from(body)).unwrap()).await;
+    let reply = server.send(request.body(Body::from(body)).unwrap()).await;
     let status = reply.status.to_string();
     // An empty name is another address.
     let elsewhere = reply.status == 404 && name.is_empty();
@@ -215,20 +215,20 @@ proptest! {
         who in 0..4, typed in prop::bool::weighted(0.9), body in body(), name in segment(),
     ) {
         use std::sync::OnceLock;
-        static SHARED: OnceLock<(tempfile::TempDir, Desk, tokio::runtime::Runtime)> = OnceLock::new();
-        let (_, desk, runtime) = SHARED.get_or_init(|| {
+        static SHARED: OnceLock<(tempfile::TempDir, TestServer, tokio::runtime::Runtime)> = OnceLock::new();
+        let (_, server, runtime) = SHARED.get_or_init(|| {
             let folder = tempfile::tempdir().unwrap();
-            let desk = open(folder.path(), "limits.requests = 1000000");
-            (folder, desk, tokio::runtime::Runtime::new().unwrap())
+            let server = open(folder.path(), "limits.requests = 1000000");
+            (folder, server, tokio::runtime::Runtime::new().unwrap())
         });
         let (path, described) = at.get(&operations()).clone();
         let method = if usual { described } else { method.to_owned() };
         let token = match who {
             0 => None,
             1 => Some("x".to_owned()),
-            2 => Some(desk.device.clone()),
-            _ => Some(desk.operator.clone()),
+            2 => Some(server.device.clone()),
+            _ => Some(server.operator.clone()),
         };
-        runtime.block_on(hold(desk, path, &method, token, typed, body, name));
+        runtime.block_on(hold(server, path, &method, token, typed, body, name));
     }
 }

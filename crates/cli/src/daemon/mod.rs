@@ -12,13 +12,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mp_daemon::control::{self, Request};
-use mp_daemon::status::Status as Report;
+use mp_daemon::status::DaemonStatus;
 use mp_daemon::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
-pub use status::{main as status, Status};
-pub use top::{main as top, Top};
+pub use status::{main as status, StatusArgs};
+pub use top::{main as top, TopArgs};
 
 use crate::outcome::{self, Failure, Outcome};
 
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOG: &str = "/run/multipilot/daemon.log";
 
 #[derive(clap::Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Daemon {
 }
 
 #[derive(clap::Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Configuration [default: /etc/multipilot/daemon.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -63,17 +63,17 @@ pub struct Up {
     #[arg(long = "link", value_name = "INTERFACE", requires = "relay")]
     links: Vec<String>,
     #[command(flatten)]
-    capture: crate::run::Capture,
+    capture: crate::capture::Options,
 }
 
 #[derive(clap::Args)]
-pub struct Reload {
+pub struct ReloadArgs {
     #[command(flatten)]
     socket: Socket,
 }
 
 #[derive(clap::Args)]
-pub struct Down {
+pub struct DownArgs {
     #[command(flatten)]
     socket: Socket,
     #[command(flatten)]
@@ -88,17 +88,17 @@ pub struct Socket {
     path: PathBuf,
 }
 
-pub fn run(args: &Daemon) -> Outcome {
+pub fn run(args: &DaemonArgs) -> Outcome {
     if let Some(file) = &args.check {
-        mp_daemon::check(file).map_err(of_daemon)?;
+        mp_daemon::check(file)?;
         outcome::print(&format!("{}: valid\n", file.display()));
         return Ok(());
     }
-    mp_daemon::log::start(args.log.as_deref()).map_err(of_daemon)?;
-    mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(of_daemon)
+    mp_daemon::log::start(args.log.as_deref())?;
+    mp_daemon::run(args.config.clone(), args.socket.clone()).map_err(Failure::from)
 }
 
-pub fn up(args: &Up) -> Outcome {
+pub fn up(args: &UpArgs) -> Outcome {
     if let Some(line) = &args.relay {
         return relay::up(args, line);
     }
@@ -124,9 +124,9 @@ fn listens_already(socket: &Path) -> Failure {
 }
 
 /// A daemon that answers; its process number.
-fn start(args: &Up) -> Outcome<u32> {
+fn start(args: &UpArgs) -> Outcome<u32> {
     let socket = &args.socket.path;
-    mp_daemon::privilege().map_err(of_daemon)?;
+    mp_daemon::privilege()?;
     let log = args.log.as_deref().unwrap_or(Path::new(LOG));
     let mut command = Command::new(own_program()?);
     command.arg("daemon").arg("--socket").arg(socket);
@@ -145,7 +145,7 @@ fn own_program() -> Outcome<PathBuf> {
 /// Starts it in the background and waits until it answers; its process number.
 fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outcome<u32> {
     let failed = |what: &Path, e: std::io::Error| Failure::Run(format!("{}: {e}", what.display()));
-    let log = log::Log::open(log).map_err(of_daemon)?;
+    let log = log::Log::open(log)?;
     let file = log.file().map_err(|e| failed(log.path(), e))?;
     // A process group of its own: Ctrl-C in this terminal is not meant for it.
     let mut child = command
@@ -161,11 +161,8 @@ fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outco
         }
         if let Ok(Some(status)) = child.try_wait() {
             let line = log.last_line();
-            return Err(match status.code() {
-                Some(2) => Failure::Usage(line),
-                Some(3) => Failure::Unable(line),
-                _ => Failure::Run(line),
-            });
+            let code = status.code().unwrap_or_default();
+            return Err(Failure::with_code(code as u8, line));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -175,11 +172,11 @@ fn launch(mut command: Command, log: &Path, answers: impl Fn() -> bool) -> Outco
     )))
 }
 
-pub fn reload(args: &Reload) -> Outcome {
+pub fn reload(args: &ReloadArgs) -> Outcome {
     ask(&args.socket.path, Request::Reload).map(drop)
 }
 
-pub fn down(args: &Down) -> Outcome {
+pub fn down(args: &DownArgs) -> Outcome {
     let socket = &args.socket.path;
     let answer = control::request(socket, Request::Down);
     if let Ok(answer) = &answer {
@@ -195,9 +192,9 @@ pub fn down(args: &Down) -> Outcome {
         Err(nobody @ Error::Down(_)) => match after_a_crash(socket)? {
             Some(stay) => stay,
             None if relay => return Ok(()),
-            None => return Err(of_daemon(nobody)),
+            None => return Err(nobody.into()),
         },
-        Err(e) => return Err(of_daemon(e)),
+        Err(e) => return Err(e.into()),
     };
     for address in stay {
         outcome::say(&format!(
@@ -220,7 +217,7 @@ fn await_end(pid: &serde_json::Value) {
 
 /// What a daemon that was killed could not put back; `None` where it has left nothing.
 fn after_a_crash(socket: &Path) -> Outcome<Option<Vec<String>>> {
-    let Some(stay) = mp_daemon::undo().map_err(of_daemon)? else {
+    let Some(stay) = mp_daemon::undo()? else {
         return Ok(None);
     };
     let _ = std::fs::remove_file(socket);
@@ -231,25 +228,15 @@ fn after_a_crash(socket: &Path) -> Outcome<Option<Vec<String>>> {
 fn ask(socket: &Path, request: Request) -> Outcome<serde_json::Value> {
     control::request(socket, request).map_err(|e| match e {
         Error::Down(nobody) => Failure::Run(format!("{nobody}: multipilot up starts one")),
-        e => of_daemon(e),
+        e => e.into(),
     })
 }
 
 /// What a daemon answered when it was asked for its status.
-fn read(answer: serde_json::Value) -> Outcome<Report> {
+fn read(answer: serde_json::Value) -> Outcome<DaemonStatus> {
     serde_json::from_value(answer).map_err(|e| {
         Failure::Run(format!(
             "the daemon is of another version ({e}): multipilot down, then up"
         ))
     })
-}
-
-pub fn of_daemon(error: impl Into<Error>) -> Failure {
-    let error = error.into();
-    let line = error.to_string();
-    match error.exit_code() {
-        2 => Failure::Usage(line),
-        3 => Failure::Unable(line),
-        _ => Failure::Run(line),
-    }
 }

@@ -3,39 +3,36 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use mp_daemon::config::{Leak, Override};
+use mp_daemon::config::RelayOverride;
 use mp_daemon::control::{self, Request};
-use mp_daemon::relay::Status;
+use mp_daemon::relay::RelayStatus;
 use mp_daemon::Error;
-use mp_relay::capture::{self, PathShare, Report};
+use mp_relay::capture::{clear, PathShare, Refused, Report};
 use ratatui::style::Style;
 
-use super::{ask, listens_already, read, start, Up};
+use super::{ask, listens_already, read, start, UpArgs};
+use crate::capture::{self, Dns};
 use crate::outcome::{self, Failure, Outcome};
 use crate::relay;
-use crate::run::{self, Dns};
 use crate::sheet::{Column, Sheet};
 
 /// Whose control socket.
 #[derive(clap::Args)]
 pub struct RelaySocket {
     /// Control socket of a run --relay --all
-    #[arg(long, value_name = "PATH", default_value = run::capture::SOCKET, hide = true)]
+    #[arg(long, value_name = "PATH", default_value = capture::SOCKET, hide = true)]
     pub relay_socket: PathBuf,
 }
 
-pub fn up(args: &Up, line: &str) -> Outcome {
-    run::capture::check(&args.capture.relay_socket)?;
+pub fn up(args: &UpArgs, line: &str) -> Outcome {
+    capture::check(&args.capture.relay_socket)?;
     let socket = &args.socket.path;
     let prefix = |p: &mp_relay::egress::Prefix| format!("{}/{}", p.address(), p.bits());
-    let asked = Request::Relay(Box::new(Override {
-        line: run::line_of(line)?.to_string(),
+    let asked = Request::Relay(Box::new(RelayOverride {
+        line: relay::read_line(line)?.to_string(),
         scheduler: args.scheduler.clone(),
         carrier: args.capture.carrier.map(|c| c.name().to_owned()),
-        leak: args.capture.leak.map(|leak| match leak {
-            run::Leak::Direct => Leak::Direct,
-            run::Leak::Block => Leak::Block,
-        }),
+        leak: args.capture.leak,
         direct: args.capture.direct.iter().map(prefix).collect(),
         direct_users: args.capture.direct_users.iter().map(|u| u.0).collect(),
         direct_cgroups: args
@@ -67,16 +64,16 @@ pub fn up(args: &Up, line: &str) -> Outcome {
     let report = daemon.relay.and_then(|relay| relay.report);
     let warning = report
         .as_ref()
-        .and_then(|r| capture::Refused::warning(&r.refused_cgroups));
+        .and_then(|r| Refused::warning(&r.refused_cgroups));
     outcome::say(&format!(
         "multipilot: {} (process {})",
-        report.map_or(String::new(), |r| run::capture::goes(&r, &names(&r))),
+        report.map_or(String::new(), |r| capture::goes(&r, &names(&r))),
         daemon.pid
     ));
     if let Some(warning) = warning {
         outcome::say(&format!("multipilot: {warning}"));
     }
-    run::capture::say_what_a_router_lacks(&args.capture.lan);
+    capture::say_what_a_router_lacks(&args.capture.lan);
     Ok(())
 }
 
@@ -86,7 +83,7 @@ pub fn down(socket: &Path) -> Outcome<bool> {
         Ok(_) => return Ok(true),
         Err(Error::Down(_)) if mp_relay::is_root() => {}
         Err(Error::Down(_)) => return Ok(false),
-        Err(e) => return Err(super::of_daemon(e)),
+        Err(e) => return Err(e.into()),
     }
     // It ends with its process: somebody lives.
     if mp_relay::is_captured() {
@@ -94,8 +91,8 @@ pub fn down(socket: &Path) -> Outcome<bool> {
             "another multipilot process has this host's relay: end it with multipilot down --socket PATH, where PATH is its control socket".into(),
         ));
     }
-    let cleared = relay::runtime()?.block_on(capture::clear());
-    let cleared = cleared.map_err(relay::failure)?;
+    let cleared = relay::runtime()?.block_on(clear());
+    let cleared = cleared?;
     if cleared {
         outcome::say("multipilot: removed the routing rules of a process that was killed");
     }
@@ -118,7 +115,7 @@ fn names(report: &Report) -> String {
 }
 
 /// The relay of the daemon, and that of a `run --relay --all`, where there are any.
-pub fn all(daemon: Option<&Status>, own: Option<&Report>, sheet: &mut Sheet) {
+pub fn all(daemon: Option<&RelayStatus>, own: Option<&Report>, sheet: &mut Sheet) {
     if daemon.is_some() && sheet.height() > 0 {
         sheet.line("");
     }
@@ -129,7 +126,7 @@ pub fn all(daemon: Option<&Status>, own: Option<&Report>, sheet: &mut Sheet) {
     own.iter().for_each(|report| shown(report, sheet));
 }
 
-fn of_daemon(relay: &Status, sheet: &mut Sheet) {
+fn of_daemon(relay: &RelayStatus, sheet: &mut Sheet) {
     match &relay.report {
         Some(report) => shown(report, sheet),
         None if relay.why.is_empty() => sheet.line(&format!("relay {}", relay.state)),
@@ -284,7 +281,7 @@ mod tests {
     #[test]
     fn the_daemons_relay_is_shown_as_far_as_it_goes() {
         let shown = |relay: Value| {
-            let relay: Option<Status> = serde_json::from_value(relay).unwrap();
+            let relay: Option<RelayStatus> = serde_json::from_value(relay).unwrap();
             let mut sheet = Sheet::new(80);
             all(relay.as_ref(), None, &mut sheet);
             sheet.text()

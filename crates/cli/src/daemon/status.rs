@@ -1,7 +1,7 @@
 //! `multipilot status`
 
 use mp_daemon::control::Request;
-use mp_daemon::status::{PathStatus, Priority, Status as Report};
+use mp_daemon::status::{DaemonStatus, PathPriority, PathStatus};
 use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
 use serde_json::{json, Value};
@@ -12,7 +12,7 @@ use crate::outcome::{self, Outcome};
 use crate::sheet::{self, Column, Sheet};
 
 #[derive(clap::Args)]
-pub struct Status {
+pub struct StatusArgs {
     #[command(flatten)]
     pub socket: Socket,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub const WIDTH: u16 = 400;
 const LEAST: u16 = 80;
 
 /// The daemon's answer, and the report of a `run --relay --all`; an error where neither is at work.
-pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
+pub fn poll(args: &StatusArgs) -> Outcome<(Option<Value>, Option<Relay>)> {
     let relay = relay::report(&args.relay.relay_socket);
     let answer = match ask(&args.socket.path, Request::Status) {
         Err(_) if relay.is_some() => None,
@@ -37,7 +37,7 @@ pub fn poll(args: &Status) -> Outcome<(Option<Value>, Option<Relay>)> {
     Ok((answer, relay))
 }
 
-pub fn main(args: &Status) -> Outcome {
+pub fn main(args: &StatusArgs) -> Outcome {
     let (answer, relay) = poll(args)?;
     if args.json {
         let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));
@@ -57,7 +57,7 @@ pub fn main(args: &Status) -> Outcome {
 }
 
 /// Whether programs use MPTCP by themselves.
-pub fn programs(report: &Report) -> String {
+pub fn programs(report: &DaemonStatus) -> String {
     let why = &report.mptcpify_why;
     let run = "multipilot run -- COMMAND gives one MPTCP";
     match report.mptcpify_sessions {
@@ -73,7 +73,7 @@ pub fn programs(report: &Report) -> String {
 }
 
 /// What top shows as well.
-pub fn daemon(report: &Report, sheet: &mut Sheet) {
+pub fn daemon(report: &DaemonStatus, sheet: &mut Sheet) {
     sheet.line(&format!(
         "{}{} since {:.0} s, controller {}, {}, {} fell back to TCP",
         report.policy,
@@ -94,14 +94,14 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
         let counted = fallback::summary(report.since_start);
         sheet.line(&format!("connections since the start: {counted}"));
     }
-    if let Some(start) = &report.start {
-        let on = start.interface.as_deref();
+    if let Some(initial) = &report.initial_path {
+        let on = initial.interface.as_deref();
         sheet.line(&format!(
             "the next connection starts on {} ({}: {}), after {} outcomes",
             on.unwrap_or("whichever the routes say"),
-            start.by,
-            start.why,
-            start.outcomes
+            initial.by,
+            initial.why,
+            initial.outcomes
         ));
     }
     let columns = [
@@ -117,9 +117,9 @@ pub fn daemon(report: &Report, sheet: &mut Sheet) {
     ];
     let row = |p: &PathStatus| {
         let style = match p.priority {
-            Priority::Backup => Style::new().fg(Color::Yellow),
-            Priority::Off => Style::new().add_modifier(Modifier::DIM),
-            Priority::Normal => Style::new(),
+            PathPriority::Backup => Style::new().fg(Color::Yellow),
+            PathPriority::Off => Style::new().add_modifier(Modifier::DIM),
+            PathPriority::Normal => Style::new(),
         };
         let cells = [
             p.interface.clone(),

@@ -6,13 +6,13 @@ mod screen;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use mp_daemon::status::{Status as Report, SubflowStatus};
+use mp_daemon::status::{DaemonStatus, SubflowStatus};
 use mp_kernel::fallback::Fallback;
 use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Style};
 
 use super::relay;
-use super::status::{self, Status};
+use super::status::{self, StatusArgs};
 use crate::outcome::{self, Outcome};
 use crate::sheet::{Column, Sheet};
 use crate::signals;
@@ -23,19 +23,19 @@ use screen::Screen;
 const TURN: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
-pub struct Top {
+pub struct TopArgs {
     #[command(flatten)]
-    status: Status,
+    status: StatusArgs,
 }
 
 /// What there is to see.
 struct Seen {
-    daemon: Option<Report>,
+    daemon: Option<DaemonStatus>,
     /// Of a `run --relay --all`.
     relay: Option<Relay>,
 }
 
-pub fn main(args: &Top) -> Outcome {
+pub fn main(args: &TopArgs) -> Outcome {
     if args.status.json {
         return status::main(&args.status);
     }
@@ -58,7 +58,7 @@ pub fn main(args: &Top) -> Outcome {
     Ok(())
 }
 
-fn sample(args: &Status) -> Outcome<Seen> {
+fn sample(args: &StatusArgs) -> Outcome<Seen> {
     let (answer, relay) = status::poll(args)?;
     let daemon = answer.map(super::read).transpose()?;
     Ok(Seen { daemon, relay })
@@ -77,7 +77,7 @@ fn page(width: u16, seen: &Seen, history: Option<&History>) -> Sheet {
     sheet
 }
 
-fn subflows(report: &Report, sheet: &mut Sheet) {
+fn subflows(report: &DaemonStatus, sheet: &mut Sheet) {
     let mut subflows: Vec<_> = report.subflows.iter().collect();
     subflows.sort_by(|a, b| b.rate_mbps.total_cmp(&a.rate_mbps));
     let row = |s: &&SubflowStatus| {

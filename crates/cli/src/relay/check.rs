@@ -7,16 +7,16 @@ use mp_relay::devices::{State, Store};
 use mp_relay::relay;
 use mp_relay::wire::key_text;
 
-use super::{failure, place, Relay};
+use super::{public_address, RelayArgs};
 use crate::outcome::{counted, print, say, Outcome};
 
-pub fn check(args: &Relay, folder: &Path) -> Outcome {
-    let (host, port) = place(args, args.listen.port())?;
-    let found = Store::check(folder).map_err(failure)?;
+pub fn check(args: &RelayArgs, folder: &Path) -> Outcome {
+    let (host, port) = public_address(args, args.listen.port())?;
+    let found = Store::check(folder)?;
     if let Some(name) = &args.controller {
-        Control::choose(Some(name)).map_err(failure)?;
+        Control::choose(Some(name))?;
     }
-    relay::check(args.listen).map_err(failure)?;
+    relay::check(args.listen)?;
     for file in &found.exposed {
         let file = file.display();
         say(&format!(

@@ -8,10 +8,10 @@ use mp_host::initial_path::{Host, Learner};
 use mp_kernel::interfaces::{self, Interface};
 use mp_policy::bandit::context::Readings;
 
-use super::primary::{by_shim, Chooser};
+use super::hook::{by_shim, InitialPathHook};
 use super::readings::Sources;
-use crate::daemon::of_daemon;
 use crate::outcome::{Failure, Outcome};
+use crate::state;
 
 /// Connections that end with the program have so long to be seen.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -21,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 pub struct Learning {
     thread: Option<JoinHandle<()>>,
     // Dropping it ends the events, and with them the thread.
-    chooser: Option<Chooser>,
+    hook: Option<InitialPathHook>,
 }
 
 /// Where one program runs.
@@ -52,17 +52,16 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
         ));
     }
     let here = Box::new(Here(Sources::open()));
-    let mut learner =
-        Learner::open(arms, &super::state_folder()?, None, here).map_err(of_daemon)?;
-    match Chooser::over(command, &all) {
-        Ok(mut chooser) => {
-            let choices = chooser.primary.choices().clone();
-            let events = chooser.take_events();
+    let mut learner = Learner::open(arms, &state::folder()?, None, here)?;
+    match InitialPathHook::over(command, &all) {
+        Ok(mut hook) => {
+            let choices = hook.attached.choices().clone();
+            let events = hook.take_events();
             learner.offer(&choices)?;
             let thread = std::thread::spawn(move || learner.run(&choices, &events));
             Ok(Learning {
                 thread: Some(thread),
-                chooser: Some(chooser),
+                hook: Some(hook),
             })
         }
         Err(why) => {
@@ -73,7 +72,7 @@ pub fn start(command: &mut Command) -> Outcome<Learning> {
             }
             Ok(Learning {
                 thread: None,
-                chooser: None,
+                hook: None,
             })
         }
     }
@@ -84,12 +83,12 @@ impl Drop for Learning {
         if self.thread.is_some() {
             std::thread::sleep(LAST_WORDS);
         }
-        let lost = self.chooser.as_ref().map_or(0, |c| c.primary.events_lost());
+        let lost = self.hook.as_ref().map_or(0, |c| c.attached.events_lost());
         if lost > 0 {
             let what = format!("{lost} events of connections lost, they came too fast: nothing is learnt of those connections");
             super::say(0, &what);
         }
-        drop(self.chooser.take());
+        drop(self.hook.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

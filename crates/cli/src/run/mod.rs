@@ -1,20 +1,15 @@
 //! `multipilot run`: any program of this host over MPTCP.
 
 mod bandit;
-pub mod capture;
-mod primary;
+mod hook;
 mod readings;
 mod relay;
 
-pub use relay::line_of;
-
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use mp_kernel::agent::Agent;
 use mp_kernel::cgroup::Group;
@@ -25,12 +20,10 @@ use mp_kernel::{check, child, controller, preload};
 use mp_policy::initial_path;
 use mp_policy::path_manager::{self as registered, PathManager};
 use mp_policy::registry::{names_in, World};
-use mp_relay::capture::{Cgroup, User};
-use mp_relay::egress::Prefix;
-use mp_relay::Transport;
 use mp_scenario::did_you_mean;
 
 use crate::agent::{network, LEARNED};
+use crate::capture;
 use crate::external;
 use crate::fallback;
 use crate::names::{self, Names};
@@ -52,19 +45,22 @@ and needs root.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Run {
+pub struct RunArgs {
     /// Congestion controller of the program's connections, see multipilot list controllers [default: the system's; with --relay pilot if it can be loaded, else bbr or the system's]
     #[arg(long, value_name = "NAME", value_parser = Names(names::controllers), hide_possible_values = true)]
     controller: Option<String>,
     /// With ddpg-mpcc: trained actor, as multipilot train writes it [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     actor: Option<PathBuf>,
-    /// Path manager on this host's interfaces: fullmesh, backup or single [default: as the system is configured]
-    #[arg(long, value_name = "NAME", value_parser = Names(path_managers), hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = Names(path_managers),
+        hide_possible_values = true,
+        help = path_manager_help()
+    )]
     path_manager: Option<String>,
-    /// Open connections over this interface, or learn the interface: lin-ucb. The path manager opens further subflows
-    /// [default: the routing table's choice]
-    #[arg(long, value_name = "INTERFACE|NAME")]
+    #[arg(long, value_name = "INTERFACE|NAME", help = initial_path_help())]
     initial_path: Option<String>,
     /// The former name of --initial-path
     #[arg(long, hide = true)]
@@ -93,7 +89,7 @@ pub struct Run {
     #[arg(long, requires = "relay", conflicts_with_all = ["command", "socks"])]
     all: bool,
     #[command(flatten)]
-    capture: Capture,
+    capture: capture::Options,
     /// The program and its arguments
     #[arg(
         required_unless_present_any = ["socks", "all"],
@@ -103,55 +99,24 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
-/// With `run --relay --all` and `up --relay`; the first with every `run --relay`.
-#[derive(clap::Args)]
-pub struct Capture {
-    /// With --relay: time for which connections are kept without any link; sleep does not count [default: 15min]
-    #[arg(long, value_name = "TIME", requires = "relay", value_parser = mp_scenario::document::duration)]
-    pub hold: Option<Duration>,
-    /// With --relay: carry streams over a TCP connection for each link, or over one MPTCP connection (mptcp), whose subflows
-    /// the kernel opens and schedules [default: tcp]
-    #[arg(long, value_name = "tcp|mptcp", requires = "relay")]
-    pub carrier: Option<Transport>,
-    /// With --relay: addresses reached directly, beside private and link-local ones, such as 203.0.113.0/24; may be repeated
-    #[arg(long, value_name = "PREFIX", requires = "relay")]
-    pub direct: Vec<Prefix>,
-    /// With --relay: user whose programs' connections stay direct, by name or number; may be repeated
-    #[arg(long = "direct-user", value_name = "USER", requires = "relay")]
-    pub direct_users: Vec<User>,
-    /// With --relay: cgroup (v2) whose programs' connections stay direct, such as /system.slice/backup.service; may be repeated
-    #[arg(long = "direct-cgroup", value_name = "PATH", requires = "relay")]
-    pub direct_cgroups: Vec<Cgroup>,
-    /// With --relay: while the relay does not answer, or after this process was killed, send traffic directly, or block it
-    /// until multipilot down [default: direct]
-    #[arg(long, value_enum, requires = "relay")]
-    pub leak: Option<Leak>,
-    /// With --relay: who answers DNS queries to a private address, such as a home router: the relay's resolver, or the router
-    /// itself (direct) [default: relay]
-    #[arg(long, value_enum, requires = "relay")]
-    pub dns: Option<Dns>,
-    /// With --relay: interface of a LAN for which this host is the router; connections of its hosts go to the relay too. May
-    /// be repeated
-    #[arg(long, value_name = "IFACE", requires = "relay")]
-    pub lan: Vec<String>,
-    /// Control socket of a run --relay --all
-    #[arg(long, value_name = "PATH", default_value = capture::SOCKET, hide = true)]
-    pub relay_socket: PathBuf,
+fn path_manager_help() -> String {
+    let names = names_in(registered::all(), World::Run);
+    format!(
+        "Path manager on this host's interfaces: {names} [default: as the system is configured]"
+    )
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Dns {
-    Relay,
-    Direct,
+fn initial_path_help() -> String {
+    let learnt = initial_path::all().iter();
+    let learnt = learnt.filter(|e| e.runs_in(World::Run) && e.build().is_some());
+    let names: Vec<&str> = learnt.map(|e| e.name).collect();
+    format!(
+        "Open connections over this interface, or learn the interface: {}. The path manager opens further subflows [default: the routing table's choice]",
+        names.join(", ")
+    )
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Leak {
-    Direct,
-    Block,
-}
-
-pub fn main(args: &Run) -> Outcome {
+pub fn main(args: &RunArgs) -> Outcome {
     if let Some(line) = &args.relay {
         return relay::main(args, line);
     }
@@ -169,7 +134,7 @@ pub fn main(args: &Run) -> Outcome {
             "--actor steers {LEARNED} alone: add --controller {LEARNED}"
         )));
     }
-    let mind = network(args.actor.as_deref())?;
+    let pilots = network(args.actor.as_deref())?;
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
     names::known_controller(args.controller.as_deref())?;
     let (path, rest) = program(args)?;
@@ -186,7 +151,7 @@ pub fn main(args: &Run) -> Outcome {
     // Steers a learned controller for as long as the program runs.
     let _agent = controller
         .as_ref()
-        .map(|controller| Agent::start(controller, mind))
+        .map(|controller| Agent::start(controller, pilots))
         .transpose()?;
 
     let mut command = Command::new(&path);
@@ -201,7 +166,7 @@ pub fn main(args: &Run) -> Outcome {
     let _mptcp = beyond_the_shim(&mut command, &path, controller.is_some());
     match initial {
         Initial::Routes => {}
-        Initial::Interface(name) => _chosen = primary::user(&mut command, name)?,
+        Initial::Interface(name) => _chosen = hook::user(&mut command, name)?,
         Initial::Learnt => learning = Some(bandit::start(&mut command)?),
     }
     let before = Counts::read().unwrap_or_default();
@@ -249,7 +214,7 @@ fn beyond_the_shim(
 }
 
 /// The program's file, and its arguments.
-fn program(args: &Run) -> Outcome<(PathBuf, &[OsString])> {
+fn program(args: &RunArgs) -> Outcome<(PathBuf, &[OsString])> {
     let (program, rest) = args.command.split_first().expect("clap requires a command");
     let path = locate(program).ok_or_else(|| {
         Failure::Code(say(
@@ -267,33 +232,6 @@ fn ended(status: ExitStatus) -> Outcome {
         (Some(code), _) => Err(Failure::Code(code as u8)),
         (None, signal) => Err(Failure::Code(128 + signal.unwrap_or(0) as u8)),
     }
-}
-
-/// Where what is learnt is kept.
-pub fn state_folder() -> Outcome<PathBuf> {
-    let folder = state_path()?;
-    std::fs::create_dir_all(&folder).map_err(|e| match e.kind() {
-        ErrorKind::PermissionDenied => Failure::Usage(format!(
-            "{}: this user may not write there: give it a folder of its own in XDG_STATE_HOME",
-            folder.display()
-        )),
-        _ => Failure::Run(format!("{}: {e}", folder.display())),
-    })?;
-    Ok(folder)
-}
-
-/// As the XDG base directory specification has it; it need not exist.
-pub fn state_path() -> Outcome<PathBuf> {
-    let set = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let state = state.ok_or_else(|| {
-        Failure::Usage("neither XDG_STATE_HOME nor HOME says where state is kept".into())
-    })?;
-    Ok(state.join("multipilot"))
 }
 
 /// Over which interface connections are opened.

@@ -6,26 +6,27 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mp_daemon::config::Leak;
 use mp_kernel::{child, preload};
 use mp_policy::scheduler;
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device, Settings};
 use mp_relay::front::{self, Protocol};
-use mp_relay::wire::Line;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::{capture, ended, program, say, state_folder, Dns, Leak, Run};
+use super::{ended, program, say, RunArgs};
+use crate::capture::{self, Dns};
 use crate::outcome::{self, Failure, Outcome};
-use crate::{names, relay, signals};
+use crate::{names, relay, signals, state};
 
 /// A connection that the program has left open, and that carries nothing for so long, is not waited for.
 const QUIET: Duration = Duration::from_secs(30);
 /// What lasts longer is told.
 const TELL: Duration = Duration::from_secs(2);
 
-pub fn main(args: &Run, line: &str) -> Outcome {
-    let line = line_of(line)?;
+pub fn main(args: &RunArgs, line: &str) -> Outcome {
+    let line = relay::read_line(line)?;
     let name = args.scheduler.as_deref().unwrap_or(mp_relay::SCHEDULER);
     let scheduler = scheduler::find(name).ok_or_else(|| {
         Failure::Usage(format!(
@@ -60,13 +61,11 @@ pub fn main(args: &Run, line: &str) -> Outcome {
             )));
         }
     }
-    let control = Control::choose(args.controller.as_deref()).map_err(relay::failure)?;
+    let control = Control::choose(args.controller.as_deref())?;
     let settings = settings(control);
-    let identity = state_folder()?.join("relay-device.key");
+    let identity = state::folder()?.join("relay-device.key");
     let runtime = relay::runtime()?;
-    let device = runtime
-        .block_on(Device::connect(settings, &identity))
-        .map_err(relay::failure)?;
+    let device = runtime.block_on(Device::connect(settings, &identity))?;
     let outcome = match (program, args.socks) {
         (Some((path, rest)), _) => {
             let mut command = Command::new(&path);
@@ -95,21 +94,6 @@ pub fn main(args: &Run, line: &str) -> Outcome {
     // Connections that the program has left open end here.
     runtime.shutdown_timeout(Duration::from_millis(200));
     outcome
-}
-
-/// As given, or the first line of stdin: arguments can be read by every user of the host.
-pub fn line_of(given: &str) -> Outcome<Line> {
-    let mut read = String::new();
-    let text = match given {
-        "-" => {
-            let result = std::io::stdin().read_line(&mut read);
-            result.map_err(|e| Failure::Usage(format!("the relay's line from stdin: {e}")))?;
-            &read
-        }
-        text => text,
-    };
-    text.parse()
-        .map_err(|e| Failure::Usage(format!("the relay's line: {e}")))
 }
 
 /// Has the program's connections come to us.

@@ -11,11 +11,12 @@ mod fallback;
 #[path = "../common/foreign.rs"]
 mod foreign;
 mod hosts;
+mod initial_path;
 mod mptcpify;
 #[path = "../common/namespace.rs"]
 mod namespace;
 mod sessions;
-mod starts;
+
 mod taken;
 mod transfers;
 mod up;

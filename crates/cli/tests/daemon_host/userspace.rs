@@ -178,13 +178,13 @@ fn ms_ucb_comes_to_the_links_that_are_worth_it_and_tells_what_it_saw() {
                     .all(better)
         },
     );
-    let mut looks = VecDeque::new();
+    let mut polls = VecDeque::new();
     until("it is the slow one that is in backup", || {
         let in_backup = |link: &&str| backup(&hosts, 5001, link) == Some(true);
         let in_backup: Vec<&str> = ALL.into_iter().filter(|l| in_backup(l)).collect();
-        looks.push_back(in_backup == ["usb"]);
-        let often = looks.iter().filter(|slow| **slow).count() >= 40;
-        looks.len() > 60 && looks.pop_front().is_some() && often
+        polls.push_back(in_backup == ["usb"]);
+        let often = polls.iter().filter(|slow| **slow).count() >= 40;
+        polls.len() > 60 && polls.pop_front().is_some() && often
     });
     download.goes_on();
     download.end();

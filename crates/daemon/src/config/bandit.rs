@@ -20,17 +20,17 @@ pub const KEYS: &[&str] = &[
 
 /// Which path connections start on is learnt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bandit {
+pub struct BanditConfig {
     /// The folder of what was learnt.
     pub memory: PathBuf,
     /// Whose processes' connections; `None`: all of this host's.
     pub cgroup: Option<PathBuf>,
     /// Who is asked first.
-    pub server: Option<Server>,
+    pub server: Option<EdgeServerConfig>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Server {
+pub struct EdgeServerConfig {
     pub address: Origin,
     /// Certificates of a private CA, PEM; `None`: those that the system trusts.
     pub ca: Option<PathBuf>,
@@ -41,13 +41,13 @@ pub struct Server {
     pub paths: BTreeMap<String, String>,
 }
 
-impl Bandit {
-    pub(super) fn read(section: &Section<'_>) -> Result<Bandit, Error> {
+impl BanditConfig {
+    pub(super) fn read(section: &Section<'_>) -> Result<BanditConfig, Error> {
         let path = |key: &str| -> Result<Option<PathBuf>, Error> {
             let text = section.get(key).map(|f| f.string()).transpose()?;
             Ok(text.map(PathBuf::from))
         };
-        let mut bandit = Bandit {
+        let mut bandit = BanditConfig {
             memory: path("memory")?.unwrap_or_else(|| "/var/lib/multipilot".into()),
             cgroup: path("cgroup")?,
             server: None,
@@ -79,7 +79,7 @@ impl Bandit {
             }
         }
         let location = section.get("location").map(|f| f.name()).transpose()?;
-        bandit.server = Some(Server {
+        bandit.server = Some(EdgeServerConfig {
             address,
             ca: path("ca")?,
             token_file: PathBuf::from(

@@ -8,35 +8,35 @@ const SYSTEM: &str = "system";
 
 /// Congestion controller of new sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Controller {
+pub enum ControllerConfig {
     /// [`DEFAULT`], or the system's if that cannot be loaded.
     Automatic,
     System,
     Named(String),
 }
 
-impl Controller {
-    pub(super) fn read(field: &Field<'_>) -> Result<Controller, Error> {
+impl ControllerConfig {
+    pub(super) fn read(field: &Field<'_>) -> Result<ControllerConfig, Error> {
         let name = document::controller_or(field, Some(SYSTEM))?;
         Ok(match name.as_str() {
-            SYSTEM => Controller::System,
-            _ => Controller::Named(name),
+            SYSTEM => ControllerConfig::System,
+            _ => ControllerConfig::Named(name),
         })
     }
 
     /// `None`: the system's.
     pub fn wanted(&self) -> Option<&str> {
         match self {
-            Controller::Automatic => Some(DEFAULT),
-            Controller::System => None,
-            Controller::Named(name) => Some(name),
+            ControllerConfig::Automatic => Some(DEFAULT),
+            ControllerConfig::System => None,
+            ControllerConfig::Named(name) => Some(name),
         }
     }
 }
 
 pub(super) fn parameters(
     table: &Field<'_>,
-    controller: &Controller,
+    controller: &ControllerConfig,
 ) -> Result<Vec<(String, u64)>, Error> {
     let ours = |name: &&str| mp_controllers::find(name).is_some();
     let Some(controller) = controller.wanted().filter(ours) else {

@@ -11,15 +11,18 @@ pub const KEYS: &[&str] = &["folder", "links"];
 
 /// What MS-UCB sees is shared with other hosts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Federation {
+pub struct FederationConfig {
     /// Of the files that `multipilot federation join` carries.
     pub folder: PathBuf,
     /// What all call the link of an interface; one that is not named is called as here.
     pub links: BTreeMap<String, String>,
 }
 
-impl Federation {
-    pub(super) fn read(section: &Section<'_>, policy: PathPolicy) -> Result<Federation, Error> {
+impl FederationConfig {
+    pub(super) fn read(
+        section: &Section<'_>,
+        policy: PathPolicy,
+    ) -> Result<FederationConfig, Error> {
         let field = section.require("folder", "a folder for what is shared")?;
         if policy != PathPolicy::MsUcbFederated {
             return Err(field.error(
@@ -33,7 +36,7 @@ impl Federation {
                 links.insert(interface.to_owned(), link.name()?.to_owned());
             }
         }
-        Ok(Federation {
+        Ok(FederationConfig {
             folder: PathBuf::from(field.string()?),
             links,
         })

@@ -9,7 +9,7 @@ pub(super) const KEYS: &[&str] = &["enabled", "cgroup", "sessions"];
 
 /// Whether programs that ask for TCP get MPTCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mptcpify {
+pub struct MptcpifyConfig {
     pub enabled: bool,
     /// Only programs in this cgroup (v2), or below it; `None`: all of the network namespace.
     pub cgroup: Option<PathBuf>,
@@ -17,9 +17,9 @@ pub struct Mptcpify {
     pub sessions: bool,
 }
 
-impl Default for Mptcpify {
+impl Default for MptcpifyConfig {
     fn default() -> Self {
-        Mptcpify {
+        MptcpifyConfig {
             enabled: true,
             cgroup: None,
             sessions: false,
@@ -27,8 +27,8 @@ impl Default for Mptcpify {
     }
 }
 
-impl Mptcpify {
-    pub(super) fn read(section: &Section<'_>) -> Result<Mptcpify, Error> {
+impl MptcpifyConfig {
+    pub(super) fn read(section: &Section<'_>) -> Result<MptcpifyConfig, Error> {
         let enabled = section.boolean_or("enabled", true)?;
         let (cgroup, sessions) = (section.get("cgroup"), section.get("sessions"));
         for field in [&cgroup, &sessions].into_iter().flatten() {
@@ -37,7 +37,7 @@ impl Mptcpify {
             }
         }
         let cgroup = cgroup.map(|f| f.string()).transpose()?;
-        Ok(Mptcpify {
+        Ok(MptcpifyConfig {
             enabled,
             cgroup: cgroup.map(PathBuf::from),
             sessions: section.boolean_or("sessions", false)?,

@@ -44,8 +44,12 @@ pub enum Leak {
     Block,
 }
 
+impl Leak {
+    pub const NAMES: [(&'static str, Leak); 2] = [("direct", Leak::Direct), ("block", Leak::Block)];
+}
+
 #[derive(Debug, Clone, PartialEq)]
-pub struct Relay {
+pub struct RelayConfig {
     /// The file of the line; `None`: there is no relay until somebody gives a line.
     pub line_file: Option<PathBuf>,
     /// In place of the file's.
@@ -71,9 +75,9 @@ pub struct Relay {
     pub state: PathBuf,
 }
 
-impl Default for Relay {
+impl Default for RelayConfig {
     fn default() -> Self {
-        Relay {
+        RelayConfig {
             line_file: None,
             line: None,
             scheduler: mp_relay::SCHEDULER.into(),
@@ -95,7 +99,7 @@ impl Default for Relay {
 /// What `multipilot up --relay` says in place of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Override {
+pub struct RelayOverride {
     pub line: String,
     pub scheduler: Option<String>,
     /// `tcp` or `mptcp`
@@ -130,9 +134,9 @@ fn read<T: FromStr<Err = String>>(field: &Field<'_>, example: &str) -> Result<T,
     parsed.map_err(|e: String| field.error(e, example))
 }
 
-impl Relay {
-    pub(super) fn read(section: &Section<'_>) -> Result<Relay, Error> {
-        let mut relay = Relay::default();
+impl RelayConfig {
+    pub(super) fn read(section: &Section<'_>) -> Result<RelayConfig, Error> {
+        let mut relay = RelayConfig::default();
         if let Some(field) = section.get("line-file") {
             relay.line_file = Some(field.string()?.into());
         }
@@ -146,7 +150,7 @@ impl Relay {
             relay.controller = Some(document::controller(&field)?);
         }
         if let Some(field) = section.get("leak") {
-            relay.leak = field.choice(&[("direct", Leak::Direct), ("block", Leak::Block)])?;
+            relay.leak = field.choice(&Leak::NAMES)?;
         }
         relay.direct = listed(section, "direct", |f| read(f, "\"203.0.113.0/24\""))?;
         relay.direct_users = listed(section, "direct-users", |f| match f.string() {
@@ -175,7 +179,7 @@ impl Relay {
     }
 
     /// With what the user said in place of the file.
-    pub fn with(&self, other: &Override) -> Result<Relay, crate::Error> {
+    pub fn with(&self, other: &RelayOverride) -> Result<RelayConfig, crate::Error> {
         let wrong = |what: String| crate::Error::Usage(what);
         let mut relay = self.clone();
         let line = other.line.parse();

@@ -7,25 +7,25 @@ use mp_host::endpoints::What;
 use mp_policy::path_manager::PathPolicy;
 
 use super::{Daemon, Part};
-use crate::initial_path::InitialPath;
-use crate::log::{self, Priority};
+use crate::initial_path::InitialPathBandit;
+use crate::log::{self, Level};
 use crate::status;
 
 /// Before another try of what failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bandit changes which paths carry data several times a second; `switches` of the status counts that.
-pub(super) fn priority(policy: PathPolicy, what: What) -> Priority {
+pub(super) fn level(policy: PathPolicy, what: What) -> Level {
     let bandit = matches!(policy, PathPolicy::MsUcb | PathPolicy::MsUcbFederated);
     match what {
-        What::SetToBackup | What::SetToNormal if bandit => Priority::Debug,
-        _ => Priority::Info,
+        What::SetToBackup | What::SetToNormal if bandit => Level::Debug,
+        _ => Level::Info,
     }
 }
 
 impl Daemon {
     /// With a bandit: it works over the interfaces that there are.
-    pub(super) fn keep_starting(&mut self) {
+    pub(super) fn keep_initial_path(&mut self) {
         let Some(settings) = &self.config.bandit else {
             self.initial_path = None;
             return;
@@ -34,23 +34,23 @@ impl Daemon {
             initial_path.warn_of_lost_events();
             if initial_path.fits(&self.config) {
                 let failed = initial_path.exempt_new().err();
-                let told =
+                let failure =
                     |e| format!("networks that came since are not left to the routing table: {e}");
-                return self.trouble(Part::InitialPath, failed.map(told));
+                return self.trouble(Part::InitialPath, failed.map(failure));
             }
         }
-        if Instant::now() < self.starts_at {
+        if Instant::now() < self.initial_path_at {
             return;
         }
         // What it knows is saved before it is read again.
         self.initial_path = None;
-        match InitialPath::begin(&self.config, settings) {
+        match InitialPathBandit::begin(&self.config, settings) {
             Ok(chooser) => {
                 self.initial_path = chooser;
                 self.trouble(Part::InitialPath, None);
             }
             Err(e) => {
-                self.starts_at = Instant::now() + PATIENCE;
+                self.initial_path_at = Instant::now() + PATIENCE;
                 self.trouble(
                     Part::InitialPath,
                     Some(format!(
@@ -72,7 +72,7 @@ impl Daemon {
             let path = self.adapter.paths.iter().find(of).map(|p| &p.interface);
             let why = path.and_then(|i| connections.reason(now, change.token, i.index));
             log::line(
-                priority(self.config.paths.policy, change.what),
+                level(self.config.paths.policy, change.what),
                 &change.what.to_string(),
                 &[
                     ("connection", &format!("{:x}", change.token)),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_a_bandits_changes_of_priority_are_left_out_of_the_log() {
-        let of = |policy, what| matches!(priority(policy, what), Priority::Debug);
+        let of = |policy, what| matches!(level(policy, what), Level::Debug);
         for policy in [PathPolicy::MsUcb, PathPolicy::MsUcbFederated] {
             assert!(of(policy, What::SetToBackup) && of(policy, What::SetToNormal));
             assert!(!of(policy, What::Removed));

@@ -5,19 +5,26 @@ use serde_json::{json, Value};
 use tokio::sync::oneshot;
 
 use super::{Daemon, Part};
-use crate::config::{Config, Override, Relay};
+use crate::config::{Config, RelayConfig, RelayOverride};
 use crate::mptcpify::Mptcpify;
-use crate::relay::{Change, Settings};
+use crate::relay::{RelayChange, RelaySettings};
 use crate::Error;
 
 /// The configuration's relay, or the one that was asked for in its place.
-pub(super) fn effective(config: &Config, asked: Option<&Override>) -> Result<Relay, Error> {
+pub(super) fn effective(
+    config: &Config,
+    asked: Option<&RelayOverride>,
+) -> Result<RelayConfig, Error> {
     asked.map_or(Ok(config.relay.clone()), |asked| config.relay.with(asked))
 }
 
 impl Daemon {
     /// `up --relay`; whoever calls it waits for the outcome.
-    pub(super) async fn relay_asked(&mut self, asked: Override, answer: oneshot::Sender<Value>) {
+    pub(super) async fn relay_asked(
+        &mut self,
+        asked: RelayOverride,
+        answer: oneshot::Sender<Value>,
+    ) {
         let refused = |e: &Error| json!({"error": e.to_string(), "code": e.exit_code()});
         if self.relay.is_on() {
             let busy = "this host's connections go to a relay already: multipilot down ends that";
@@ -25,7 +32,7 @@ impl Daemon {
             return;
         }
         let relay = effective(&self.config, Some(&asked));
-        let settings = relay.and_then(|relay| Settings::of(&self.config, &relay));
+        let settings = relay.and_then(|relay| RelaySettings::of(&self.config, &relay));
         match settings {
             Ok(settings) => {
                 self.asked = Some(asked);
@@ -39,7 +46,7 @@ impl Daemon {
         }
     }
 
-    pub(super) async fn relay_changed(&mut self, change: Change) {
+    pub(super) async fn relay_changed(&mut self, change: RelayChange) {
         let before = self.relay.is_on();
         if self.relay.take_in(change).await {
             self.withdraw().await;
@@ -52,7 +59,7 @@ impl Daemon {
     /// Back to the configuration's.
     async fn withdraw(&mut self) {
         self.asked = None;
-        let set = match Settings::of(&self.config, &self.config.relay) {
+        let set = match RelaySettings::of(&self.config, &self.config.relay) {
             Ok(settings) => self.relay.set(&self.config, settings).await,
             Err(e) => Err(e),
         };

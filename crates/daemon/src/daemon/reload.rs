@@ -5,9 +5,10 @@ use serde_json::{json, Value};
 use super::settle::{choose_controller, load};
 use super::{relayed, Daemon};
 use crate::config::Config;
-use crate::log::{self, Priority};
-use crate::metrics::Metrics;
-use crate::{relay, Error};
+use crate::log::{self, Level};
+use crate::metrics::MetricsServer;
+use crate::relay::RelaySettings;
+use crate::Error;
 
 impl Daemon {
     /// A wrong file leaves all as it is.
@@ -15,7 +16,7 @@ impl Daemon {
         match self.reconfigure().await {
             Ok(()) => {
                 log::line(
-                    Priority::Info,
+                    Level::Info,
                     "configuration read again",
                     &[("policy", &self.config.policy)],
                 );
@@ -23,7 +24,7 @@ impl Daemon {
             }
             Err(e) => {
                 log::line(
-                    Priority::Error,
+                    Level::Error,
                     "the old configuration stays",
                     &[("error", &e)],
                 );
@@ -50,11 +51,11 @@ impl Daemon {
             ));
         }
         let relay = relayed::effective(&new, self.asked.as_ref())?;
-        let relay = relay::Settings::of(&new, &relay)?;
+        let relay = RelaySettings::of(&new, &relay)?;
         // What is likely to fail comes first, and leaves the old configuration in force.
         let metrics = match new.metrics {
             unchanged if unchanged == self.config.metrics => None,
-            changed => Some(Metrics::start(changed, &self.sender).await?),
+            changed => Some(MetricsServer::start(changed, &self.sender).await?),
         };
         let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
         // What could not be loaded may be now.
@@ -73,14 +74,14 @@ impl Daemon {
         let now = self.now_us();
         if old.bandit != self.config.bandit {
             self.initial_path = None;
-            self.starts_at = self.started;
+            self.initial_path_at = self.started;
         }
         self.relay.set(&self.config, relay).await?;
         // What could not be attached may be now.
         if old.mptcpify != self.config.mptcpify || !self.mptcpify.is_on() {
             self.keep_mptcpify();
         }
-        self.keep_starting();
+        self.keep_initial_path();
         self.adapter
             .reconfigure(now, &old.paths, &self.config.paths);
         if let Some(connections) = &mut self.connections {

@@ -7,9 +7,9 @@ use mp_kernel::controller::DEFAULT;
 use tokio::sync::mpsc;
 
 use crate::config::{self, Config};
-use crate::control::{Call, Control};
-use crate::log::{self, Priority};
-use crate::metrics::Metrics;
+use crate::control::{ControlSocket, PendingRequest};
+use crate::log::{self, Level};
+use crate::metrics::MetricsServer;
 use crate::Error;
 
 pub(super) fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config, Error> {
@@ -23,8 +23,8 @@ pub(super) fn load(file: Option<&Path>, socket: Option<&Path>) -> Result<Config,
 }
 
 pub(super) struct Settled {
-    pub control: Control,
-    pub metrics: Option<Metrics>,
+    pub control: ControlSocket,
+    pub metrics: Option<MetricsServer>,
     /// As [`choose_controller`] returns it.
     pub refused: String,
 }
@@ -33,10 +33,10 @@ pub(super) struct Settled {
 pub(super) async fn settle(
     config: &Config,
     endpoints: &mut Endpoints,
-    sender: &mpsc::Sender<Call>,
+    sender: &mpsc::Sender<PendingRequest>,
 ) -> Result<Settled, Error> {
-    let control = Control::listen(&config.socket, config.group.as_deref(), sender.clone())?;
-    let metrics = Metrics::start(config.metrics, sender).await?;
+    let control = ControlSocket::listen(&config.socket, config.group.as_deref(), sender.clone())?;
+    let metrics = MetricsServer::start(config.metrics, sender).await?;
     endpoints.set_limits(config.subflows, config.add_addr_accepted)?;
     let refused = choose_controller(config, endpoints)?;
     Ok(Settled {
@@ -54,9 +54,9 @@ pub(super) fn choose_controller(
 ) -> Result<String, Error> {
     let chosen = endpoints.choose(config.controller.wanted(), &config.parameters);
     match chosen {
-        Err(why) if config.controller == config::Controller::Automatic => {
+        Err(why) if config.controller == config::ControllerConfig::Automatic => {
             log::line(
-                Priority::Warning,
+                Level::Warning,
                 "the system's congestion controller stays",
                 &[("not", &DEFAULT), ("why", &why)],
             );

@@ -15,7 +15,7 @@ use mp_policy::path_manager::Rule;
 use mp_server::client;
 
 use crate::config::{self, Config};
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::Error;
 
 /// Shared with the learner's thread.
@@ -45,26 +45,29 @@ impl Host for Ours {
     }
 
     fn complains(&mut self, what: &str) {
-        log::line(Priority::Warning, what, &[]);
+        log::line(Level::Warning, what, &[]);
     }
 }
 
 /// The bandit of this host, while it lives.
-pub struct InitialPath {
+pub struct InitialPathBandit {
     board: Ours,
     arms: Vec<Interface>,
     /// Destinations that stay the routing table's.
     exempt: HashSet<Prefix>,
     // Dropping it ends the events, and with them the thread.
-    primary: Option<Primary>,
-    /// Lost events of which the log has told.
-    told: u64,
+    attached: Option<Primary>,
+    /// Of the lost events, those that are in the log.
+    logged: u64,
     thread: Option<JoinHandle<()>>,
 }
 
-impl InitialPath {
+impl InitialPathBandit {
     /// `None` while no interface leads anywhere.
-    pub fn begin(config: &Config, settings: &config::Bandit) -> Result<Option<InitialPath>, Error> {
+    pub fn begin(
+        config: &Config,
+        settings: &config::BanditConfig,
+    ) -> Result<Option<InitialPathBandit>, Error> {
         let all = interfaces::all()?;
         let arms = arms(config, &all);
         if arms.is_empty() {
@@ -81,12 +84,12 @@ impl InitialPath {
                     "INSECURE: the token crosses the network to {} in clear text",
                     server.address
                 );
-                log::line(Priority::Warning, &what, &[]);
+                log::line(Level::Warning, &what, &[]);
             }
             let client = client::Settings {
                 ca: server.ca.clone(),
                 file: Some(settings.memory.join("server-models.json")),
-                says: |what| log::line(Priority::Warning, what, &[]),
+                says: |what| log::line(Level::Warning, what, &[]),
                 ..client::Settings::new(server.address.clone(), token.trim())
             };
             Remote::start(client, &server.location, server.paths.clone()).map_err(Error::from)
@@ -100,13 +103,13 @@ impl InitialPath {
             None => mp_kernel::cgroup::root()?,
         };
         let own = mp_kernel::choose::own_cookie()?;
-        let primary = Primary::attach(&group, move |event| {
+        let attached = Primary::attach(&group, move |event| {
             // Below the cgroup there may be containers with a network of their own.
             if event.netns_cookie == own {
                 let _ = send.send(event);
             }
         })?;
-        let choices = primary.choices().clone();
+        let choices = attached.choices().clone();
         let exempt: HashSet<Prefix> = interfaces::routed().into_iter().collect();
         exempt_near(&choices, exempt.iter().copied())?;
         learner.offer(&choices)?;
@@ -114,24 +117,24 @@ impl InitialPath {
             .name("initial-path".into())
             .spawn(move || learner.run(&choices, &events))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
-        Ok(Some(InitialPath {
+        Ok(Some(InitialPathBandit {
             board,
             arms,
             exempt,
-            primary: Some(primary),
-            told: 0,
+            attached: Some(attached),
+            logged: 0,
             thread: Some(thread),
         }))
     }
 
     /// Destinations that the routing table has got since then: those of containers, of a VPN.
     pub fn exempt_new(&mut self) -> Result<(), Error> {
-        let Some(primary) = &self.primary else {
+        let Some(attached) = &self.attached else {
             return Ok(());
         };
         for prefix in interfaces::routed() {
             if !self.exempt.contains(&prefix) {
-                primary.choices().exempt(prefix)?;
+                attached.choices().exempt(prefix)?;
                 self.exempt.insert(prefix);
             }
         }
@@ -161,23 +164,23 @@ impl InitialPath {
     }
 
     fn events_lost(&self) -> u64 {
-        self.primary.as_ref().map_or(0, Primary::events_lost)
+        self.attached.as_ref().map_or(0, Primary::events_lost)
     }
 
     /// Tells the log of events that were lost since the last call.
     pub fn warn_of_lost_events(&mut self) {
         let lost = self.events_lost();
-        let new = lost - std::mem::replace(&mut self.told, lost);
+        let new = lost - std::mem::replace(&mut self.logged, lost);
         if new > 0 {
             let what = "events of connections lost, they came too fast: the bandit learns nothing of those connections";
-            log::line(Priority::Warning, what, &[("events", &new)]);
+            log::line(Level::Warning, what, &[("events", &new)]);
         }
     }
 }
 
-impl Drop for InitialPath {
+impl Drop for InitialPathBandit {
     fn drop(&mut self) {
-        drop(self.primary.take());
+        drop(self.attached.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

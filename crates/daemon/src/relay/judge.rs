@@ -11,7 +11,7 @@ use mp_relay::device::LinkReport;
 use mp_relay::links::Rules;
 
 use crate::config::Config;
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::Error;
 
 const FILE: &str = "relay-links.json";
@@ -55,7 +55,7 @@ impl LinkRules {
         self.unchosen = unchosen;
     }
 
-    pub fn observe(&mut self, carried: &Carried) {
+    pub fn observe(&mut self, carried: &MonthlyBytes) {
         let links = carried.links.iter();
         let out = links.filter(|(link, usage)| usage.exhausts(self.limit(link)));
         self.exhausted = out.map(|(link, _)| link.clone()).collect();
@@ -97,7 +97,7 @@ pub fn why(reason: Reason) -> &'static str {
 
 /// Bytes of each link in its month, which outlive the daemon.
 #[derive(Default)]
-pub struct Carried {
+pub struct MonthlyBytes {
     file: PathBuf,
     links: BTreeMap<String, Usage>,
     /// The counters of the relay that is connected, as they were read last.
@@ -107,8 +107,8 @@ pub struct Carried {
     failed: bool,
 }
 
-impl Carried {
-    pub fn open(state: &Path) -> Result<Carried, Error> {
+impl MonthlyBytes {
+    pub fn open(state: &Path) -> Result<MonthlyBytes, Error> {
         let file = state.join(FILE);
         let shown = file.display();
         let links = match fs::read(&file) {
@@ -121,7 +121,7 @@ impl Carried {
             }
             Err(e) => return Err(Error::Failed(format!("{shown}: {e}"))),
         };
-        Ok(Carried {
+        Ok(MonthlyBytes {
             saved: BTreeMap::clone(&links),
             file,
             links,
@@ -167,7 +167,7 @@ impl Carried {
                     "{}: {e}: limits begin anew with the next daemon",
                     self.file.display()
                 );
-                log::line(Priority::Error, &what, &[]);
+                log::line(Level::Error, &what, &[]);
             }
             Err(_) => {}
         }
@@ -200,13 +200,13 @@ mod tests {
         let config = Config::parse("daemon.toml", text).unwrap();
         let mut judge = LinkRules::new(&config, &[], None);
         let state = folder.path().join("state");
-        let mut carried = Carried::open(&state).unwrap();
+        let mut carried = MonthlyBytes::open(&state).unwrap();
         carried.take(&[report("wwan0", 400), report("wlan0", 9000)], "2026-11");
         // Another relay counts from 0.
         carried.begin();
         carried.take(&[report("wwan0", 300)], "2026-11");
         carried.save();
-        let mut carried = Carried::open(&state).unwrap();
+        let mut carried = MonthlyBytes::open(&state).unwrap();
         assert_eq!(
             (carried.bytes("wwan0"), carried.bytes("wlan0")),
             (700, 9000)
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(judge.decide("wwan0").reason, None);
 
         fs::write(state.join(FILE), "nonsense").unwrap();
-        let refused = Carried::open(&state).err().unwrap().to_string();
+        let refused = MonthlyBytes::open(&state).err().unwrap().to_string();
         assert!(
             refused.contains("remove it to count from 0 again"),
             "{refused}"

@@ -1,21 +1,22 @@
 //! The device's end of a relay, beside MPTCP: connected in the background, tried again until it is, and obedient to the
 //! rules of the interfaces.
 
-mod arms;
+mod bandit;
+mod connect;
 mod judge;
+mod poll;
 mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
-use mp_policy::link::{Decision, Reason};
+use mp_policy::link::Decision;
 use mp_relay::capture::{self, Capture};
-use mp_relay::control::Control;
-use mp_relay::device::{self, Device};
+use mp_relay::device::Device;
 use mp_relay::flow::Observer;
 use mp_relay::links::{self, Rules};
 use mp_relay::wire::Line;
@@ -24,33 +25,32 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Leak};
-use crate::log::{self, Priority};
+use crate::log::{self, Level};
 use crate::Error;
 
-use arms::Arms;
-use judge::{why, Carried, LinkRules};
-pub use report::{Interface, Status};
+use bandit::LinkBandit;
+use connect::connect;
+use judge::{LinkRules, MonthlyBytes};
+pub use report::{InterfaceState, RelayStatus};
 
 /// Before another try, doubling.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Polling interval of the links: a limit is overrun by what they carry meanwhile.
-const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Between two writes of what links have carried.
-const SAVE_EVERY: Duration = Duration::from_secs(10);
-const IDENTITY: &str = "relay-device.key";
 
 /// What is to be: a relay's line, and how it is used.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct RelaySettings {
     line: Line,
-    relay: config::Relay,
+    relay: config::RelayConfig,
     /// It was given by hand: whoever did so waits for the outcome.
     asked: bool,
 }
 
-impl Settings {
+impl RelaySettings {
     /// `None`: there is no relay. Everything that can be known to be wrong without connecting is.
-    pub fn of(config: &config::Config, relay: &config::Relay) -> Result<Option<Settings>, Error> {
+    pub fn of(
+        config: &config::Config,
+        relay: &config::RelayConfig,
+    ) -> Result<Option<RelaySettings>, Error> {
         let Some(line) = relay.line()? else {
             return Ok(None);
         };
@@ -61,8 +61,8 @@ impl Settings {
         if let Some(name) = &relay.controller {
             controller::check(name)?;
         }
-        Carried::open(&relay.state)?;
-        Ok(Some(Settings {
+        MonthlyBytes::open(&relay.state)?;
+        Ok(Some(RelaySettings {
             line,
             relay: relay.clone(),
             asked: relay.line.is_some(),
@@ -87,19 +87,19 @@ enum Stage {
 }
 
 /// What has become of it.
-pub enum Change {
+pub enum RelayChange {
     Started(Result<Box<Running>, mp_relay::Error>),
     /// Somebody has removed the interface.
     Gone,
 }
 
-pub struct Relay {
-    settings: Option<Settings>,
+pub struct RelaySupervisor {
+    settings: Option<RelaySettings>,
     stage: Stage,
     retry: Duration,
     failure: String,
     judge: LinkRules,
-    /// As it was told.
+    /// As they were logged.
     decisions: BTreeMap<String, Decision>,
     rules: watch::Sender<Rules>,
     /// Shows the open flows.
@@ -108,19 +108,19 @@ pub struct Relay {
     refused_cgroups: Vec<capture::Refused>,
     /// Of the capture's count, what was logged.
     restored: u64,
-    arms: Option<Arms>,
-    carried: Carried,
+    bandit: Option<LinkBandit>,
+    carried: MonthlyBytes,
     polled: Instant,
     saved: Instant,
     /// Who asked for it, until it is known what became of it.
     answer: Option<oneshot::Sender<Value>>,
 }
 
-impl Relay {
-    /// Without a relay yet: [`Relay::set`].
-    pub fn new(config: &config::Config) -> Relay {
+impl RelaySupervisor {
+    /// Without a relay yet: [`RelaySupervisor::set`].
+    pub fn new(config: &config::Config) -> RelaySupervisor {
         let judge = LinkRules::new(config, &config.relay.links, None);
-        Relay {
+        RelaySupervisor {
             settings: None,
             stage: Stage::Off,
             retry: RETRY.0,
@@ -131,8 +131,8 @@ impl Relay {
             observer: Arc::default(),
             refused_cgroups: Vec::new(),
             restored: 0,
-            arms: None,
-            carried: Carried::default(),
+            bandit: None,
+            carried: MonthlyBytes::default(),
             polled: Instant::now(),
             saved: Instant::now(),
             answer: None,
@@ -144,11 +144,11 @@ impl Relay {
     }
 
     /// A daemon before this one may have left a block that this one's file no longer wants.
-    pub async fn unblock(settings: Option<&Settings>) {
+    pub async fn unblock(settings: Option<&RelaySettings>) {
         let direct = settings.is_some_and(|s| s.relay.leak == Leak::Direct);
         if direct && !mp_relay::is_captured() {
             if let Err(e) = capture::clear().await {
-                log::line(Priority::Error, &e.to_string(), &[]);
+                log::line(Level::Error, &e.to_string(), &[]);
             }
         }
     }
@@ -157,7 +157,7 @@ impl Relay {
     pub async fn set(
         &mut self,
         config: &config::Config,
-        new: Option<Settings>,
+        new: Option<RelaySettings>,
     ) -> Result<(), Error> {
         let named = new.as_ref().map_or(&[][..], |s| &s.relay.links);
         let mut judge = LinkRules::new(config, named, Some(&self.judge));
@@ -166,10 +166,10 @@ impl Relay {
             self.judge(judge);
             return Ok(());
         }
-        let blocks = |s: &Settings| s.relay.leak == Leak::Block;
+        let blocks = |s: &RelaySettings| s.relay.leak == Leak::Block;
         self.stop(new.as_ref().is_some_and(blocks)).await;
         if let Some(settings) = &new {
-            self.carried = Carried::open(&settings.relay.state)?;
+            self.carried = MonthlyBytes::open(&settings.relay.state)?;
             self.carried.take(&[], &judge::month());
         }
         judge.observe(&self.carried);
@@ -195,16 +195,7 @@ impl Relay {
         let (needed, no_more) = oneshot::channel::<()>();
         let (rules, observer) = (self.rules.subscribe(), self.observer.clone());
         let task = tokio::spawn(async move {
-            let taken = capture::Settings {
-                direct: settings.relay.direct.clone(),
-                direct_users: settings.relay.direct_users.clone(),
-                direct_cgroups: settings.relay.direct_cgroups.clone(),
-                block: settings.relay.leak == Leak::Block,
-                // Whoever asked by hand is told that it failed.
-                insists: !settings.asked,
-                direct_dns: settings.relay.direct_dns,
-                lans: settings.relay.lans.clone(),
-            };
+            let taken = settings.taken();
             let connecting = async {
                 tokio::time::sleep(pause).await;
                 connect(&settings, &taken, rules, observer).await
@@ -226,42 +217,38 @@ impl Relay {
     }
 
     /// Until something has become of it.
-    pub async fn changed(&mut self) -> Change {
+    pub async fn changed(&mut self) -> RelayChange {
         match &mut self.stage {
             Stage::Off => pending().await,
             Stage::Starting { task, .. } => {
                 let ended = task.await;
                 let failed = |e| mp_relay::Error::Failed(format!("the relay's task: {e}"));
                 let started = ended.map_err(failed).and_then(|started| started);
-                Change::Started(started.map(Box::new))
+                RelayChange::Started(started.map(Box::new))
             }
             Stage::On(running) => {
                 running.capture.gone().await;
-                Change::Gone
+                RelayChange::Gone
             }
         }
     }
 
-    /// Takes in what [`Relay::changed`] has said. Whether a relay that somebody asked for by hand could not be reached.
-    pub async fn take_in(&mut self, change: Change) -> bool {
+    /// Takes in what [`RelaySupervisor::changed`] has said. Whether a relay that somebody asked for by hand could not be reached.
+    pub async fn take_in(&mut self, change: RelayChange) -> bool {
         match change {
-            Change::Started(Ok(running)) => {
+            RelayChange::Started(Ok(running)) => {
                 let place = running.capture.report().relay;
                 let links = running.device.links().join(", ");
                 let fields: &[(&str, &dyn Display)] = &[("relay", &place), ("links", &links)];
-                log::line(Priority::Info, "connections go to the relay", fields);
+                log::line(Level::Info, "connections go to the relay", fields);
                 if let Some(why) = running.capture.translates() {
                     let fields: &[(&str, &dyn Display)] = &[("why", &why)];
-                    log::line(
-                        Priority::Info,
-                        "TCP goes through the TUN, at more CPU",
-                        fields,
-                    );
+                    log::line(Level::Info, "TCP goes through the TUN, at more CPU", fields);
                 }
                 if let Some(why) = running.device.unresolved() {
                     let message =
                         "the relay's name is not resolved: its addresses are those of before";
-                    log::line(Priority::Warning, message, &[("why", &why)]);
+                    log::line(Level::Warning, message, &[("why", &why)]);
                 }
                 (self.retry, self.failure) = (RETRY.0, String::new());
                 self.stage = Stage::On(running);
@@ -274,10 +261,10 @@ impl Relay {
                 }
                 false
             }
-            Change::Started(Err(e)) => {
+            RelayChange::Started(Err(e)) => {
                 let line = e.to_string();
                 if line != self.failure {
-                    log::line(Priority::Error, "no relay", &[("why", &line)]);
+                    log::line(Level::Error, "no relay", &[("why", &line)]);
                 }
                 self.failure = line;
                 if let Some(answer) = self.answer.take() {
@@ -292,9 +279,9 @@ impl Relay {
                 self.start(pause);
                 false
             }
-            Change::Gone => {
+            RelayChange::Gone => {
                 self.failure = format!("somebody has removed {}", links::TUN);
-                log::line(Priority::Error, &self.failure, &[]);
+                log::line(Level::Error, &self.failure, &[]);
                 self.stop(true).await;
                 self.start(RETRY.0);
                 false
@@ -328,128 +315,13 @@ impl Relay {
             false => running.capture.stop().await,
         };
         match ended {
-            Ok(()) => log::line(Priority::Info, "connections go to no relay", &[]),
-            Err(e) => log::line(Priority::Error, &e.to_string(), &[]),
-        }
-    }
-
-    /// Polls what the links have carried, and at the interfaces: the name of each, and whether its signal is weak.
-    pub fn poll<'a>(&mut self, interfaces: impl Iterator<Item = (&'a str, bool)>) {
-        if self.polled.elapsed() < POLL_EVERY {
-            return;
-        }
-        self.polled = Instant::now();
-        if let Stage::On(running) = &self.stage {
-            self.carried.take(&running.capture.links(), &judge::month());
-            if self.saved.elapsed() >= SAVE_EVERY {
-                self.save();
-            }
-            self.warn_of_cgroups();
-            self.warn_of_removals();
-        }
-        let mut weak = BTreeSet::new();
-        for (name, is_weak) in interfaces {
-            let known = self.decisions.entry(name.to_owned());
-            known.or_insert_with(|| self.judge.decide(name));
-            if is_weak {
-                weak.insert(name.to_owned());
-            }
-        }
-        let mut judge = self.judge.clone();
-        judge.set_weak(weak);
-        judge.observe(&self.carried);
-        self.judge(judge);
-    }
-
-    /// Once for each change: a service that starts again has a new cgroup.
-    fn warn_of_cgroups(&mut self) {
-        let Stage::On(running) = &self.stage else {
-            return;
-        };
-        let refused = running.capture.refused_cgroups();
-        if refused == self.refused_cgroups {
-            return;
-        }
-        if let Some(warning) = capture::Refused::warning(&refused) {
-            log::line(Priority::Warning, &warning, &[]);
-        }
-        self.refused_cgroups = refused;
-    }
-
-    fn warn_of_removals(&mut self) {
-        let Stage::On(running) = &self.stage else {
-            return;
-        };
-        let restored = running.capture.restored();
-        if restored != self.restored {
-            self.restored = restored;
-            log::line(Priority::Warning, capture::RESTORED, &[]);
-        }
-    }
-
-    /// From now on the links are used as this one says.
-    fn judge(&mut self, new: LinkRules) {
-        if new == self.judge {
-            return;
-        }
-        self.judge = new;
-        self.rules.send_replace(self.judge.rules());
-        for (link, known) in &mut self.decisions {
-            let decision = self.judge.decide(link);
-            if decision == *known {
-                continue;
-            }
-            // A bandit's choice, several times a second.
-            let priority = match (known.reason, decision.reason) {
-                (None, Some(Reason::Unchosen)) | (Some(Reason::Unchosen), None) => Priority::Debug,
-                _ => Priority::Info,
-            };
-            *known = decision;
-            if matches!(self.stage, Stage::On(_)) {
-                let is = report::state(decision.priority);
-                let why = decision.reason.map_or("", why);
-                let fields: &[(&str, &dyn Display)] = &[("link", link), ("is", &is), ("why", &why)];
-                log::line(priority, "link of the relay", fields);
-            }
+            Ok(()) => log::line(Level::Info, "connections go to no relay", &[]),
+            Err(e) => log::line(Level::Error, &e.to_string(), &[]),
         }
     }
 
     fn save(&mut self) {
         self.saved = Instant::now();
         self.carried.save();
-    }
-}
-
-async fn connect(
-    settings: &Settings,
-    taken: &capture::Settings,
-    rules: watch::Receiver<Rules>,
-    observer: Arc<Observer>,
-) -> Result<Arc<Device>, mp_relay::Error> {
-    let relay = &settings.relay;
-    let identity = relay.state.join(IDENTITY);
-    let device = device::Settings {
-        line: settings.line.clone(),
-        scheduler: mp_relay::scheduler(&relay.scheduler),
-        links: relay.links.clone(),
-        transport: relay.carrier,
-        controller: Control::choose(relay.controller.as_deref())?,
-        mark: Some(capture::MARK),
-        hold: relay.hold,
-        observer: Some(observer),
-        rules: Some(rules),
-    };
-    match relay.leak {
-        // Nothing is to get out until the relay answers.
-        Leak::Block if !settings.asked => {
-            let device = Device::open(device, &identity).await?;
-            if device.unresolved().is_some() {
-                // The relay may be elsewhere now: if it does not answer, its name is asked for again.
-                capture::block(&device, taken).await?;
-                device.answered().await?;
-            }
-            Ok(device)
-        }
-        _ => Device::connect(device, &identity).await,
     }
 }

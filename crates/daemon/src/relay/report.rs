@@ -5,16 +5,17 @@ use mp_relay::capture;
 use mp_relay::device::{self, LinkReport};
 use serde::{Deserialize, Serialize};
 
-use super::{why, Relay, Stage};
+use super::judge::why;
+use super::{RelaySupervisor, Stage};
 
 /// An interface, and why it could not carry anything; empty where it could.
-pub struct Interface<'a> {
+pub struct InterfaceState<'a> {
     pub name: &'a str,
     pub out: &'static str,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Status {
+pub struct RelayStatus {
     /// `on`, `connecting` or `off`
     pub state: String,
     /// Why it is not on.
@@ -29,16 +30,19 @@ pub fn state(priority: Option<Priority>) -> &'static str {
     priority.map_or("off", device::state)
 }
 
-impl Relay {
+impl RelaySupervisor {
     /// `None` where there is none, nor is one to be. `interfaces`: those of the host, to name the links that are not used.
-    pub fn status<'a>(&self, interfaces: impl Iterator<Item = Interface<'a>>) -> Option<Status> {
+    pub fn status<'a>(
+        &self,
+        interfaces: impl Iterator<Item = InterfaceState<'a>>,
+    ) -> Option<RelayStatus> {
         self.settings.as_ref()?;
         let Stage::On(running) = &self.stage else {
             let state = match self.stage {
                 Stage::Off => "off",
                 _ => "connecting",
             };
-            return Some(Status {
+            return Some(RelayStatus {
                 state: state.into(),
                 why: self.failure.clone(),
                 report: None,
@@ -59,14 +63,14 @@ impl Relay {
             link.month_bytes = Some(self.carried.bytes(&link.link));
             link.limit_bytes = self.judge.limit(&link.link);
         }
-        Some(Status {
+        Some(RelayStatus {
             state: "on".into(),
             why: String::new(),
             report: Some(report),
         })
     }
 
-    fn unused(&self, interface: &Interface<'_>) -> LinkReport {
+    fn unused(&self, interface: &InterfaceState<'_>) -> LinkReport {
         let unfit = match interface.out {
             "" => "it has no default route",
             out => out,

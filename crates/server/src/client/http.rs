@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum No {
+pub enum RequestError {
     /// The server does not want this request, now or ever.
     Refused,
     /// It may want it later.
@@ -31,18 +31,18 @@ pub enum No {
 }
 
 #[derive(Clone)]
-pub struct Link {
+pub struct HttpClient {
     http: reqwest::Client,
     settings: Arc<Settings>,
     token: HeaderValue,
-    /// Why it did not work last, as it was told.
+    /// Why it did not work last, as it was logged.
     trouble: Arc<Mutex<Option<String>>>,
-    /// The last answer that was neither one nor the other, as it was told.
+    /// The last answer that was neither one nor the other, as it was logged.
     odd: Arc<Mutex<Option<StatusCode>>>,
 }
 
-impl Link {
-    pub fn new(settings: Settings) -> Result<Link, Error> {
+impl HttpClient {
+    pub fn new(settings: Settings) -> Result<HttpClient, Error> {
         // The one of this workspace; where the process has chosen another, that is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut token =
@@ -66,7 +66,7 @@ impl Link {
             Some(ca) => Error::Usage(format!("{CA}: {}: {}", ca.display(), innermost(&e))),
             None => Error::Failed(format!("cannot set up TLS: {}", innermost(&e))),
         })?;
-        Ok(Link {
+        Ok(HttpClient {
             http,
             settings: Arc::new(settings),
             token,
@@ -79,11 +79,11 @@ impl Link {
         &self,
         path: &str,
         body: &Q,
-    ) -> Result<A, No> {
+    ) -> Result<A, RequestError> {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, No> {
+    pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, RequestError> {
         self.send(self.request(Method::GET, path)).await
     }
 
@@ -93,12 +93,15 @@ impl Link {
         request.header(AUTHORIZATION, self.token.clone())
     }
 
-    async fn send<A: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<A, No> {
+    async fn send<A: DeserializeOwned>(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<A, RequestError> {
         let (status, body) = match receive(request).await {
             Ok(received) => received,
             Err(e) => {
                 self.fails(self.why(&e));
-                return Err(No::Away);
+                return Err(RequestError::Away);
             }
         };
         match status {
@@ -108,29 +111,29 @@ impl Link {
                     Ok(_) => self.works(),
                     Err(_) => self.fails("its answer is none of an edge server's".into()),
                 }
-                answer.map_err(|_| No::Later)
+                answer.map_err(|_| RequestError::Later)
             }
             StatusCode::BAD_REQUEST
             | StatusCode::PAYLOAD_TOO_LARGE
-            | StatusCode::UNPROCESSABLE_ENTITY => Err(No::Refused),
+            | StatusCode::UNPROCESSABLE_ENTITY => Err(RequestError::Refused),
             StatusCode::UNAUTHORIZED => {
                 self.fails("it does not take this device's token (bandit.token-file)".into());
-                Err(No::Later)
+                Err(RequestError::Later)
             }
             status => {
-                // To some requests only, as when its disk is full: told once, and not over again in turns with its answers.
+                // To some requests only, as when its disk is full: logged once, and not over again in turns with its answers.
                 if lock(&self.odd).replace(status) != Some(status) {
                     let server = &self.settings.server;
                     (self.settings.says)(&format!(
                         "edge server {server}: answers {status}; asked again later"
                     ));
                 }
-                Err(No::Later)
+                Err(RequestError::Later)
             }
         }
     }
 
-    /// Told once until it changes: a server that is away is asked again and again.
+    /// Logged once until it changes: a server that is away is asked again and again.
     fn fails(&self, why: String) {
         let mut trouble = lock(&self.trouble);
         if trouble.as_ref() == Some(&why) {

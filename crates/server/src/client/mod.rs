@@ -12,9 +12,9 @@
 //! ```
 
 mod http;
-mod link;
+mod local_models;
 mod origin;
-mod own;
+mod task;
 
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use crate::minds::lock;
+use crate::models::lock;
 use crate::wire::{Chooser, Context, Outcome, Question};
 use crate::Error;
-use http::{Link, No};
-use link::Call;
+use http::{HttpClient, RequestError};
+use local_models::LocalModels;
 pub use origin::Origin;
-use own::Own;
+use task::ClientCommand;
 
 /// After a question without an answer, so long the server is not waited for.
 const AWAY: Duration = Duration::from_secs(1);
@@ -100,32 +100,32 @@ impl Choice {
 /// Talks to the server from a thread of its own. Dropped, it makes one last try to hand in what waits.
 pub struct Client {
     deadline: Duration,
-    calls: mpsc::UnboundedSender<Call>,
+    calls: mpsc::UnboundedSender<ClientCommand>,
     /// The server did not answer at this time.
     away: Mutex<Option<Instant>>,
-    own: Arc<Mutex<Own>>,
+    models: Arc<Mutex<LocalModels>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Client {
     pub fn start(settings: Settings) -> Result<Client, Error> {
-        let own = Arc::new(Mutex::new(Own::load(settings.file.clone())));
+        let models = Arc::new(Mutex::new(LocalModels::load(settings.file.clone())));
         let (calls, called) = mpsc::unbounded_channel();
-        let (deadline, refresh, shared) = (settings.deadline, settings.refresh, own.clone());
-        let link = Link::new(settings)?;
+        let (deadline, refresh, shared) = (settings.deadline, settings.refresh, models.clone());
+        let http = HttpClient::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| Error::Failed(format!("cannot start the server's client: {e}")))?;
         let thread = std::thread::Builder::new()
             .name("server-client".into())
-            .spawn(move || runtime.block_on(link::run(link, refresh, called, shared)))
+            .spawn(move || runtime.block_on(task::run(http, refresh, called, shared)))
             .map_err(|e| Error::Failed(format!("cannot start the server's client: {e}")))?;
         Ok(Client {
             deadline,
             calls,
             away: Mutex::new(None),
-            own,
+            models,
             thread: Some(thread),
         })
     }
@@ -138,7 +138,7 @@ impl Client {
             location: location.to_owned(),
             context: context.clone(),
         };
-        lock(&self.own).note(location);
+        lock(&self.models).note(location);
         if !self.is_away() {
             let question = Question {
                 location: location.to_owned(),
@@ -146,15 +146,18 @@ impl Client {
                 paths: paths.map(<[String]>::to_vec),
             };
             let (answer, answered) = sync_channel(1);
-            let asked = self.calls.send(Call::Ask { question, answer }).is_ok();
+            let asked = self
+                .calls
+                .send(ClientCommand::Ask { question, answer })
+                .is_ok();
             match answered.recv_timeout(self.deadline) {
                 Ok(Ok(path)) if asked => return choice(Some(path), Chooser::Server),
                 // It is there, and says no: to this question, not to all.
-                Ok(Err(No::Refused)) => {}
+                Ok(Err(RequestError::Refused)) => {}
                 _ => *lock(&self.away) = Some(Instant::now()),
             }
         }
-        match lock(&self.own).choose(location, context, paths) {
+        match lock(&self.models).choose(location, context, paths) {
             Some(path) => choice(Some(path), Chooser::Device),
             None => choice(None, Chooser::Stock),
         }
@@ -167,17 +170,17 @@ impl Client {
     /// Hands in what came of a connection: now, or when the server is back. Its `id` must be one that this device never
     /// used before.
     pub fn report(&self, outcome: Outcome) {
-        lock(&self.own).learn(&outcome);
-        let _ = self.calls.send(Call::Report(outcome));
+        lock(&self.models).learn(&outcome);
+        let _ = self.calls.send(ClientCommand::Report(outcome));
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let _ = self.calls.send(Call::End);
+        let _ = self.calls.send(ClientCommand::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        own::save(&self.own);
+        local_models::save(&self.models);
     }
 }

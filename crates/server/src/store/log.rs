@@ -9,7 +9,7 @@ use crate::Error;
 
 /// An outcome as the learner reads it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct LoggedOutcome {
     pub seq: i64,
     pub location: String,
     pub path: String,
@@ -20,31 +20,35 @@ pub struct Row {
 }
 
 /// A reader of its own, which waits for no writer.
-pub struct Log(Connection);
+pub struct OutcomeLog(Connection);
 
 const COLUMNS: &str =
     "SELECT seq, location, path, chosen_by, context, throughput, latency FROM outcomes";
 
-impl Log {
-    pub fn open(file: &Path) -> Result<Log, Error> {
+impl OutcomeLog {
+    pub fn open(file: &Path) -> Result<OutcomeLog, Error> {
         let connection =
             connect(file).map_err(|e| Error::Failed(format!("{}: {e}", file.display())))?;
-        Ok(Log(connection))
+        Ok(OutcomeLog(connection))
     }
 
     /// What came after an outcome, oldest first.
-    pub fn after(&self, seq: i64, most: usize) -> rusqlite::Result<Vec<Row>> {
+    pub fn after(&self, seq: i64, most: usize) -> rusqlite::Result<Vec<LoggedOutcome>> {
         self.rows(
             &format!("{COLUMNS} WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
             params![seq, most as i64],
         )
     }
 
-    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<Row>> {
+    fn rows(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> rusqlite::Result<Vec<LoggedOutcome>> {
         let mut statement = self.0.prepare_cached(sql)?;
         let rows = statement.query_map(values, |row| {
             let context: String = row.get(4)?;
-            Ok(Row {
+            Ok(LoggedOutcome {
                 seq: row.get(0)?,
                 location: row.get(1)?,
                 path: row.get(2)?,

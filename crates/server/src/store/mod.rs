@@ -20,8 +20,8 @@ use crate::wire::{Outcome, Receipt};
 use crate::{private, Error};
 
 pub use backup::{backup, restore};
-pub use log::{Log, Row};
-pub use retention::{Kept, Room};
+pub use log::{LoggedOutcome, OutcomeLog};
+pub use retention::{DatabaseUse, RetentionLimits};
 
 /// Reports that wait at most; beyond, devices are told to come again.
 const WAITING: usize = 4096;
@@ -32,7 +32,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 
 /// Why outcomes were not taken. None of the report is kept then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum StoreError {
     #[error("too many reports wait to be written: send it again")]
     Busy,
     #[error("the disk or the database's share of it (limits.database) is full: {0}")]
@@ -56,11 +56,11 @@ enum Job {
     Append {
         device: String,
         outcomes: Vec<Outcome>,
-        answer: oneshot::Sender<Result<Receipt, Refused>>,
+        answer: oneshot::Sender<Result<Receipt, StoreError>>,
     },
     Checkpoint {
         checkpoint: Checkpoint,
-        answer: oneshot::Sender<Result<Receipt, Refused>>,
+        answer: oneshot::Sender<Result<Receipt, StoreError>>,
     },
     /// Delete what is too old.
     Expire,
@@ -70,14 +70,14 @@ pub struct Store {
     jobs: mpsc::Sender<Job>,
     thread: Option<JoinHandle<()>>,
     file: PathBuf,
-    room: Arc<Room>,
+    in_use: Arc<DatabaseUse>,
 }
 
 impl Store {
     /// `news` is told after each commit how many outcomes it has stored, before those who wait for it are.
     pub fn open(
         file: &Path,
-        kept: Kept,
+        kept: RetentionLimits,
         news: impl Fn(i64) + Send + 'static,
     ) -> Result<Store, Error> {
         let failed = |e: rusqlite::Error| Error::Failed(format!("{}: {e}", file.display()));
@@ -95,40 +95,45 @@ impl Store {
         connection
             .pragma_update(None, "user_version", FORMAT)
             .map_err(failed)?;
-        let room = Arc::new(Room::default());
-        let keeper = retention::Keeper::new(&connection, kept, room.clone()).map_err(failed)?;
+        let in_use = Arc::new(DatabaseUse::default());
+        let retention =
+            retention::Retention::new(&connection, kept, in_use.clone()).map_err(failed)?;
         let (jobs, waiting) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("store".into())
-            .spawn(move || write(connection, &keeper, waiting, &news))
+            .spawn(move || write(connection, &retention, waiting, &news))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
         Ok(Store {
             jobs,
             thread: Some(thread),
             file: file.to_owned(),
-            room,
+            in_use,
         })
     }
 
     /// Returns once the outcomes are on disk.
-    pub async fn append(&self, device: &str, outcomes: Vec<Outcome>) -> Result<Receipt, Refused> {
+    pub async fn append(
+        &self,
+        device: &str,
+        outcomes: Vec<Outcome>,
+    ) -> Result<Receipt, StoreError> {
         let (answer, answered) = oneshot::channel();
         let job = Job::Append {
             device: device.to_owned(),
             outcomes,
             answer,
         };
-        self.jobs.try_send(job).map_err(|_| Refused::Busy)?;
-        let gone = |_| Refused::Failed("the server is ending".into());
+        self.jobs.try_send(job).map_err(|_| StoreError::Busy)?;
+        let gone = |_| StoreError::Failed("the server is ending".into());
         answered.await.map_err(gone)?
     }
 
     /// Keeps what the learner knows. For the learner's thread: it waits.
-    pub fn keep(&self, checkpoint: Checkpoint) -> Result<(), Refused> {
+    pub fn keep(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
         let job = Job::Checkpoint { checkpoint, answer };
-        self.jobs.try_send(job).map_err(|_| Refused::Busy)?;
-        let gone = |_| Refused::Failed("the server is ending".into());
+        self.jobs.try_send(job).map_err(|_| StoreError::Busy)?;
+        let gone = |_| StoreError::Failed("the server is ending".into());
         answered.blocking_recv().map_err(gone)?.map(|_| ())
     }
 
@@ -137,12 +142,12 @@ impl Store {
         let _ = self.jobs.try_send(Job::Expire);
     }
 
-    pub fn room(&self) -> &Room {
-        &self.room
+    pub fn database_use(&self) -> &DatabaseUse {
+        &self.in_use
     }
 
-    pub fn log(&self) -> Result<Log, Error> {
-        Log::open(&self.file)
+    pub fn log(&self) -> Result<OutcomeLog, Error> {
+        OutcomeLog::open(&self.file)
     }
 }
 
@@ -191,7 +196,7 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
 
 fn write(
     mut connection: Connection,
-    keeper: &retention::Keeper,
+    retention: &retention::Retention,
     mut jobs: mpsc::Receiver<Job>,
     news: &dyn Fn(i64),
 ) {
@@ -207,12 +212,12 @@ fn write(
                 } => reports.push((device, outcomes, answer)),
                 // By itself: one that finds no room takes no report along.
                 Job::Checkpoint { checkpoint, answer } => {
-                    let kept = keeper.commit(&mut connection, |t| keep(t, &checkpoint));
+                    let kept = retention.commit(&mut connection, |t| keep(t, &checkpoint));
                     let _ = answer.send(kept.map(|()| NOTHING));
                 }
                 Job::Expire => {
-                    keeper.expire(&mut connection, now_ms());
-                    keeper.make_room(&mut connection);
+                    retention.expire(&mut connection, now_ms());
+                    retention.make_room(&mut connection);
                 }
             }
             if reports.len() < TOGETHER {
@@ -224,7 +229,7 @@ fn write(
         }
         let now_ms = now_ms();
         // It makes room before the learner looks whether there is any.
-        let results = keeper.append(&mut connection, |transaction| {
+        let results = retention.append(&mut connection, |transaction| {
             let each = reports.iter();
             each.map(|(device, outcomes, _)| append(transaction, now_ms, device, outcomes))
                 .collect::<rusqlite::Result<Vec<Receipt>>>()
@@ -236,7 +241,7 @@ fn write(
             // A device that is gone sends it again and learns that it is here.
             let _ = answer.send(match &results {
                 Ok(receipts) => Ok(receipts[at]),
-                Err(refused) => Err(refused.clone()),
+                Err(error) => Err(error.clone()),
             });
         }
     }
@@ -251,15 +256,15 @@ fn now_ms() -> i64 {
 fn commit<T>(
     connection: &mut Connection,
     work: impl Fn(&Connection) -> rusqlite::Result<T>,
-) -> Result<T, Refused> {
+) -> Result<T, StoreError> {
     let done = connection.transaction().and_then(|transaction| {
         let value = work(&transaction)?;
         transaction.commit()?;
         Ok(value)
     });
     done.map_err(|e| match e.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Refused::Full(e.to_string()),
-        _ => Refused::Failed(e.to_string()),
+        Some(ErrorCode::DiskFull) => StoreError::Full(e.to_string()),
+        _ => StoreError::Failed(e.to_string()),
     })
 }
 

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use rusqlite::{params, Connection};
 
-use super::{commit, Refused};
+use super::{commit, StoreError};
 
 /// Outcomes deleted in one transaction: reports wait for milliseconds.
 const AT_ONCE: i64 = 2000;
@@ -22,7 +22,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// How long outcomes are kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
+pub struct RetentionLimits {
     /// Size of the database at most.
     pub bytes: u64,
     pub days: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Kept {
 
 /// What others see of the database's room.
 #[derive(Default)]
-pub struct Room {
+pub struct DatabaseUse {
     /// There is none, and what could be deleted is not in the saved models yet.
     short: AtomicBool,
     /// Bytes.
@@ -39,32 +39,36 @@ pub struct Room {
     pub deleted: Counter,
 }
 
-impl Room {
+impl DatabaseUse {
     pub fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }
 }
 
-pub struct Keeper {
+pub struct Retention {
     page: u64,
-    kept: Kept,
-    room: Arc<Room>,
+    kept: RetentionLimits,
+    in_use: Arc<DatabaseUse>,
 }
 
-impl Keeper {
-    pub fn new(connection: &Connection, kept: Kept, room: Arc<Room>) -> rusqlite::Result<Keeper> {
+impl Retention {
+    pub fn new(
+        connection: &Connection,
+        kept: RetentionLimits,
+        in_use: Arc<DatabaseUse>,
+    ) -> rusqlite::Result<Retention> {
         let page = pragma(connection, "page_size")?;
         let most = (kept.bytes / page) as i64;
         connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
-        let keeper = Keeper { page, kept, room };
-        keeper.used(connection)?;
-        Ok(keeper)
+        let retention = Retention { page, kept, in_use };
+        retention.used(connection)?;
+        Ok(retention)
     }
 
     /// Bytes that hold something: the file does not shrink, and free pages in it are used again.
     fn used(&self, connection: &Connection) -> rusqlite::Result<u64> {
         let pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-        self.room.used.set((pages * self.page) as i64);
+        self.in_use.used.set((pages * self.page) as i64);
         Ok(pages * self.page)
     }
 
@@ -73,31 +77,33 @@ impl Keeper {
         &self,
         connection: &mut Connection,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, StoreError> {
         match commit(connection, &work) {
-            Err(Refused::Full(_)) if self.delete(connection, i64::MAX) => commit(connection, &work),
+            Err(StoreError::Full(_)) if self.delete(connection, i64::MAX) => {
+                commit(connection, &work)
+            }
             done => done,
         }
     }
 
-    /// As [`Keeper::commit`], for outcomes: the last of the room is left to the models, since nothing can be deleted before
+    /// As [`Retention::commit`], for outcomes: the last of the room is left to the models, since nothing can be deleted before
     /// they are saved.
     pub fn append<T>(
         &self,
         connection: &mut Connection,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, Refused> {
-        if self.room.is_short() {
+    ) -> Result<T, StoreError> {
+        if self.in_use.is_short() {
             self.make_room(connection);
         }
-        if self.room.is_short() {
+        if self.in_use.is_short() {
             let why = "what could be deleted is not in the saved models yet";
-            return Err(Refused::Full(why.into()));
+            return Err(StoreError::Full(why.into()));
         }
         let done = self.commit(connection, work);
         self.make_room(connection);
-        if matches!(done, Err(Refused::Full(_))) {
-            self.room.short.store(true, Ordering::Relaxed);
+        if matches!(done, Err(StoreError::Full(_))) {
+            self.in_use.short.store(true, Ordering::Relaxed);
         }
         done
     }
@@ -109,11 +115,11 @@ impl Keeper {
             // A database that cannot be read says so where it is written.
             let full = self.used(connection).is_ok_and(|used| used > most);
             if !full {
-                self.room.short.store(false, Ordering::Relaxed);
+                self.in_use.short.store(false, Ordering::Relaxed);
                 return;
             }
             if !self.delete(connection, i64::MAX) {
-                self.room.short.store(true, Ordering::Relaxed);
+                self.in_use.short.store(true, Ordering::Relaxed);
                 return;
             }
         }
@@ -145,7 +151,7 @@ impl Keeper {
             delete.execute(params![AT_ONCE, before_ms])
         });
         let deleted = deleted.unwrap_or(0);
-        self.room.deleted.inc_by(deleted as u64);
+        self.in_use.deleted.inc_by(deleted as u64);
         deleted > 0
     }
 }
@@ -176,12 +182,12 @@ mod tests {
         (folder, connection)
     }
 
-    fn keeper(connection: &Connection, days: u64) -> Keeper {
-        let kept = Kept {
+    fn retention(connection: &Connection, days: u64) -> Retention {
+        let kept = RetentionLimits {
             bytes: 1 << 30,
             days: Some(days),
         };
-        Keeper::new(connection, kept, Arc::default()).unwrap()
+        Retention::new(connection, kept, Arc::default()).unwrap()
     }
 
     /// The first and the last outcome, and how many there are.
@@ -194,22 +200,22 @@ mod tests {
     #[test]
     fn what_is_older_than_its_days_is_deleted() {
         let (_folder, mut connection) = log(5000, 5000);
-        let keeper = keeper(&connection, 30);
-        keeper.expire(&mut connection, NOW);
+        let retention = retention(&connection, 30);
+        retention.expire(&mut connection, NOW);
         assert_eq!(held(&connection), (4970, 5000, 31), "those of day 0 to 30");
-        assert_eq!(keeper.room.deleted.get(), 4969);
+        assert_eq!(retention.in_use.deleted.get(), 4969);
         // Nothing is reported for years: the log goes on from its newest all the same.
-        keeper.expire(&mut connection, NOW + 9999 * DAY_MS);
+        retention.expire(&mut connection, NOW + 9999 * DAY_MS);
         assert_eq!(held(&connection), (5000, 5000, 1));
     }
 
     #[test]
     fn what_the_saved_models_do_not_contain_stays() {
         let (_folder, mut connection) = log(100, 40);
-        keeper(&connection, 1).expire(&mut connection, NOW);
+        retention(&connection, 1).expire(&mut connection, NOW);
         assert_eq!(held(&connection), (41, 100, 60));
         connection.execute("DELETE FROM progress", []).unwrap();
-        keeper(&connection, 1).expire(&mut connection, NOW);
+        retention(&connection, 1).expire(&mut connection, NOW);
         assert_eq!(held(&connection).2, 60, "no model is saved");
     }
 
@@ -217,13 +223,13 @@ mod tests {
     fn outcomes_leave_room_for_the_models() {
         let (_folder, mut connection) = log(0, 0);
         connection.execute("DELETE FROM progress", []).unwrap();
-        let kept = Kept {
+        let kept = RetentionLimits {
             bytes: 1 << 20,
             days: None,
         };
-        let keeper = Keeper::new(&connection, kept, Arc::default()).unwrap();
+        let retention = Retention::new(&connection, kept, Arc::default()).unwrap();
         let append = |connection: &mut Connection, from: i64| {
-            keeper.append(connection, |t| {
+            retention.append(connection, |t| {
                 (from..from + 64).try_for_each(|seq| {
                     let insert =
                         "INSERT INTO outcomes VALUES (?1, 0, 'phone', 'c' || ?1, 'x', 'wifi', 'stock', '{}', 1.0, NULL)";
@@ -235,7 +241,7 @@ mod tests {
         while append(&mut connection, seq).is_ok() {
             seq += 64;
         }
-        let saved = keeper.commit(&mut connection, |t| {
+        let saved = retention.commit(&mut connection, |t| {
             t.execute("INSERT INTO learnt VALUES ('x', zeroblob(50000))", [])?;
             t.execute("INSERT INTO progress VALUES (1, ?1, '')", [seq - 1])
         });
@@ -246,15 +252,15 @@ mod tests {
     #[test]
     fn a_full_database_says_when_it_has_nothing_to_delete() {
         let (_folder, mut connection) = log(3000, 0);
-        let mut keeper = keeper(&connection, 9999);
-        keeper.kept.bytes = keeper.room.used.get() as u64;
-        keeper.make_room(&mut connection);
-        assert!(keeper.room.is_short());
+        let mut retention = retention(&connection, 9999);
+        retention.kept.bytes = retention.in_use.used.get() as u64;
+        retention.make_room(&mut connection);
+        assert!(retention.in_use.is_short());
         let learnt = "UPDATE progress SET seq = 3000";
         connection.execute(learnt, []).unwrap();
-        keeper.make_room(&mut connection);
-        assert!(!keeper.room.is_short());
+        retention.make_room(&mut connection);
+        assert!(!retention.in_use.is_short());
         assert!(held(&connection).0 > 1000, "{:?}", held(&connection));
-        assert!(keeper.room.used.get() < keeper.kept.bytes as i64);
+        assert!(retention.in_use.used.get() < retention.kept.bytes as i64);
     }
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use http_body_util::BodyExt;
-use mp_server::tokens::{self, Role};
-use mp_server::{Config, Service};
+use mp_server::tokens::{self, TokenRole};
+use mp_server::{Config, EdgeServer};
 use serde_json::{json, Value};
 use tower::ServiceExt;
 
-pub struct Desk {
-    pub service: Service,
+pub struct TestServer {
+    pub service: EdgeServer,
     pub device: String,
     pub operator: String,
 }
@@ -24,7 +24,7 @@ pub struct Reply {
 }
 
 /// In a folder with a device's and an operator's token.
-pub fn open(folder: &Path, text: &str) -> Desk {
+pub fn open(folder: &Path, text: &str) -> TestServer {
     let mut config = Config::parse("server.toml", text).expect("the test's configuration is right");
     config.data = folder.to_owned();
     let file = config.token_file();
@@ -36,15 +36,18 @@ pub fn open(folder: &Path, text: &str) -> Desk {
             token
         })
     };
-    let (device, operator) = (token("phone", Role::Device), token("desk", Role::Operator));
-    Desk {
-        service: Service::open(config).expect("the service opens"),
+    let (device, operator) = (
+        token("phone", TokenRole::Device),
+        token("desk", TokenRole::Operator),
+    );
+    TestServer {
+        service: EdgeServer::open(config).expect("the service opens"),
         device,
         operator,
     }
 }
 
-impl Desk {
+impl TestServer {
     pub async fn send(&self, request: Request<Body>) -> Reply {
         reply(
             self.service

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mp_daemon::status::Status as Report;
+use mp_daemon::status::DaemonStatus;
 
 use crate::sheet::Sheet;
 
@@ -19,7 +19,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn take_in(&mut self, report: &Report) {
+    pub fn take_in(&mut self, report: &DaemonStatus) {
         for path in &report.paths {
             let rates = self.rates.entry(path.interface.clone()).or_default();
             rates.push_back(path.rate_mbps);
@@ -65,7 +65,7 @@ impl History {
 mod tests {
     use super::*;
 
-    fn report(uptime: f64, rate: f64, priority: &str, why: &str) -> Report {
+    fn report(uptime: f64, rate: f64, priority: &str, why: &str) -> DaemonStatus {
         let status = serde_json::json!({
             "schema": 1, "version": "", "pid": 1, "uptime_s": uptime, "policy": "", "controller": null, "path_manager": "kernel",
             "connections": 1, "polls": 1, "poll_ms": 0.0, "subflows": [],

@@ -18,7 +18,7 @@ use crate::signals;
 
 /// Where the terminal does not tell its size.
 const SIZE: Rect = Rect::new(0, 0, 80, 24);
-/// Between two looks at whether a signal has come.
+/// Polling interval of signals.
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// Until dropped the terminal is ours.

@@ -5,7 +5,7 @@ use mp_scenario::{Experiment, Overrides};
 
 use crate::names::{self, Names};
 use crate::outcome::{say, usage, Outcome};
-use crate::plan::Alone;
+use crate::plan::Baselines;
 use crate::world::World;
 use crate::{plan, scenario};
 
@@ -14,7 +14,7 @@ const MOST_RUNS: u64 = 1_000_000;
 const MOST_SEEDS: u64 = 100_000;
 
 #[derive(Args, Debug)]
-pub struct Choice {
+pub struct Selection {
     /// A scenario file, - for stdin, or the name of a built-in one (see multipilot list scenarios)
     pub scenario: String,
     /// Where to run it [default: kernel; exit code 3 if this machine cannot]
@@ -79,7 +79,7 @@ pub struct Choice {
     pub ben: bool,
     /// Baselines of the demo; those of --ben are all.
     #[arg(skip)]
-    pub alone: Alone,
+    pub baselines: Baselines,
 }
 
 fn seeds(text: &str) -> Result<u64, String> {
@@ -89,7 +89,7 @@ fn seeds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("expected a number of runs from 1 to {MOST_SEEDS}"))
 }
 
-impl Choice {
+impl Selection {
     pub fn overrides(&self) -> Overrides {
         // The contract's --duration is in seconds.
         let bare = |text: &String| text.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -111,10 +111,10 @@ impl Choice {
         }
     }
 
-    pub fn alone(&self) -> Alone {
+    pub fn baselines(&self) -> Baselines {
         match self.ben {
-            true => Alone::All,
-            false => self.alone,
+            true => Baselines::All,
+            false => self.baselines,
         }
     }
 

@@ -10,20 +10,20 @@ use mp_host::Settings;
 use mp_kernel::diag::Subflow;
 use mp_policy::path_manager::PathPolicy;
 
-use super::{Relay, Stage};
+use super::{RelaySupervisor, Stage};
 
 /// The bandit, since the relay's first flow: before it a choice would be chance, again and again.
-pub struct Arms {
+pub struct LinkBandit {
     adapter: Adapter,
     started: Instant,
 }
 
-impl Arms {
-    fn new(settings: &Settings, links: Vec<Interface>) -> Arms {
+impl LinkBandit {
+    fn new(settings: &Settings, links: Vec<Interface>) -> LinkBandit {
         let mut adapter = Adapter::new(settings);
         adapter.set_interfaces(0, links, settings);
         adapter.start(0);
-        Arms {
+        LinkBandit {
             adapter,
             started: Instant::now(),
         }
@@ -50,7 +50,7 @@ impl Arms {
     }
 }
 
-impl Relay {
+impl RelaySupervisor {
     /// Polls the path connections, and has the bandit choose where the settings say so. `host`: all paths of the host.
     pub fn choose(&mut self, host: &[PathState], settings: &Settings) {
         match (&self.stage, settings.policy) {
@@ -62,16 +62,20 @@ impl Relay {
                     .cloned()
                     .collect();
                 let subflows = self.observer.subflows();
-                if self.arms.is_none() && !subflows.is_empty() {
-                    self.arms = Some(Arms::new(settings, links.clone()));
+                if self.bandit.is_none() && !subflows.is_empty() {
+                    self.bandit = Some(LinkBandit::new(settings, links.clone()));
                 }
-                if let Some(arms) = &mut self.arms {
-                    arms.poll(settings, links, subflows);
+                if let Some(bandit) = &mut self.bandit {
+                    bandit.poll(settings, links, subflows);
                 }
             }
-            _ => self.arms = None,
+            _ => self.bandit = None,
         }
-        let unchosen = self.arms.as_ref().map(Arms::unchosen).unwrap_or_default();
+        let unchosen = self
+            .bandit
+            .as_ref()
+            .map(LinkBandit::unchosen)
+            .unwrap_or_default();
         if unchosen != *self.judge.unchosen() {
             let mut judge = self.judge.clone();
             judge.set_unchosen(unchosen);
@@ -81,10 +85,10 @@ impl Relay {
 
     /// Until the bandit is to be polled, µs; where there is none, for ever.
     pub fn pause_us(&mut self, interval_us: u64) -> u64 {
-        let Some(arms) = &mut self.arms else {
+        let Some(bandit) = &mut self.bandit else {
             return u64::MAX;
         };
-        let now_us = arms.now_us();
-        arms.adapter.pace().pause_us(now_us, interval_us)
+        let now_us = bandit.now_us();
+        bandit.adapter.pace().pause_us(now_us, interval_us)
     }
 }

@@ -1,24 +1,79 @@
-//! `multipilot run --relay LINE --all`: the TCP and UDP of every program of this host, until Ctrl-C or `multipilot down`.
+//! The TCP and UDP of every program of this host over a relay: the options of `run --relay --all` and `up --relay`, and
+//! `run --relay LINE --all` itself, until Ctrl-C or `multipilot down`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mp_daemon::control::{self, Call, Control, Request};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mp_daemon::config::Leak;
+use mp_daemon::control::{self, ControlSocket, PendingRequest, Request};
 pub use mp_relay::capture::Settings;
-use mp_relay::capture::{self, Capture, Report};
+use mp_relay::capture::{self, Capture, Cgroup, Report, User};
 use mp_relay::device::Device;
+use mp_relay::egress::Prefix;
+use mp_relay::Transport;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use crate::daemon::of_daemon;
 use crate::outcome::{self, Failure, Outcome};
-use crate::{relay, signals};
+use crate::signals;
 
 /// Beside the daemon's, whose requests it answers too.
 pub const SOCKET: &str = "/run/multipilot/relay.sock";
+
+/// With `run --relay --all` and `up --relay`; the first with every `run --relay`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// With --relay: time for which connections are kept without any link; sleep does not count [default: 15min]
+    #[arg(long, value_name = "TIME", requires = "relay", value_parser = mp_scenario::document::duration)]
+    pub hold: Option<Duration>,
+    /// With --relay: carry streams over a TCP connection for each link, or over one MPTCP connection (mptcp), whose subflows
+    /// the kernel opens and schedules [default: tcp]
+    #[arg(long, value_name = "tcp|mptcp", requires = "relay")]
+    pub carrier: Option<Transport>,
+    /// With --relay: addresses reached directly, beside private and link-local ones, such as 203.0.113.0/24; may be repeated
+    #[arg(long, value_name = "PREFIX", requires = "relay")]
+    pub direct: Vec<Prefix>,
+    /// With --relay: user whose programs' connections stay direct, by name or number; may be repeated
+    #[arg(long = "direct-user", value_name = "USER", requires = "relay")]
+    pub direct_users: Vec<User>,
+    /// With --relay: cgroup (v2) whose programs' connections stay direct, such as /system.slice/backup.service; may be repeated
+    #[arg(long = "direct-cgroup", value_name = "PATH", requires = "relay")]
+    pub direct_cgroups: Vec<Cgroup>,
+    /// With --relay: while the relay does not answer, or after this process was killed, send traffic directly, or block it
+    /// until multipilot down [default: direct]
+    #[arg(long, requires = "relay", value_parser = leak())]
+    pub leak: Option<Leak>,
+    /// With --relay: who answers DNS queries to a private address, such as a home router: the relay's resolver, or the router
+    /// itself (direct) [default: relay]
+    #[arg(long, value_enum, requires = "relay")]
+    pub dns: Option<Dns>,
+    /// With --relay: interface of a LAN for which this host is the router; connections of its hosts go to the relay too. May
+    /// be repeated
+    #[arg(long, value_name = "IFACE", requires = "relay")]
+    pub lan: Vec<String>,
+    /// Control socket of a run --relay --all
+    #[arg(long, value_name = "PATH", default_value = SOCKET, hide = true)]
+    pub relay_socket: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Dns {
+    Relay,
+    Direct,
+}
+
+fn leak() -> impl TypedValueParser<Value = Leak> {
+    let words = PossibleValuesParser::new(Leak::NAMES.map(|(word, _)| word));
+    words.map(|word| {
+        let mut all = Leak::NAMES.into_iter();
+        let found = all.find(|(known, _)| *known == word);
+        found.expect("the parser knows no others").1
+    })
+}
 
 /// Refused before anything is changed or asked of the relay.
 pub fn check(socket: &Path) -> Outcome {
@@ -38,11 +93,9 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
     let (calls, requests) = mpsc::channel(4);
     let control = {
         let _inside = runtime.enter();
-        Control::listen(socket, None, calls).map_err(of_daemon)?
+        ControlSocket::listen(socket, None, calls)?
     };
-    let capture = runtime
-        .block_on(Capture::start(device, settings))
-        .map_err(relay::failure)?;
+    let capture = runtime.block_on(Capture::start(device, settings))?;
     outcome::say(&format!(
         "multipilot: {} (Ctrl-C ends it)",
         goes(&capture.report(), &links)
@@ -57,7 +110,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         ));
     }
     let end = runtime.block_on(serve(&capture, requests));
-    let stopped = runtime.block_on(capture.stop()).map_err(relay::failure);
+    let stopped = runtime.block_on(capture.stop()).map_err(Failure::from);
     // Whoever asked for the end may start another as soon as it is told.
     drop(control);
     if let Ok(Some((_, answer))) = end {
@@ -98,7 +151,10 @@ pub fn goes(report: &Report, links: &str) -> String {
 }
 
 /// Until it is to end; with the request that asked for it.
-async fn serve(capture: &Capture, mut requests: mpsc::Receiver<Call>) -> Outcome<Option<Call>> {
+async fn serve(
+    capture: &Capture,
+    mut requests: mpsc::Receiver<PendingRequest>,
+) -> Outcome<Option<PendingRequest>> {
     let mut stop = pin!(signals::until_stopped());
     let mut restored = 0;
     loop {

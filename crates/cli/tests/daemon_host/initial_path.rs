@@ -14,8 +14,8 @@ use crate::transfers::Service;
 
 const ANSWER: usize = 60_000;
 
-fn start(hosts: &Hosts) -> Value {
-    hosts.status()["start"].clone()
+fn initial_path(hosts: &Hosts) -> Value {
+    hosts.status()["initial_path"].clone()
 }
 
 /// Downloads so many times, one after the other, in the cgroup.
@@ -94,7 +94,7 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
     hosts.up(&config, &[]);
 
     // Nobody answers, and nothing is known.
-    let offer = start(&hosts);
+    let offer = initial_path(&hosts);
     assert_eq!(offer["by"], "stock", "{offer}");
     assert_eq!(offer["interface"], Value::Null, "{offer}");
     downloads(&hosts, &group, 1);
@@ -102,23 +102,23 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
     // What the routes chose was learnt from.
     until("it has a model of its own", || {
         downloads(&hosts, &group, 3);
-        start(&hosts)["by"] == "device"
+        initial_path(&hosts)["by"] == "device"
     });
 
     let edge = Edge::begin(&hosts, &signed);
     until("the server is asked", || {
         downloads(&hosts, &group, 1);
-        start(&hosts)["by"] == "server"
+        initial_path(&hosts)["by"] == "server"
     });
     let _ = from.try_iter().count();
     for _ in 0..5 {
-        let offer = start(&hosts);
+        let offer = initial_path(&hosts);
         let (chosen, decisions) = (&offer["interface"], &offer["decisions"]);
         downloads(&hosts, &group, 1);
         let link = ["wifi", "lte"][usize::from(from.recv().unwrap()) - 1];
         assert_eq!(*chosen, link);
         until("the next choice is ready", || {
-            start(&hosts)["decisions"] != *decisions
+            initial_path(&hosts)["decisions"] != *decisions
         });
     }
     until("it has the server's model", || {
@@ -127,8 +127,8 @@ fn a_connection_starts_where_the_server_says_else_the_own_model_else_the_routes(
     drop(edge);
     until("it goes on by that one", || {
         downloads(&hosts, &group, 1);
-        let start = start(&hosts);
-        start["by"] == "device" && start["why"].as_str().unwrap().contains("gave out last")
+        let offer = initial_path(&hosts);
+        offer["by"] == "device" && offer["why"].as_str().unwrap().contains("gave out last")
     });
     hosts.down();
     assert!(hosts

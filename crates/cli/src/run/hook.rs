@@ -1,4 +1,4 @@
-//! Which path a program's connections start on: the user's own choice, or a bandit's.
+//! The initial path of a program's connections: the user's own choice, or a bandit's.
 
 use std::process::Command;
 use std::sync::mpsc::{channel, Receiver};
@@ -12,30 +12,30 @@ use mp_kernel::primary::{Event, Prefix, Primary};
 use crate::outcome::{Failure, Outcome};
 
 /// Holds while the program runs: the program that chooses, the cgroup it is attached to, and what it reports.
-pub struct Chooser {
+pub struct InitialPathHook {
     // Dropped in this order: the group can go once nothing is attached.
-    pub primary: Primary,
+    pub attached: Primary,
     events: Option<Receiver<Event>>,
     group: Group,
 }
 
-impl Chooser {
+impl InitialPathHook {
     /// Puts `command` under it. What an interface reaches without a router stays the routing table's.
     pub fn over(
         command: &mut Command,
         interfaces: &[Interface],
-    ) -> Result<Chooser, mp_kernel::Error> {
+    ) -> Result<InitialPathHook, mp_kernel::Error> {
         let group = Group::new()?;
         let (send, events) = channel();
-        let primary = Primary::attach(group.path(), move |event| {
+        let attached = Primary::attach(group.path(), move |event| {
             // Nobody listens to a choice of the user's.
             let _ = send.send(event);
         })?;
         let near = interfaces.iter().flat_map(|i| i.networks.iter().copied());
-        exempt_near(primary.choices(), near)?;
+        exempt_near(attached.choices(), near)?;
         group.adopt(command)?;
-        Ok(Chooser {
-            primary,
+        Ok(InitialPathHook {
+            attached,
             events: Some(events),
             group,
         })
@@ -47,14 +47,14 @@ impl Chooser {
     }
 }
 
-impl std::fmt::Debug for Chooser {
+impl std::fmt::Debug for InitialPathHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.group.path().display())
     }
 }
 
 /// `--initial-path INTERFACE`
-pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
+pub fn user(command: &mut Command, name: &str) -> Outcome<Option<InitialPathHook>> {
     let all = interfaces::all()?;
     let Some(chosen) = all.iter().find(|i| i.name == name) else {
         let known: Vec<&str> = all.iter().map(|i| i.name.as_str()).collect();
@@ -66,15 +66,12 @@ pub fn user(command: &mut Command, name: &str) -> Outcome<Option<Chooser>> {
             "--initial-path {name}: no such interface that is up and has an address (there are: {known})"
         )));
     };
-    let start = Chooser::over(command, &all).and_then(|chooser| {
-        chooser
-            .primary
-            .choices()
-            .set(Prefix::ALL, &chosen.choice())?;
-        Ok(chooser)
+    let start = InitialPathHook::over(command, &all).and_then(|hook| {
+        hook.attached.choices().set(Prefix::ALL, &chosen.choice())?;
+        Ok(hook)
     });
     match start {
-        Ok(chooser) => Ok(Some(chooser)),
+        Ok(hook) => Ok(Some(hook)),
         Err(why) => {
             by_shim(command, chosen, &why.to_string());
             Ok(None)

@@ -11,14 +11,14 @@ use crate::tally::{Tally, BATCH};
 
 /// An outcome as a model takes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Lesson {
+pub struct TrainingSample {
     /// In the order of the features; `None` where nothing was measured.
     pub context: Vec<Option<f64>>,
     pub path: usize,
     pub reward: bool,
 }
 
-impl Lesson {
+impl TrainingSample {
     /// The context as a bandit takes it.
     pub fn values(&self) -> Vec<f64> {
         let hole = |v: &Option<f64>| v.unwrap_or(f64::NAN);
@@ -27,12 +27,12 @@ impl Lesson {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Place {
+pub struct LocationModel {
     pub judge: Judge,
     pub tally: Tally,
     pub drift: Drift,
     /// The last batch, from which a model of its own begins.
-    pub recent: VecDeque<Lesson>,
+    pub recent: VecDeque<TrainingSample>,
     /// Outcomes since the model was fitted.
     pub since_fit: u32,
     /// A model of its own, once there is enough to make one from; before, the shared one answers.
@@ -40,9 +40,9 @@ pub struct Place {
     pub own: Option<Bandit>,
 }
 
-impl Place {
-    pub fn new(thresholds: Thresholds) -> Place {
-        Place {
+impl LocationModel {
+    pub fn new(thresholds: Thresholds) -> LocationModel {
+        LocationModel {
             judge: Judge::new(thresholds),
             tally: Tally::default(),
             drift: Drift::default(),
@@ -52,18 +52,18 @@ impl Place {
         }
     }
 
-    pub fn remember(&mut self, lesson: Lesson) {
+    pub fn remember(&mut self, sample: TrainingSample) {
         if self.recent.len() == BATCH as usize {
             self.recent.pop_front();
         }
-        self.recent.push_back(lesson);
+        self.recent.push_back(sample);
     }
 
     /// Goes on with this model, once it has learnt the location's last outcomes, of the last batch at most.
     pub fn begin(&mut self, mut own: Bandit, last: u64) {
         let skipped = self.recent.len().saturating_sub(last as usize);
-        for lesson in self.recent.iter().skip(skipped) {
-            own.update(&lesson.values(), lesson.path, lesson.reward);
+        for sample in self.recent.iter().skip(skipped) {
+            own.update(&sample.values(), sample.path, sample.reward);
         }
         own.refit();
         self.own = Some(own);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{timeout, Instant};
 
-use super::http::{Link, No};
-use super::own::{self, Own};
+use super::http::{HttpClient, RequestError};
+use super::local_models::{self, LocalModels};
 use super::{lock, MOST_WAITING};
 use crate::api::Model;
 use crate::wire::{Answer, Outcome, Question, Receipt, Report, MOST_OUTCOMES};
@@ -20,38 +20,38 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Between two tries to report, growing.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
-pub enum Call {
+pub enum ClientCommand {
     Ask {
         question: Question,
-        answer: SyncSender<Result<String, No>>,
+        answer: SyncSender<Result<String, RequestError>>,
     },
     Report(Outcome),
     End,
 }
 
 pub async fn run(
-    link: Link,
+    http: HttpClient,
     refresh: Duration,
-    mut calls: mpsc::UnboundedReceiver<Call>,
-    own: Arc<Mutex<Own>>,
+    mut calls: mpsc::UnboundedReceiver<ClientCommand>,
+    models: Arc<Mutex<LocalModels>>,
 ) {
     let (reports, waiting) = mpsc::channel(MOST_WAITING);
-    let mut background = tokio::spawn(hand_in(link.clone(), refresh, waiting, own));
+    let mut background = tokio::spawn(hand_in(http.clone(), refresh, waiting, models));
     while let Some(call) = calls.recv().await {
         match call {
-            Call::Ask { question, answer } => {
-                let link = link.clone();
+            ClientCommand::Ask { question, answer } => {
+                let http = http.clone();
                 // Nobody listens any more after the deadline. It goes on all the same: the connection that it opens, which
                 // takes several round trips with TLS, is there for the next question.
                 tokio::spawn(async move {
-                    let told = link.post::<_, Answer>("/v1/choose", &question).await;
-                    let _ = answer.try_send(told.map(|a| a.path));
+                    let answered = http.post::<_, Answer>("/v1/choose", &question).await;
+                    let _ = answer.try_send(answered.map(|a| a.path));
                 });
             }
-            Call::Report(outcome) => {
+            ClientCommand::Report(outcome) => {
                 let _ = reports.try_send(outcome);
             }
-            Call::End => break,
+            ClientCommand::End => break,
         }
     }
     drop(reports);
@@ -60,19 +60,19 @@ pub async fn run(
     }
 }
 
-/// Reports until the channel is closed and empty; looks for newer models now and then.
+/// Reports until the channel is closed and empty; fetches newer models every `refresh`.
 async fn hand_in(
-    link: Link,
+    http: HttpClient,
     refresh: Duration,
     mut waiting: mpsc::Receiver<Outcome>,
-    own: Arc<Mutex<Own>>,
+    models: Arc<Mutex<LocalModels>>,
 ) {
     let mut outcomes: VecDeque<Outcome> = VecDeque::new();
     let mut pause = RETRY.0;
-    let mut next_look = Instant::now();
+    let mut next_fetch = Instant::now();
     loop {
         if outcomes.is_empty() {
-            // New locations are looked up soon, known ones at their time.
+            // Models of new locations are fetched soon, of known ones at their time.
             let soon = Instant::now() + refresh.min(Duration::from_secs(1));
             tokio::select! {
                 outcome = waiting.recv() => match outcome {
@@ -92,32 +92,38 @@ async fn hand_in(
             let report = Report {
                 outcomes: outcomes.iter().cloned().collect(),
             };
-            match link.post::<_, Receipt>("/v1/outcomes", &report).await {
+            match http.post::<_, Receipt>("/v1/outcomes", &report).await {
                 Ok(_) => {
                     outcomes.clear();
                     pause = RETRY.0;
                 }
                 // One bad outcome must not take the others along.
-                Err(No::Refused) if outcomes.len() > 1 => single(&link, &mut outcomes).await,
-                Err(No::Refused) => outcomes.clear(),
-                Err(No::Later | No::Away) => {
+                Err(RequestError::Refused) if outcomes.len() > 1 => {
+                    single(&http, &mut outcomes).await
+                }
+                Err(RequestError::Refused) => outcomes.clear(),
+                Err(RequestError::Later | RequestError::Away) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY.1);
                 }
             }
         }
-        let known = lock(&own).missing();
-        let all = Instant::now() >= next_look;
-        let wanted = if all { lock(&own).locations() } else { known };
+        let known = lock(&models).missing();
+        let all = Instant::now() >= next_fetch;
+        let wanted = if all {
+            lock(&models).locations()
+        } else {
+            known
+        };
         if all {
-            next_look = Instant::now() + refresh;
+            next_fetch = Instant::now() + refresh;
         }
         for location in wanted {
             let path = format!("/v1/model/{location}");
-            match link.get::<Model>(&path).await {
+            match http.get::<Model>(&path).await {
                 Ok(model) => {
-                    lock(&own).take(&location, &model.bandit);
-                    own::save(&own);
+                    lock(&models).take(&location, &model.bandit);
+                    local_models::save(&models);
                 }
                 Err(_) => break,
             }
@@ -125,13 +131,13 @@ async fn hand_in(
     }
 }
 
-async fn single(link: &Link, outcomes: &mut VecDeque<Outcome>) {
+async fn single(http: &HttpClient, outcomes: &mut VecDeque<Outcome>) {
     while let Some(outcome) = outcomes.pop_front() {
         let report = Report {
             outcomes: vec![outcome.clone()],
         };
-        let sent = link.post::<_, Receipt>("/v1/outcomes", &report).await;
-        if let Err(No::Later | No::Away) = sent {
+        let sent = http.post::<_, Receipt>("/v1/outcomes", &report).await;
+        if let Err(RequestError::Later | RequestError::Away) = sent {
             outcomes.push_front(outcome);
             return;
         }

@@ -8,29 +8,29 @@ use mp_policy::bandit::reward::Judge;
 use mp_policy::bandit::{file, Bandit};
 use serde_json::Value;
 
-use crate::minds::lock;
-use crate::place::encoded;
+use crate::location_model::encoded;
+use crate::models::lock;
 use crate::wire::{Context, Outcome};
 
 /// Locations with a model at most; the one that was asked for longest ago goes first.
 const MOST: usize = 8;
 
-pub struct Own {
+pub struct LocalModels {
     file: Option<PathBuf>,
     /// Asked for last comes last.
-    places: VecDeque<Place>,
+    entries: VecDeque<Entry>,
 }
 
 /// Written without their lock: no question waits for a disk.
-pub fn save(own: &Mutex<Own>) {
-    let Some((path, text)) = lock(own).to_save() else {
+pub fn save(models: &Mutex<LocalModels>) {
+    let Some((path, text)) = lock(models).to_save() else {
         return;
     };
     // Without a place to keep them the device asks the server again.
     let _ = mp_files::replace(&path, &text);
 }
 
-struct Place {
+struct Entry {
     location: String,
     bandit: Option<Bandit>,
     judge: Judge,
@@ -41,27 +41,27 @@ fn values(bandit: &Bandit, context: &Context) -> Vec<f64> {
     bandit.features().iter().map(value).collect()
 }
 
-impl Own {
+impl LocalModels {
     /// A file that is not there, or is none of ours, holds no model: the server gives out new ones.
-    pub fn load(file: Option<PathBuf>) -> Own {
+    pub fn load(file: Option<PathBuf>) -> LocalModels {
         let text = file.as_ref().and_then(|f| std::fs::read(f).ok());
         let saved: Option<Vec<(String, Value)>> =
             text.and_then(|t| serde_json::from_slice(&t).ok());
-        let mut own = Own {
+        let mut models = LocalModels {
             file,
-            places: VecDeque::new(),
+            entries: VecDeque::new(),
         };
         for (location, value) in saved.into_iter().flatten() {
-            own.take(&location, &value);
+            models.take(&location, &value);
         }
-        own
+        models
     }
 
     /// The file, and what it is to hold.
     fn to_save(&self) -> Option<(PathBuf, Vec<u8>)> {
         let path = self.file.clone()?;
         let models: Vec<(&str, Value)> = self
-            .places
+            .entries
             .iter()
             .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
             .collect();
@@ -69,34 +69,34 @@ impl Own {
         Some((path, text))
     }
 
-    fn place(&mut self, location: &str) -> &mut Place {
-        let found = self.places.iter().position(|p| p.location == location);
-        let place = found.and_then(|at| self.places.remove(at));
-        let place = place.unwrap_or_else(|| Place {
+    fn entry(&mut self, location: &str) -> &mut Entry {
+        let found = self.entries.iter().position(|p| p.location == location);
+        let entry = found.and_then(|at| self.entries.remove(at));
+        let entry = entry.unwrap_or_else(|| Entry {
             location: location.to_owned(),
             bandit: None,
             judge: Judge::default(),
         });
-        if self.places.len() == MOST {
-            self.places.pop_front();
+        if self.entries.len() == MOST {
+            self.entries.pop_front();
         }
-        self.places.push_back(place);
-        self.places.back_mut().expect("one was pushed")
+        self.entries.push_back(entry);
+        self.entries.back_mut().expect("one was pushed")
     }
 
     /// A location is asked for: its model will be looked up.
     pub fn note(&mut self, location: &str) {
-        self.place(location);
+        self.entry(location);
     }
 
     /// Locations that were asked for.
     pub fn locations(&self) -> Vec<String> {
-        self.places.iter().map(|p| p.location.clone()).collect()
+        self.entries.iter().map(|p| p.location.clone()).collect()
     }
 
     /// Those of them without a model.
     pub fn missing(&self) -> Vec<String> {
-        let missing = self.places.iter().filter(|p| p.bandit.is_none());
+        let missing = self.entries.iter().filter(|p| p.bandit.is_none());
         missing.map(|p| p.location.clone()).collect()
     }
 
@@ -105,7 +105,7 @@ impl Own {
         let Ok(bandit) = file::decode(location, model.to_string().as_bytes()) else {
             return false;
         };
-        self.place(location).bandit = Some(bandit);
+        self.entry(location).bandit = Some(bandit);
         true
     }
 
@@ -115,7 +115,7 @@ impl Own {
         context: &Context,
         paths: Option<&[String]>,
     ) -> Option<String> {
-        let bandit = self.place(location).bandit.as_mut()?;
+        let bandit = self.entry(location).bandit.as_mut()?;
         let fits = |arm: &String| paths.is_none_or(|p| p.contains(arm));
         let open: Vec<bool> = bandit.arms().iter().map(fits).collect();
         if !open.contains(&true) {
@@ -127,10 +127,10 @@ impl Own {
 
     /// Learns from an outcome of this device, until the server's next model, which has learnt from it as well.
     pub fn learn(&mut self, outcome: &Outcome) {
-        let place = self.place(&outcome.location);
+        let entry = self.entry(&outcome.location);
         let latency = outcome.latency_ms.unwrap_or(f64::INFINITY);
-        let reward = place.judge.judge(outcome.throughput_mbps, latency);
-        if let Some(bandit) = &mut place.bandit {
+        let reward = entry.judge.judge(outcome.throughput_mbps, latency);
+        if let Some(bandit) = &mut entry.bandit {
             if let Some(arm) = bandit.arms().iter().position(|a| *a == outcome.path) {
                 bandit.update(&values(bandit, &outcome.context), arm, reward);
             }

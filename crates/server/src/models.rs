@@ -1,6 +1,6 @@
 //! What the server has learnt: a model shared by all locations, and one for each that has told enough.
 //!
-//! One thread teaches ([`Minds::learn`]), in the order of the log; requests choose at the same time. A fit on all that is
+//! One thread teaches ([`Models::learn`]), in the order of the log; requests choose at the same time. A fit on all that is
 //! remembered takes milliseconds and is made on a copy, so that no request waits for it.
 
 use std::collections::{HashMap, HashSet};
@@ -12,8 +12,8 @@ use mp_policy::bandit::reward::{Thresholds, NO_LATENCY};
 use mp_policy::bandit::{Bandit, Invalid, Policy, Settings};
 
 use crate::config::Config;
-use crate::place::{encoded, Lesson, Place};
-use crate::store::Row;
+use crate::location_model::{encoded, LocationModel, TrainingSample};
+use crate::store::LoggedOutcome;
 use crate::tally::BATCH;
 use crate::wire::{Answer, Chooser, Context};
 
@@ -27,7 +27,7 @@ const POLITE: i32 = 15;
 /// The shared model's name among the locations, which no location can have.
 pub const SHARED: &str = "*";
 
-pub struct Minds {
+pub struct Models {
     pub(crate) paths: Vec<String>,
     features: Vec<String>,
     settings: Settings,
@@ -35,8 +35,8 @@ pub struct Minds {
     refit: u32,
     seed: u64,
     most: usize,
-    pub(crate) shared: Mutex<Place>,
-    places: RwLock<HashMap<String, Arc<Mutex<Place>>>>,
+    pub(crate) shared: Mutex<LocationModel>,
+    locations: RwLock<HashMap<String, Arc<Mutex<LocationModel>>>>,
     /// Locations that were let in; their first outcomes may not be learnt from yet.
     known: Mutex<HashSet<String>>,
     /// Outcomes stored and not learnt from.
@@ -48,8 +48,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Minds {
-    pub fn new(config: &Config) -> Result<Minds, Invalid> {
+impl Models {
+    pub fn new(config: &Config) -> Result<Models, Invalid> {
         let policy = Policy::named(&config.policy).unwrap_or(Policy::NAMED[0].1);
         let settings = Settings {
             // Here it is called for, on a copy.
@@ -71,7 +71,7 @@ impl Minds {
             features.clone(),
             config.seed,
         )?;
-        Ok(Minds {
+        Ok(Models {
             paths: config.paths.clone(),
             features,
             settings,
@@ -79,11 +79,11 @@ impl Minds {
             refit: config.refit,
             seed: config.seed,
             most: config.locations,
-            shared: Mutex::new(Place {
+            shared: Mutex::new(LocationModel {
                 own: Some(blank),
-                ..Place::new(thresholds)
+                ..LocationModel::new(thresholds)
             }),
-            places: RwLock::default(),
+            locations: RwLock::default(),
             known: Mutex::default(),
             behind: AtomicI64::new(0),
         })
@@ -122,18 +122,24 @@ impl Minds {
         known.len() < self.most && known.insert(location.to_owned())
     }
 
-    pub(crate) fn find(&self, location: &str) -> Option<Arc<Mutex<Place>>> {
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        places.get(location).cloned()
+    pub(crate) fn find(&self, location: &str) -> Option<Arc<Mutex<LocationModel>>> {
+        let locations = self
+            .locations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        locations.get(location).cloned()
     }
 
-    fn find_or_make(&self, location: &str) -> Arc<Mutex<Place>> {
-        if let Some(place) = self.find(location) {
-            return place;
+    fn find_or_make(&self, location: &str) -> Arc<Mutex<LocationModel>> {
+        if let Some(model) = self.find(location) {
+            return model;
         }
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Arc::new(Mutex::new(Place::new(self.thresholds)));
-        places
+        let mut locations = self
+            .locations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Arc::new(Mutex::new(LocationModel::new(self.thresholds)));
+        locations
             .entry(location.to_owned())
             .or_insert_with(fresh)
             .clone()
@@ -148,11 +154,11 @@ impl Minds {
     pub fn choose(&self, location: &str, context: &Context, open: &[bool]) -> Answer {
         let hole = |v: Option<f64>| v.unwrap_or(f64::NAN);
         let values: Vec<f64> = self.vector(context).into_iter().map(hole).collect();
-        let place = self.find(location);
-        if let Some(place) = &place {
-            let mut place = lock(place);
-            let outcomes = place.tally.outcomes;
-            if let Some(own) = &mut place.own {
+        let model = self.find(location);
+        if let Some(model) = &model {
+            let mut model = lock(model);
+            let outcomes = model.tally.outcomes;
+            if let Some(own) = &mut model.own {
                 return self.answer(own, outcomes, &values, open);
             }
         }
@@ -173,7 +179,7 @@ impl Minds {
     }
 
     /// Learns from the log's next outcome. `replayed` ones were chosen by a server that is no more: its rounds count too.
-    pub fn learn(&self, row: &Row, replayed: bool) {
+    pub fn learn(&self, row: &LoggedOutcome, replayed: bool) {
         // A path that the configuration no longer has teaches nothing.
         let Some(path) = self.paths.iter().position(|p| *p == row.path) else {
             return;
@@ -182,49 +188,49 @@ impl Minds {
         let handle = self.find_or_make(&row.location);
         let latency = row.latency_ms.unwrap_or(f64::INFINITY);
         let reward = lock(&handle).judge.judge(row.throughput_mbps, latency);
-        let lesson = Lesson {
+        let sample = TrainingSample {
             context: self.vector(&row.context),
             path,
             reward,
         };
-        let values = lesson.values();
+        let values = sample.values();
 
         let mut shared = lock(&self.shared);
-        let mut place = lock(&handle);
+        let mut model = lock(&handle);
         let (expected_of_all, _) = take(&mut shared, None, &values, path, reward, replayed && here);
         shared
             .tally
             .add(self.paths.len(), path, expected_of_all, reward, here);
-        place.remember(lesson);
+        model.remember(sample);
         let (expected, own) = take(
-            &mut place,
+            &mut model,
             Some(expected_of_all),
             &values,
             path,
             reward,
             replayed && here,
         );
-        place
+        model
             .tally
             .add(self.paths.len(), path, expected, reward, here);
-        let count = place.tally.outcomes;
-        let alarm = place
+        let count = model.tally.outcomes;
+        let alarm = model
             .drift
             .add(self.paths.len(), path, expected, reward, count);
         let ripe = count >= u64::from(BATCH) && shared.tally.outcomes >= SHARED_FIRST;
         let seed = self.seed ^ (row.seq as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         match (own, alarm) {
             // What was known before a sudden change misleads, the shared model's part of it included.
-            (true, Some(since)) => place.begin(self.blank(seed), since),
+            (true, Some(since)) => model.begin(self.blank(seed), since),
             (false, _) if ripe => {
                 let shared = shared.own.as_ref().expect("the shared model is there");
-                place.begin(shared.child(seed), BATCH.into());
+                model.begin(shared.child(seed), BATCH.into());
             }
             _ => {}
         }
-        let fit = place.own.is_some() && place.since_fit >= self.refit;
+        let fit = model.own.is_some() && model.since_fit >= self.refit;
         let fit_shared = shared.since_fit >= self.refit.saturating_mul(SHARED_MORE);
-        drop((place, shared));
+        drop((model, shared));
         if fit {
             refit(&handle);
         }
@@ -237,7 +243,7 @@ impl Minds {
     pub fn refit(&self, location: Option<&str>) {
         for name in self.names() {
             if location.is_none_or(|l| l == name) {
-                self.find(&name).iter().for_each(|place| refit(place));
+                self.find(&name).iter().for_each(|model| refit(model));
             }
         }
         if location.is_none() {
@@ -246,8 +252,11 @@ impl Minds {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let mut names: Vec<String> = places.keys().cloned().collect();
+        let locations = self
+            .locations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<String> = locations.keys().cloned().collect();
         names.sort_unstable();
         names
     }
@@ -255,10 +264,10 @@ impl Minds {
     /// A location's model without its experience, for a device: how many outcomes are behind it, and the model.
     pub fn model(&self, location: &str) -> (u64, serde_json::Value) {
         let child = |bandit: &Bandit| encoded(&bandit.child(self.seed)).unwrap_or_default();
-        if let Some(place) = self.find(location) {
-            let place = lock(&place);
-            if let Some(own) = &place.own {
-                return (place.tally.outcomes, child(own));
+        if let Some(model) = self.find(location) {
+            let model = lock(&model);
+            if let Some(own) = &model.own {
+                return (model.tally.outcomes, child(own));
             }
         }
         let shared = lock(&self.shared);
@@ -267,28 +276,28 @@ impl Minds {
 
     /// What a location's state is in the database.
     pub fn saved(&self, location: &str) -> Option<Vec<u8>> {
-        let place = match location {
+        let model = match location {
             SHARED => lock(&self.shared).clone(),
             _ => lock(&*self.find(location)?).clone(),
         };
-        serde_json::to_vec(&place).ok()
+        serde_json::to_vec(&model).ok()
     }
 
     /// Takes a state from the database; false where it is no state of this server's models.
     pub fn restore(&self, location: &str, state: &[u8]) -> bool {
-        let Ok(place) = serde_json::from_slice::<Place>(state) else {
+        let Ok(model) = serde_json::from_slice::<LocationModel>(state) else {
             return false;
         };
         let fits = |b: &Bandit| b.arms() == self.paths && b.features() == self.features;
-        if !place.own.as_ref().is_none_or(fits) {
+        if !model.own.as_ref().is_none_or(fits) {
             return false;
         }
         match location {
-            SHARED if place.own.is_none() => return false,
-            SHARED => *lock(&self.shared) = place,
+            SHARED if model.own.is_none() => return false,
+            SHARED => *lock(&self.shared) = model,
             _ => {
                 self.admit(location);
-                *lock(&self.find_or_make(location)) = place;
+                *lock(&self.find_or_make(location)) = model;
             }
         }
         true
@@ -308,16 +317,16 @@ fn behind_requests(mut bandit: Bandit) -> Option<Bandit> {
     thread.spawn(fit).ok()?.join().ok()
 }
 
-/// What was expected of an outcome, before it is learnt from; and whether the place has a model of its own.
+/// What was expected of an outcome, before it is learnt from; and whether the location has a model of its own.
 fn take(
-    place: &mut Place,
+    model: &mut LocationModel,
     otherwise: Option<f64>,
     values: &[f64],
     path: usize,
     reward: bool,
     decided: bool,
 ) -> (f64, bool) {
-    let Some(own) = &mut place.own else {
+    let Some(own) = &mut model.own else {
         return (otherwise.unwrap_or(0.5), false);
     };
     let expected = own.predict(values)[path];
@@ -325,20 +334,20 @@ fn take(
         own.decide(values);
     }
     own.update(values, path, reward);
-    place.since_fit += 1;
+    model.since_fit += 1;
     (expected, true)
 }
 
 /// On a copy: only the teaching thread changes what is remembered, and it waits, so that no outcome is missed meanwhile.
 /// Rounds decided meanwhile are not counted, which are few.
-fn refit(place: &Mutex<Place>) {
-    let copy = lock(place).own.clone();
+fn refit(model: &Mutex<LocationModel>) {
+    let copy = lock(model).own.clone();
     let Some(copy) = copy else { return };
     // Where no thread is to be had the next outcome asks for it again.
     let Some(fitted) = behind_requests(copy) else {
         return;
     };
-    let mut place = lock(place);
-    place.own = Some(fitted);
-    place.since_fit = 0;
+    let mut model = lock(model);
+    model.own = Some(fitted);
+    model.since_fit = 0;
 }
