@@ -1,5 +1,6 @@
 """What every paper stands on: rows and their means, budgets, the page."""
 
+import json
 import math
 import shutil
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from running import PAPERS, stands
 
+from multipilot import console
 from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.results import KERNEL, RELAY, SIM, Results, ratio, variant_of
@@ -66,6 +68,25 @@ def test_a_budget_starts_nothing_that_would_outlast_it() -> None:
     now[0] = 60
     assert budget.allows(40)
     assert not budget.allows(41)
+
+
+@pytest.mark.parametrize("disturbance", [{"notes": ["90 % late: this machine is too busy"]}, {"fallback": True}])
+def test_a_disturbed_point_is_measured_again(disturbance: dict[str, object], tmp_path: Path) -> None:
+    point = PAPERS["rsf"].points[0]
+    runner = Runner("rsf", tmp_path, find_scenarios("rsf"), console.command(), 1)
+
+    def record(**more: object) -> bool:
+        """Whether a record with such a row counts."""
+        folder = runner.point(point).folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_text(json.dumps({"rows": [{**row("rsf-db", 1, 1.0), **more}]}))
+        Provenance("0123456789", "2026-11-27", "none", 1).write(folder)
+        counts = runner.measure(point, Results(), recall=True)
+        assert runner.point(point).done is counts
+        return counts
+
+    assert record(notes=["something else"])
+    assert not record(**disturbance)
 
 
 def test_missing_scenarios_are_named(tmp_path: Path) -> None:
