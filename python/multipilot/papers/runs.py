@@ -305,14 +305,3 @@ def _failure(code: int, lines: list[str]) -> Exception:
     # The last line counts the failed runs; the line of the first one says why.
     reason = next((line.removeprefix("multipilot: ") for line in lines[:-1] if line.startswith("multipilot: ")), "")
     return RunFailed(f"{message}: {reason}" if reason else message)
-
-
-class Budget:
-    """Seconds that kernel runs may still take: one is started only if its estimate fits."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
-        self.end = clock() + seconds
-        self.clock = clock
-
-    def allows(self, seconds: float) -> bool:
-        return self.clock() + seconds <= self.end
