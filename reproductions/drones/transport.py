@@ -9,6 +9,7 @@ from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results, Row, ratio
 from multipilot.report import svg
 from multipilot.stats import Mean, mean_of
+from reproductions.drones.series import gbps as goodput
 from reproductions.drones.series import rate_over_time
 
 SCENARIO, COUNTS = "throughput", "devices"
@@ -47,7 +48,7 @@ def _rows(results: Results, case: str, count: int = TEN, world: str = SIM) -> li
 
 def gbps(results: Results, case: str, count: int = TEN, world: str = SIM) -> Mean:
     """Of all devices together."""
-    return mean_of(float(row["goodput_mbps"]) / 1e3 for row in _rows(results, case, count, world))
+    return mean_of(map(goodput, _rows(results, case, count, world)))
 
 
 def show(results: Results) -> Section:

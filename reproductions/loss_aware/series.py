@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from multipilot.papers.results import Results, Row
 from multipilot.papers.tables import delivered, read
 
-Array = np.ndarray
-
 
 @dataclass(frozen=True)
 class Series:
@@ -21,11 +19,11 @@ class Series:
     the whole stream, as the receiver has it in order.
     """
 
-    time: Array
-    delivered: Array
-    backup: Array
+    time: np.ndarray
+    delivered: np.ndarray
+    backup: np.ndarray
 
-    def rate(self) -> Array:
+    def rate(self) -> np.ndarray:
         """Mbit/s in each interval of the grid."""
         return np.diff(self.delivered) * 8e-6 / np.diff(self.time)
 
@@ -59,8 +57,8 @@ def in_order(row: Row, step: float, end: float) -> Series | None:
     order = np.argsort(time, kind="stable")
     grid = np.arange(0.0, end + step / 2, step)
     # A sampling time has a row a subflow, all with the same total.
-    delivered = np.interp(grid, np.concatenate(([0.0], time[order])), np.concatenate(([0.0], total[order])))
-    return Series(grid, delivered, np.zeros(len(grid), dtype=bool))
+    in_order = np.interp(grid, np.r_[0.0, time[order]], np.r_[0.0, total[order]])
+    return Series(grid, in_order, np.zeros(len(grid), dtype=bool))
 
 
 def changes_per_minute(path: Series) -> float:
