@@ -15,8 +15,8 @@ from multipilot.papers.tables import delivered, read
 
 @dataclass(frozen=True)
 class Series:
-    """One path of one run, all its subflows: payload acknowledged by each time of a grid, and whether it was backup. Or
-    the whole stream, as the receiver has it in order.
+    """One path of one run, all its subflows: payload bytes acknowledged by each time (s) of an even grid, and whether
+    it was backup. Or the whole stream, as the receiver has it in order. All three have the grid's length.
     """
 
     time: np.ndarray
@@ -24,12 +24,12 @@ class Series:
     backup: np.ndarray
 
     def rate(self) -> np.ndarray:
-        """Mbit/s in each interval of the grid."""
+        """Mbit/s in each interval of the grid, one value fewer than times."""
         return np.diff(self.delivered) * 8e-6 / np.diff(self.time)
 
 
 def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
-    """Empty where the run's tables were not kept."""
+    """By name, on a grid from 0 to ``end`` s; empty where the run's tables were not kept."""
     table = read(row)
     if table is None:
         return {}
