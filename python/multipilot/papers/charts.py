@@ -16,36 +16,24 @@ from multipilot.papers.results import KERNEL, SIM, WORLDS
 from multipilot.report import svg
 from multipilot.stats import Mean
 
-COLOURS = {
-    "tcp": svg.MUTED,
-    "lia": svg.PATHS[0],
-    "olia": svg.PATHS[3],
-    "balia": svg.PATHS[2],
-    "rsf-db": svg.PATHS[1],
-    "rsf-lb": svg.PATHS[4],
-    "reno": svg.INK,
-    "linux-reno": svg.INK,
-    "cubic": svg.PATHS[5],
-    "bbr": svg.PATHS[7],
-    "wvegas": svg.PATHS[6],
-    "ld-mpsp": svg.PATHS[6],
-    "dalia": svg.BAR,
+#: Name and colour of a variant.
+VARIANTS = {
+    "tcp": ("TCP, one path", svg.MUTED),
+    "lia": ("LIA", svg.PATHS[0]),
+    "olia": ("OLIA", svg.PATHS[3]),
+    "balia": ("BALIA", svg.PATHS[2]),
+    "rsf-db": ("RSF-DB", svg.PATHS[1]),
+    "rsf-lb": ("RSF-LB", svg.PATHS[4]),
+    "reno": ("Reno, uncoupled", svg.INK),
+    "linux-reno": ("Linux' Reno, uncoupled", svg.INK),
+    "cubic": ("CUBIC, uncoupled", svg.PATHS[5]),
+    "bbr": ("BBR, uncoupled", svg.PATHS[7]),
+    "wvegas": ("wVegas", svg.PATHS[6]),
+    "ld-mpsp": ("LD-MPSP", svg.PATHS[6]),
+    "dalia": ("DALIA (reconstruction)", svg.BAR),
 }
-NAMES = {
-    "tcp": "TCP, one path",
-    "lia": "LIA",
-    "olia": "OLIA",
-    "balia": "BALIA",
-    "rsf-db": "RSF-DB",
-    "rsf-lb": "RSF-LB",
-    "reno": "Reno, uncoupled",
-    "linux-reno": "Linux' Reno, uncoupled",
-    "cubic": "CUBIC, uncoupled",
-    "bbr": "BBR, uncoupled",
-    "wvegas": "wVegas",
-    "ld-mpsp": "LD-MPSP",
-    "dalia": "DALIA (reconstruction)",
-}
+NAMES = {variant: name for variant, (name, _) in VARIANTS.items()}
+COLOURS = {variant: colour for variant, (_, colour) in VARIANTS.items()}
 
 
 def short(name: str) -> str:
@@ -217,12 +205,18 @@ def _bars(axes: Axes, panel: Bars) -> None:
         _beside(axes, text, (spot, value + half), (0, 3), ha="center", color=svg.INK)
     paper = {spot: value for spot, value in enumerate(panel.paper) if value is not None}
     kernel = {spot: mean.mean for spot, mean in enumerate(panel.kernel) if mean is not None and mean.n}
-    axes.plot([spot + 0.2 for spot in paper], [*paper.values()], "D", ms=7, mfc="none", mec=svg.INK, mew=1.3, zorder=5)
-    axes.plot([spot - 0.2 for spot in kernel], [*kernel.values()], "s", ms=6, color=svg.INK, zorder=5)
+    handles = []
+    for kind, marks, shift, style in (
+        ("paper", paper, 0.2, {"marker": "D", "ms": 7, "mfc": "none", "mew": 1.3}),
+        ("kernel", kernel, -0.2, {"marker": "s", "ms": 6}),
+    ):
+        if marks:
+            axes.plot([spot + shift for spot in marks], [*marks.values()], ls="", color=svg.INK, zorder=5, **style)
+            handles.append(key(kind))
     top = max([top, *paper.values(), *kernel.values()])
     axes.set_xticks(spots, list(panel.names))
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
     axes.set_ylim(panel.low, panel.low + ((top - panel.low) or 1.0) * 1.15)
-    if handles := [key(kind) for kind, found in (("paper", paper), ("kernel", kernel)) if found]:
+    if handles:
         axes.legend(handles=handles, ncols=2, loc="upper left")
