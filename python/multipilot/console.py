@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from multipilot.stats import Mean
 
 __all__ = [
     "CannotHere",
@@ -21,6 +25,7 @@ __all__ = [
     "TaskID",
     "command",
     "fail",
+    "mean",
     "progress",
     "run",
     "say",
@@ -97,6 +102,13 @@ def command() -> str:
     fail(
         "the multipilot command is not to be found; build it with `make build`, or name it in $MULTIPILOT", CANNOT_HERE
     )
+
+
+def mean(found: Mean, digits: int = 2) -> str:
+    """``1.87 ± 0.05``; without an interval where one run says nothing of it, a dash where nothing was measured."""
+    if math.isnan(found.mean):
+        return "–"
+    return f"{found.mean:.{digits}f}" + ("" if math.isnan(found.half) else f" ± {found.half:.{digits}f}")
 
 
 def seconds(text: str) -> float:

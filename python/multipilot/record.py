@@ -8,7 +8,7 @@ row.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: A row without these is none of a comparison.
 NEEDED = ("variant", "seed", "goodput_mbps")
+#: In the notes of a run whose emulated paths did not keep their times.
+BUSY = "this machine is too busy"
 
 
 class RecordError(ValueError):
@@ -34,6 +36,12 @@ class RecordError(ValueError):
 
 class RecordNotFoundError(RecordError, FileNotFoundError):
     """There is no record in the folder."""
+
+
+def disturbed(row: Mapping[str, Any]) -> list[str]:
+    """Why a run measured the load of the machine or plain TCP, and not MPTCP; empty where it did not."""
+    notes = [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
+    return [*notes, "it fell back to plain TCP"] if row.get("fallback") else notes
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
+from multipilot import console
 from multipilot.stats import Mean, difference, mean_of, widening
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
@@ -42,6 +43,12 @@ def test_one_value_claims_no_interval() -> None:
     assert math.isnan(difference(mean_of([3.0]), mean_of([1.0, 2.0])).half)
     assert mean_of([]).n == 0
     assert mean_of([1.0, math.nan, 3.0]) == Mean(2.0, mean_of([1.0, 3.0]).half, 2, mean_of([1.0, 3.0]).std)
+
+
+def test_a_mean_is_said_with_its_interval() -> None:
+    found = (console.mean(mean_of(values)) for values in ([1.0, 2.0, 3.0], [2.0], []))
+    assert [*found] == ["2.00 ± 2.48", "2.00", "–"]
+    assert console.mean(mean_of([1.0, 2.0, 3.0]), 0) == "2 ± 2"
 
 
 def test_an_interval_is_widened_to_the_error_of_many_together() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.axes import Axes
 
+from multipilot import console
 from multipilot.papers import page
 from multipilot.papers.charts import Curve, Panel, draw
 from multipilot.papers.page import Section
@@ -19,6 +20,7 @@ from reproductions.bandit.measure import SYSTEMS, Draw, Measured, measured
 from reproductions.bandit.places import Floats
 from reproductions.bandit.policies import BATCH, CHOSEN, NAMES
 from reproductions.bandit.stream import SIZES
+from reproductions.bandit.worlds import lte_wins
 
 #: Places in figures 6 and 7, as many as the paper shows.
 SHOWN = 12
@@ -50,18 +52,11 @@ class Distribution:
     x_label: str
     #: Label (empty: none), values, colour, width.
     lines: Sequence[tuple[str, Floats, str, float]]
-    log_x: bool = True
 
     def paint(self, axes: Axes) -> None:
         for label, values, colour, width in self.lines:
-            sorted_values = np.sort(values)
-            share = np.arange(1, len(sorted_values) + 1) / len(sorted_values)
-            axes.step(sorted_values, share, where="post", color=colour, lw=width, label=label or None)
-        if self.log_x:
-            axes.set_xscale("log")
-        axes.set_ylim(0, 1.02)
-        axes.set_xlabel(self.x_label)
-        axes.set_ylabel("share of rounds")
+            axes.ecdf(values, color=colour, lw=width, label=label or None)
+        axes.set(xscale="log", ylim=(0, 1.02), xlabel=self.x_label, ylabel="share of rounds")
         if any(label for label, *_ in self.lines):
             axes.legend(loc="lower right")
 
@@ -78,8 +73,7 @@ class Points:
             axes.plot(*zip(*points, strict=True), "o", ms=5, color=colour, mew=0, alpha=0.8, label=name)
         axes.axhline(1, color=svg.MUTED, lw=0.8)
         axes.axvline(1, color=svg.MUTED, lw=0.8)
-        axes.set_xlabel(f"latency over that of {STOCK}")
-        axes.set_ylabel("throughput over it")
+        axes.set(xlabel=f"latency over that of {STOCK}", ylabel="throughput over it")
         axes.legend(fontsize=7)
 
 
@@ -93,7 +87,7 @@ def _section(title: str, make: Callable[[Measured], Section]) -> Callable[[Resul
 
 def _places(d: Draw) -> Section:
     shares = [float(np.mean(o.place.capacity[:, 0] / o.place.capacity.sum(axis=1))) for o in d.outcomes]
-    wins = [float(np.mean(o.place.capacity[:, 1] > o.place.capacity[:, 0])) for o in d.outcomes]
+    wins = [lte_wins(o.place) for o in d.outcomes]
     order = np.argsort(shares)[::-1]
     x = list(range(1, len(order) + 1))
     share = Panel(
@@ -174,8 +168,8 @@ def _regret(m: Measured) -> Section:
     panel = Panel("Regret against who knows both outcomes", "round", "rewards missed so far", curves)
     stock, chosen = (mean_of(map(float, m.lives[who].regret[:, -1])) for who in ("wifi first", CHOSEN))
     lead = [
-        f"Over {rounds} rounds Wi-Fi first misses {stock.mean:.0f} ± {stock.half:.0f} rewards that the other path "
-        f"would have brought, {NAMES[CHOSEN]} {chosen.mean:.0f} ± {chosen.half:.0f}. The oracle also wins the coin "
+        f"Over {rounds} rounds Wi-Fi first misses {console.mean(stock, 0)} rewards that the other path "
+        f"would have brought, {NAMES[CHOSEN]} {console.mean(chosen, 0)}. The oracle also wins the coin "
         "flips that no context foretells.",
     ]
     return Section("Regret", lead, [draw([panel], "Regret", 4.0)])
@@ -183,8 +177,7 @@ def _regret(m: Measured) -> Section:
 
 def _changing(d: Draw) -> int:
     """The place where the faster link changes most evenly."""
-    wins = [abs(float(np.mean(o.place.capacity[:, 1] > o.place.capacity[:, 0])) - 0.5) for o in d.outcomes]
-    return int(np.argmin(wins))
+    return int(np.argmin([abs(lte_wins(o.place) - 0.5) for o in d.outcomes]))
 
 
 def _over_time(d: Draw) -> Section:
@@ -235,12 +228,11 @@ def _distributions(d: Draw) -> Section:
         for p in shown
     ]
     gains = [float(b.mean() / s.mean() - 1) for b, s in zip(bandit, stock, strict=True)]
-    top = int(np.argmax(gains))
-    wins = float(np.mean(d.outcomes[top].place.capacity[:, 1] > d.outcomes[top].place.capacity[:, 0]))
+    best = d.outcomes[int(np.argmax(gains))].place
     lead = [
         f"Mean throughput against fullmesh by place: from {100 * min(gains):+.0f} % to {100 * max(gains):+.0f} %, "
         f"median {100 * float(np.median(gains)):+.0f} % (second half of the rounds). Most is gained at "
-        f"{d.outcomes[top].place.name}, where LTE is faster in {100 * wins:.0f} % of the rounds. In the paper's figure "
+        f"{best.name}, where LTE is faster in {100 * lte_wins(best):.0f} % of the rounds. In the paper's figure "
         "the bandit is ahead about half of the time, on average over the places.",
     ]
     body = [draw(panels[i : i + 3], "Throughput by place", 2.9) for i in range(0, len(panels), 3)]

@@ -42,12 +42,16 @@ EXPERIMENTS = tuple(Experiment(name) for name in CHOSEN)
 POINTS = tuple(Point(name, {}, "reno", initial_paths=("first", BANDIT)) for name in CHOSEN)
 
 
+def lte_wins(place: Place) -> float:
+    """Share of the rounds in which LTE is the faster link."""
+    return float(np.mean(place.capacity[:, 1] > place.capacity[:, 0]))
+
+
 def scenario(name: str, place: Place) -> str:
     """TOML. Conditions and readings change every few seconds."""
-    share = float(np.mean(place.capacity[:, 1] > place.capacity[:, 0]))
     lines = [
         f'title = "Which path to start on, at {TITLES[name]}"',
-        f'description = "Generated place {place.name}: LTE is faster {100 * share:.0f} % of the time"',
+        f'description = "Generated place {place.name}: LTE is faster {100 * lte_wins(place):.0f} % of the time"',
         f'duration = "{DURATION_S}s"',
         "",
     ]
@@ -97,25 +101,24 @@ def write(folder: Path) -> None:
         (folder / f"{name}.toml").write_text(scenario(name, places[place]), encoding="utf-8")
 
 
-def _is(row: Row, world: str, name: str, variant: str) -> bool:
-    chosen = (row["path_manager"], row["initial_path"])
-    return (row["world"], row["scenario"], chosen) == (world, name, VARIANTS[variant])
+def _rows(results: Results, world: str, name: str, variant: str) -> list[Row]:
+    manager, initial = VARIANTS[variant]
+    return results.select(world, name, path_manager=manager, initial_path=initial)
 
 
 def _late_share(results: Results, world: str, name: str, arm: str) -> Mean:
     """Of the connections of the last third, the share that the bandit started on this path."""
     shares = []
-    for row in results.rows:
-        chosen = read(row, "decisions") if _is(row, world, name, "bandit") else None
-        if chosen is not None:
+    for row in _rows(results, world, name, "bandit"):
+        if (chosen := read(row, "decisions")) is not None:
             late = chosen["time_s"].to_numpy() >= DURATION_S * 2 / 3
             shares.append(float(np.mean(np.array(chosen["arm"].to_pylist())[late] == arm)))
     return mean_of(shares)
 
 
 def completion_ms(results: Results, world: str, name: str, variant: str) -> Mean:
-    rows = (row for row in results.rows if _is(row, world, name, variant) and row["completion_s"])
-    return mean_of(1e3 * float(row["completion_s"]) for row in rows)
+    rows = _rows(results, world, name, variant)
+    return mean_of(1e3 * float(row["completion_s"]) for row in rows if row["completion_s"])
 
 
 def show(results: Results) -> Section:

@@ -10,7 +10,7 @@ from multipilot.papers.charts import NAMES, Panel, curve_of, draw
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results, Row
 from multipilot.stats import Mean, mean_of
-from reproductions.drones.series import rate_over_time, utility
+from reproductions.drones.series import gbps, rate_over_time, utility
 
 LOSSY, JOINING, DOWNLOADS = "lossy", "joining", "downloads"
 SIZES = ("2MB", "4MB", "6MB", "8MB", "10MB", "100MB")
@@ -24,10 +24,6 @@ def swing(row: Row) -> float | None:
         return None
     rate = rate_over_time(row, 0)[5:]
     return float(100 * np.abs(np.diff(rate)).mean() / rate.mean())
-
-
-def gbps(row: Row) -> float:
-    return float(row["goodput_mbps"]) / 1e3
 
 
 def competing_gbps(row: Row) -> float:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from multipilot import console
 from multipilot.federation import Known, SuperArms, merge
 from multipilot.papers.charts import Curve, Panel, draw
 from multipilot.papers.page import Section, number, table
@@ -125,13 +126,12 @@ def show(results: Results) -> Section:
         curves.append(Curve(label, list(edges[:-1]), means, colour, bold=not before, markers=False))
     right = Panel("A newcomer's super-arms", "rounds", "% of the best", curves, log_x=True, from_zero=False, rules=[])
     lines = [[str(before), number(rounds_to_best(before), 0)] for before in BEFORE]
-    found = slope()
     return Section(
         "MS-UCB: which links, alone and federated",
         [
             f"Three of seven links whose mean delays are {', '.join(f'{d:.0f}' for d in DELAYS.values())} ms. Slope of "
             f"regret over the logarithm of time, last nine tenths of {ROUNDS:,} rounds, {SEEDS} draws: "
-            f"{found.mean:.0f} ± {found.half:.0f}.",
+            f"{console.mean(slope(), 0)}.",
         ],
         [
             draw([left, right], "Regret of MS-UCB over rounds, and what a newcomer gains by federation", height=3.5),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multipilot.papers.results import Row
 from multipilot.papers.tables import delivered, read
@@ -29,19 +30,29 @@ def rate_over_time(row: Row, transfer: int | None = None) -> np.ndarray:
     return rate
 
 
+def _ended(row: Row) -> pa.Table:
+    """The transfers that ended."""
+    table = _table(row, "transfers")
+    return table.filter(pc.is_valid(table["end_s"]))
+
+
+def _took(ended: pa.Table) -> np.ndarray:
+    """Seconds of each."""
+    seconds: np.ndarray = ended["end_s"].to_numpy() - ended["start_s"].to_numpy()
+    return seconds
+
+
 def utility(row: Row, flows: int) -> float | None:
     """Mean log goodput (Mbit/s) of the downloads that ended, times those that are under way at once."""
-    table = _table(row, "transfers")
-    rows = zip(table["start_s"].to_pylist(), table["end_s"].to_pylist(), table["bytes"].to_pylist(), strict=True)
-    logs = [math.log(size * 8e-6 / (end - start)) for start, end, size in rows if end is not None and size]
-    return flows * sum(logs) / len(logs) if logs else None
+    ended = _ended(row)
+    mbps = ended["bytes"].to_numpy() * 8e-6 / _took(ended)
+    logs = np.log(mbps[mbps > 0])
+    return flows * float(logs.mean()) if len(logs) else None
 
 
 def delays(row: Row) -> np.ndarray:
     """Seconds of each transfer that ended, in ascending order."""
-    table = _table(row, "transfers")
-    pairs = zip(table["start_s"].to_pylist(), table["end_s"].to_pylist(), strict=True)
-    return np.sort([end - start for start, end in pairs if end is not None])
+    return np.sort(_took(_ended(row)))
 
 
 def quantile(q: float) -> Callable[[Row], float]:
@@ -56,12 +67,11 @@ def quantile(q: float) -> Callable[[Row], float]:
 
 def extra_bytes(row: Row) -> float:
     """What arrived more than once, over what was wanted, of transfers that ended."""
-    table = _table(row, "transfers")
-    wanted, arrived = 0, 0
-    for end, size, paths in zip(
-        table["end_s"].to_pylist(), table["bytes"].to_pylist(), table["path_bytes"].to_pylist(), strict=True
-    ):
-        if end is not None:
-            wanted += size
-            arrived += sum(p["bytes"] for p in paths)
-    return arrived / wanted - 1 if wanted else math.nan
+    ended = _ended(row)
+    wanted = pc.sum(ended["bytes"]).as_py()
+    arrived = pc.sum(pc.struct_field(pc.list_flatten(ended["path_bytes"]), "bytes")).as_py()
+    return float(arrived / wanted - 1) if wanted else math.nan
+
+
+def gbps(row: Row) -> float:
+    return float(row["goodput_mbps"]) / 1e3

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from multipilot.papers.charts import COLOURS, Curve, Mark, Panel, draw
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
-from multipilot.stats import Mean
+from multipilot.stats import Mean, mean_of
 from reproductions.drones import air
+from reproductions.drones.series import gbps
 
 BEST, MOBILE, HANDOFF = "best", "mobile", "handoff"
 PHYS = ("edmg-sc", "edmg-ofdm")
@@ -50,11 +50,8 @@ ROWS = (
 def measured(results: Results, row: Row, phy: str, world: str = SIM) -> Mean:
     """Gbit/s."""
     cell = {"radio.phy": phy} | ({"radio.handoff": row.cell} if row.cell else {})
-
-    def gbps(found: dict[str, Any]) -> float | None:
-        return float(found["goodput_mbps"]) / 1e3 if found["scheduler"] == row.scheduler else None
-
-    return results.mean(world, row.scenario, row.variant, gbps, cell)
+    runs = results.find(world, row.scenario, row.variant, cell)
+    return mean_of(gbps(run) for run in runs if run["scheduler"] == row.scheduler)
 
 
 def _off(value: Mean, paper: float) -> str:
@@ -104,18 +101,10 @@ HEAD = ("paper", "share", "ours", "off")
 def show_handoff(results: Results) -> Section:
     curves = []
     for phy, colour in zip(PHYS, (COLOURS["lia"], COLOURS["rsf-db"]), strict=True):
-        times = sorted(
-            {str(r["cell"]["radio.handoff"]) for r in results.rows if r["scenario"] == HANDOFF},
-            key=lambda t: float(t.removesuffix("ms")),
-        )
-        values = [
-            results.mean(
-                SIM, HANDOFF, "tcp", lambda r: float(r["goodput_mbps"]) / 1e3,
-                {"radio.phy": phy, "radio.handoff": time},
-            )
-            for time in times
-        ]  # fmt: skip
-        curves.append(Curve(phy, [float(t.removesuffix("ms")) for t in times], values, colour, bold=True))
+        times = {str(r["cell"]["radio.handoff"]) for r in results.rows if r["scenario"] == HANDOFF}
+        ms = sorted(float(time.removesuffix("ms")) for time in times)
+        cells = [{"radio.phy": phy, "radio.handoff": f"{time:g}ms"} for time in ms]
+        curves.append(Curve(phy, ms, [results.mean(SIM, HANDOFF, "tcp", gbps, c) for c in cells], colour, bold=True))
     marks = [
         Mark(CALIBRATED_S * 1e3, 9.6, COLOURS["lia"], "paper"),
         Mark(CALIBRATED_S * 1e3, 9.25, COLOURS["rsf-db"], "paper"),

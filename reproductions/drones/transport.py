@@ -9,34 +9,28 @@ from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results, Row, ratio
 from multipilot.report import svg
 from multipilot.stats import Mean, mean_of
+from reproductions.drones.series import gbps as goodput
 from reproductions.drones.series import rate_over_time
 
 SCENARIO, COUNTS = "throughput", "devices"
 COUNT = "radio.devices.drone.count"
 #: Devices in the file.
 TEN = 10
-NAMES = {
-    "ms-ucb": "the whole system: all links, MS-UCB, balancing, cloning",
-    "lia-ms-ucb": "all links, MS-UCB, LIA",
-    "all": "all links, LD-MPSP's controller alone",
-    "ours": "algorithm 1, LD-MPSP's controller alone",
-    "greedy": "algorithm 1, LIA",
-    "hekaton": "HEKATON (abstraction), LIA",
-    "bush": "BUSH (abstraction), LIA",
-    "802.11ad": "802.11ad MU-MIMO, LIA",
+#: Name and colour of a case of the scenario.
+CASES = {
+    "ms-ucb": ("the whole system: all links, MS-UCB, balancing, cloning", svg.PATHS[3]),
+    "lia-ms-ucb": ("all links, MS-UCB, LIA", svg.PATHS[5]),
+    "all": ("all links, LD-MPSP's controller alone", svg.PATHS[4]),
+    "ours": ("algorithm 1, LD-MPSP's controller alone", svg.ACCENT),
+    "greedy": ("algorithm 1, LIA", svg.PATHS[1]),
+    "hekaton": ("HEKATON (abstraction), LIA", svg.PATHS[2]),
+    "bush": ("BUSH (abstraction), LIA", svg.PATHS[0]),
+    "802.11ad": ("802.11ad MU-MIMO, LIA", svg.MUTED),
 }
+NAMES = {case: name for case, (name, _) in CASES.items()}
+TINTS = {case: tint for case, (_, tint) in CASES.items()}
 #: Figure 10 with transport: the paper's systems, and the greedy beams that the whole system has.
 COUNTED = ("ms-ucb", "greedy", "hekaton", "bush", "802.11ad")
-TINTS = {
-    "ours": svg.ACCENT,
-    "ms-ucb": svg.PATHS[3],
-    "lia-ms-ucb": svg.PATHS[5],
-    "all": svg.PATHS[4],
-    "greedy": svg.PATHS[1],
-    "hekaton": svg.PATHS[2],
-    "bush": svg.PATHS[0],
-    "802.11ad": svg.MUTED,
-}
 
 
 def _rows(results: Results, case: str, count: int = TEN, world: str = SIM) -> list[Row]:
@@ -47,7 +41,7 @@ def _rows(results: Results, case: str, count: int = TEN, world: str = SIM) -> li
 
 def gbps(results: Results, case: str, count: int = TEN, world: str = SIM) -> Mean:
     """Of all devices together."""
-    return mean_of(float(row["goodput_mbps"]) / 1e3 for row in _rows(results, case, count, world))
+    return mean_of(map(goodput, _rows(results, case, count, world)))
 
 
 def show(results: Results) -> Section:

@@ -5,7 +5,7 @@ benefit   the benefit of aggregation, and when it counts as harm
 pictures  figures 3 and 4
 dynamic   figures 5 and 6, path failure, handover, the threshold
 verdict   how often multipath does harm, by controller: without awareness, with it, and once the paths are known
-extra     files by size, recorded traces, BALIA
+extra     files by size, recorded traces
 series    rates, priorities and reaction times out of a run's samples
 values    the values that claims.toml is about
 """
@@ -37,7 +37,6 @@ PAPER = Paper(
         Item("handover", (dynamic.HANDOVER,), dynamic.show_handover),
         Item("sizes", ("7-sizes",), extra.show_sizes),
         Item("limits", (dynamic.THRESHOLD, dynamic.DEAD), dynamic.show_threshold),
-        Item("balia", (plan.WIFI, plan.V_WIFI), extra.show_balia),
         Item("traces", ("9-trace",), extra.show_traces),
     ),
     on_traces=plan.on_traces,

@@ -160,7 +160,7 @@ def verdict(chosen: Iterable[Benefit]) -> Verdict | None:
         beyond=sum(b.harms_beyond for b in cells),
         undecided=sum(b.undecided and not b.harms for b in cells),
         open=sum(b.may_harm for b in cells),
-        mean=sum(values) / len(values),
+        mean=fmean(values),
         lowest=min(values),
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from multipilot.papers.charts import NAMES, Curve, Panel, draw
+from multipilot.papers.charts import NAMES, Curve, Panel, draw, short
 from multipilot.papers.page import Section, lines, number, table
 from multipilot.papers.results import KERNEL, SIM, WORLDS, Results
 from multipilot.papers.spread import Boxes
@@ -44,7 +44,7 @@ def _boxes(results: Results, scenario: str, title: str, managers: Sequence[str])
         return [goodputs(results, world, scenario, c, manager) for c in CONTROLLERS]
 
     series = [BoxSeries(*MANAGERS[m], of(SIM, m), of(KERNEL, m)) for m in managers]
-    return Boxes(title, [NAMES[c].split(",")[0] for c in CONTROLLERS], series, "", "Mbit/s", from_zero=True)
+    return Boxes(title, [*map(short, CONTROLLERS)], series, "", "Mbit/s", from_zero=True)
 
 
 def _table(results: Results, scenario: str, managers: Sequence[str]) -> str:

@@ -1,18 +1,17 @@
-"""What awareness costs by the size of a file, the set on recorded traces, and BALIA with fixed and tuned buffers."""
+"""What awareness costs by the size of a file, and the set on recorded traces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from multipilot.papers.charts import NAMES
+from multipilot.papers.charts import NAMES, short
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import SIM, Results
 from multipilot.stats import Mean, mean_of
-from reproductions.loss_aware.benefit import Benefit, benefits, of, over_seeds
+from reproductions.loss_aware.benefit import Benefit, benefits
 from reproductions.loss_aware.dynamic import variant
-from reproductions.loss_aware.pictures import percent, with_loss
-from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, LA, LOSSES, SIZES, V_WIFI, WIFI, known
+from reproductions.loss_aware.plan import BEFORE, CONTROLLERS, LA, SIZES, known
 from reproductions.loss_aware.verdict import HEAD, KINDS, totals
 
 FILES = ("100kB", "1MB", "5MB", "20MB", "50MB")
@@ -92,34 +91,9 @@ _DETAIL = (
 def _detail(trace: str, stock: Benefit, kinds: Sequence[Benefit | None]) -> list[str]:
     return [
         escape(trace),
-        NAMES[stock.controller].split(",")[0],
+        short(stock.controller),
         stock.at("paths.wifi.loss") or "",
         f"{stock.best_single:.1f}",
         *(number(b.goodput, 1) if b else "–" for b in kinds),
         *(f"{b.mean.mean:+.2f}" if b else "–" for b in kinds),
     ]
-
-
-def _mean_at(results: Results, scenario: str, loss: float, manager: str) -> Mean:
-    return over_seeds(with_loss(of(benefits(results, SIM, scenario), "balia", manager), scenario, loss))
-
-
-def show_balia(results: Results) -> Section:
-    lines = []
-    for loss in LOSSES:
-        values = [_mean_at(results, s, loss, a) for s in (WIFI, V_WIFI) for a in ("fullmesh", LA)]
-        if any(mean.n for mean in values):
-            lines.append([percent(loss), *map(number, values)])
-    head = (
-        "loss on<br>the Wi-Fi | fixed buffers,<br>stock | fixed,<br>aware | tuned buffers,<br>stock | tuned,<br>aware"
-    )
-    return Section(
-        "BALIA: fixed buffers and tuned ones",
-        [
-            "Fixed buffers are the paper's, tuned ones a user's. A backup subflow still delivers what its send queue "
-            "holds, so a switch to backup comes too late for data that were handed to it. BALIA's increase is coupled: "
-            "x/(Σx)² of what all paths carry.",
-        ],
-        [table(head, lines)],
-        ["Mean benefit over the 25 pairs of rates, simulator, BALIA."],
-    )

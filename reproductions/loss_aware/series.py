@@ -12,26 +12,24 @@ import pyarrow.compute as pc
 from multipilot.papers.results import Results, Row
 from multipilot.papers.tables import delivered, read
 
-Array = np.ndarray
-
 
 @dataclass(frozen=True)
 class Series:
-    """One path of one run, all its subflows: payload acknowledged by each time of a grid, and whether it was backup. Or
-    the whole stream, as the receiver has it in order.
+    """One path of one run, all its subflows: payload bytes acknowledged by each time (s) of an even grid, and whether
+    it was backup. Or the whole stream, as the receiver has it in order. All three have the grid's length.
     """
 
-    time: Array
-    delivered: Array
-    backup: Array
+    time: np.ndarray
+    delivered: np.ndarray
+    backup: np.ndarray
 
-    def rate(self) -> Array:
-        """Mbit/s in each interval of the grid."""
+    def rate(self) -> np.ndarray:
+        """Mbit/s in each interval of the grid, one value fewer than times."""
         return np.diff(self.delivered) * 8e-6 / np.diff(self.time)
 
 
 def paths_of(row: Row, step: float, end: float) -> dict[str, Series]:
-    """Empty where the run's tables were not kept."""
+    """By name, on a grid from 0 to ``end`` s; empty where the run's tables were not kept."""
     table = read(row)
     if table is None:
         return {}
@@ -59,8 +57,8 @@ def in_order(row: Row, step: float, end: float) -> Series | None:
     order = np.argsort(time, kind="stable")
     grid = np.arange(0.0, end + step / 2, step)
     # A sampling time has a row a subflow, all with the same total.
-    delivered = np.interp(grid, np.concatenate(([0.0], time[order])), np.concatenate(([0.0], total[order])))
-    return Series(grid, delivered, np.zeros(len(grid), dtype=bool))
+    in_order = np.interp(grid, np.r_[0.0, time[order]], np.r_[0.0, total[order]])
+    return Series(grid, in_order, np.zeros(len(grid), dtype=bool))
 
 
 def changes_per_minute(path: Series) -> float:

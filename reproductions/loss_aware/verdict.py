@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from multipilot.papers.charts import NAMES, draw
+from multipilot.papers.charts import NAMES, draw, short
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from multipilot.papers.spread import Boxes, Series
@@ -98,7 +98,7 @@ def _by_set(cells: Grid) -> list[list[str]]:
             if len(kinds) > 1:
                 counts = [(v.harmed, v.beyond, v.open, f"{v.mean:+.2f}") for v in kinds]
                 arrows = (" → ".join(map(str, column)) for column in zip(*counts, strict=True))
-                lines.append([escape(SETS[name]), NAMES[controller].split(",")[0], str(kinds[0].cells), *arrows])
+                lines.append([escape(SETS[name]), short(controller), str(kinds[0].cells), *arrows])
     return lines
 
 
@@ -114,7 +114,7 @@ def _side_by_side(cells: Grid, left: Iterable[Benefit]) -> list[list[str]]:
         kinds = [every.get((b.scenario, b.cell, b.controller, kind.manager, kind.known)) for kind in KINDS]
         lines.append(
             [
-                NAMES[b.controller].split(",")[0],
+                short(b.controller),
                 escape(", ".join(f"{key.removeprefix('paths.')} {value}" for key, value in b.cell)),
                 *(number(one.mean, 2) if one else "–" for one in kinds),
                 f"{b.goodput.mean:.1f}",
@@ -148,7 +148,7 @@ def show(results: Results) -> Section:
     ]
     boxes = Boxes(
         "Benefit over all cells",
-        [NAMES[c].split(",")[0] for c in CONTROLLERS],
+        [*map(short, CONTROLLERS)],
         [Series(kind.name, kind.colour, one) for kind, one in values if any(one)],
         "",
         "benefit of aggregation",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
+from statistics import fmean
 
 from multipilot.papers.page import Section, table
-from multipilot.papers.results import SIM, Results, Row
-from multipilot.stats import Mean, mean_of
+from multipilot.papers.results import SIM, Results, Row, mean_over
+from multipilot.stats import Mean
 from reproductions.pilot.alone import flag
 from reproductions.pilot.judge import BETTER, WORSE, judged, relative, tally
 from reproductions.pilot.plan import ABLATION, ABLATION_ALONE, ABLATION_BESIDE
@@ -41,25 +42,24 @@ class Effect:
     better: int
 
 
-def _by_bit(rows: list[Row], read: Callable[[Row], float]) -> dict[int, Mean]:
-    return {bit: mean_of(read(row) for row in rows if bit_of(row) == bit) for bit in (0, *ABLATION)}
+def _by_bit(rows: Iterable[Row], column: str) -> dict[int, Mean]:
+    by_bit: dict[int, list[Row]] = {bit: [] for bit in (0, *ABLATION)}
+    for row in rows:
+        by_bit[bit_of(row)].append(row)
+    return {bit: mean_over(found, column) for bit, found in by_bit.items()}
 
 
 def effects(results: Results) -> Iterator[Effect]:
     for look, scenario, column in LOOKS:
-
-        def read(row: Row, column: str = column) -> float:
-            return math.nan if row.get(column) is None else float(row[column])
-
         cells = [
-            _by_bit([row for rows in variants.values() for row in rows], read)
+            _by_bit(chain.from_iterable(variants.values()), column)
             for variants in results.cells(SIM, scenario).values()
         ]
         for bit in ABLATION:
             ratios = [ratio for cell in cells if (ratio := relative(cell[bit], cell[0])).n]
             if ratios:
-                counts = tally(judged(ratio) for ratio in ratios).counts
-                mean = sum(ratio.mean for ratio in ratios) / len(ratios)
+                counts = tally(map(judged, ratios))
+                mean = fmean(ratio.mean for ratio in ratios)
                 yield Effect(bit, look, len(ratios), mean, counts[WORSE], counts[BETTER])
 
 

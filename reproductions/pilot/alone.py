@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from statistics import fmean
 
-from multipilot.papers.charts import NAMES, draw
+from multipilot.papers.charts import NAMES, draw, short
 from multipilot.papers.page import Section, number, table
 from multipilot.papers.results import KERNEL, SIM, Results
 from reproductions.pilot.cells import alone, alone_at, title_of, words
-from reproductions.pilot.judge import MARGIN, ORDER, WIDEST, WORSE, Alone, judged, losers_first, tally
-from reproductions.pilot.pictures import Dot, Dots
+from reproductions.pilot.judge import MARGIN, ORDER, WIDEST, WORSE, Alone, counted, judged, losers_first, tally
+from reproductions.pilot.pictures import Dots
 from reproductions.pilot.plan import ALONE, DRAWN, OTHERS, PILOT, TRACE
 
-SHORT = {PILOT: "pilot", **{name: NAMES[name].split(",")[0] for name in OTHERS}}
+SHORT = {PILOT: "pilot", **{name: short(name) for name in OTHERS}}
 RULE = (
     f"The ratio is pilot's mean to that of the best other controller, with Welch's 95 % interval of the difference. "
     f"Better or worse: the whole interval lies more than {100 * MARGIN:.0f} % from 1. Undecided: it does not, and is "
@@ -46,7 +47,7 @@ def _name(cell: Alone) -> str:
 
 
 def dots(cells: Sequence[Alone], title: str) -> Dots:
-    found = [Dot(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
+    found = [(cell.ratio, cell.verdict) for cell in cells if cell.ratio.n]
     return Dots(title, found, "pilot / best other", (1 - MARGIN, 1 + MARGIN))
 
 
@@ -56,8 +57,8 @@ def _against_each(cells: Sequence[Alone]) -> str:
     for other in OTHERS:
         ratios = [ratio for cell in cells if (ratio := cell.to(other)).n]
         if ratios:
-            counts = tally(judged(ratio) for ratio in ratios).counts
-            mean = sum(ratio.mean for ratio in ratios) / len(ratios)
+            counts = tally(map(judged, ratios))
+            mean = fmean(ratio.mean for ratio in ratios)
             lines.append([NAMES[other], str(len(ratios)), *(str(counts[v]) for v in ORDER), f"{mean:.2f}"])
     return table(["pilot against", "cells", *ORDER, "mean ratio"], lines)
 
@@ -75,9 +76,8 @@ def said(cells: Sequence[Alone]) -> str:
     known = [cell for cell in cells if cell.ratio.n]
     if not known:
         return ""
-    found = tally(cell.verdict for cell in known)
-    mean = sum(cell.ratio.mean for cell in known) / len(known)
-    return f"{found.said(tuple(reversed(ORDER)))}; mean ratio {mean:.2f}."
+    mean = fmean(cell.ratio.mean for cell in known)
+    return f"{counted(tally(cell.verdict for cell in known), ORDER[::-1])}; mean ratio {mean:.2f}."
 
 
 def show(results: Results) -> Section:

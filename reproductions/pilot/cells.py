@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from multipilot.papers.results import SIM, Cell, Results, Row
+from multipilot.papers.results import SIM, Cell, Results, Row, mean_over
 from multipilot.stats import Mean, mean_of
 from reproductions.pilot import plan
 from reproductions.pilot.judge import Alone, Beside
@@ -41,13 +40,11 @@ def _axis(key: str, value: str) -> str:
     return value.replace("bdp", " bdp")
 
 
-def _goodput(rows: Iterable[Row]) -> Mean:
-    return mean_of(float(row["goodput_mbps"]) for row in rows)
-
-
 def alone_at(results: Results, world: str, scenario: str, ours: str = plan.PILOT) -> Iterator[Alone]:
     for cell, variants in results.cells(world, scenario).items():
-        yield Alone(world, scenario, cell, {c: _goodput(variants.get(c, ())) for c in plan.ALONE}, ours)
+        yield Alone(
+            world, scenario, cell, {c: mean_over(variants.get(c, ()), "goodput_mbps") for c in plan.ALONE}, ours
+        )
 
 
 def alone_scenarios(results: Results) -> list[str]:
@@ -60,10 +57,6 @@ def alone(results: Results, world: str) -> list[Alone]:
     return [cell for name in alone_scenarios(results) for cell in alone_at(results, world, name)]
 
 
-def _column(rows: Iterable[Row], name: str) -> Mean:
-    return mean_of(math.nan if row.get(name) is None else float(row[name]) for row in rows)
-
-
 def pair(rows: Iterable[Row]) -> tuple[Mean, Mean]:
     """Of the reference: one flow's rate, and all the competitors' together.
 
@@ -72,7 +65,7 @@ def pair(rows: Iterable[Row]) -> tuple[Mean, Mean]:
     """
     rows = list(rows)
     if any(row.get("competing_mbps") is not None for row in rows):
-        return _goodput(rows), _column(rows, "competing_mbps")
+        return mean_over(rows, "goodput_mbps"), mean_over(rows, "competing_mbps")
     flows = [(float(row["goodput_mbps"]), int(row["transfers"])) for row in rows]
     return mean_of(rate / n for rate, n in flows), mean_of(rate * (n - 1) / n for rate, n in flows)
 
@@ -86,7 +79,13 @@ def beside_at(
         rows = variants.get(ours, [])
         flows = [row for found in references.get(cell, {}).values() for row in found]
         yield Beside(
-            world, label or scenario, cell, ours, _goodput(rows), _column(rows, "competing_mbps"), *pair(flows)
+            world,
+            label or scenario,
+            cell,
+            ours,
+            mean_over(rows, "goodput_mbps"),
+            mean_over(rows, "competing_mbps"),
+            *pair(flows),
         )
 
 

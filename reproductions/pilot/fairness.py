@@ -21,10 +21,11 @@ from reproductions.pilot.judge import (
     UNDECIDED,
     YIELDS,
     Beside,
+    counted,
     tally,
     unfair_first,
 )
-from reproductions.pilot.pictures import Dot, Dots
+from reproductions.pilot.pictures import Dots
 from reproductions.pilot.plan import DRAWN_BESIDE, ON_KERNEL
 
 RULE = (
@@ -52,18 +53,18 @@ def _cell_table(cells: Sequence[Beside]) -> str:
 
 
 def shares(cells: Sequence[Beside], title: str) -> Dots:
-    found = [Dot(cell.share, verdict) for cell in cells if (verdict := cell.verdict)]
+    found = [(cell.share, verdict) for cell in cells if (verdict := cell.verdict)]
     return Dots(title, found, "pilot / one TCP flow in its place", FAIR_SHARE)
 
 
 def _kept(cells: Sequence[Beside], title: str) -> Dots:
-    found = [Dot(cell.keeps, verdict) for cell in cells if (verdict := cell.verdict)]
+    found = [(cell.keeps, verdict) for cell in cells if (verdict := cell.verdict)]
     return Dots(title, found, "others beside pilot / beside their kind", (KEEPS_AT_LEAST, 1 / KEEPS_AT_LEAST))
 
 
 def said(cells: Sequence[Beside]) -> str:
     found = tally(cell.verdict for cell in cells)
-    return f"{found.said((FAIR, SPARE, UNDECIDED, YIELDS, GREEDY, HARMS))}." if found.cells else ""
+    return f"{counted(found, (FAIR, SPARE, UNDECIDED, YIELDS, GREEDY, HARMS))}." if found else ""
 
 
 def _body(cells: Sequence[Beside], what: str) -> list[str]:

@@ -145,21 +145,12 @@ def _distress(verdict: str, cell: Beside) -> float:
     return cell.share.mean if verdict == YIELDS else cell.keeps.mean
 
 
-@dataclass(frozen=True)
-class Tally:
+def tally(verdicts: Iterable[str | None]) -> Counter[str]:
     """How many cells have which verdict."""
-
-    counts: Counter[str]
-
-    @property
-    def cells(self) -> int:
-        return self.counts.total()
-
-    def said(self, order: Sequence[str]) -> str:
-        """``5 cells: better 3, level 2``, without verdicts that no cell has."""
-        counts = ", ".join(f"{name} {self.counts[name]}" for name in order if self.counts[name])
-        return f"{self.cells} cell{'' if self.cells == 1 else 's'}: {counts}"
+    return Counter(verdict for verdict in verdicts if verdict is not None)
 
 
-def tally(verdicts: Iterable[str | None]) -> Tally:
-    return Tally(Counter(verdict for verdict in verdicts if verdict is not None))
+def counted(found: Counter[str], order: Sequence[str]) -> str:
+    """``5 cells: better 3, level 2``, without verdicts that no cell has."""
+    counts = ", ".join(f"{name} {found[name]}" for name in order if found[name])
+    return f"{found.total()} cell{'' if found.total() == 1 else 's'}: {counts}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -29,27 +30,24 @@ LOWEST, HIGHEST = 0.2, 5.0
 
 
 @dataclass(frozen=True)
-class Dot:
-    value: Mean
-    verdict: str
-
-
-@dataclass(frozen=True)
 class Dots:
     """Ratios in ascending order on a logarithmic scale, so that twice and half are equally far from 1."""
 
     title: str
-    dots: Sequence[Dot]
+    #: Ratio and verdict.
+    dots: Sequence[tuple[Mean, str]]
     y_label: str
     #: Between these a value is as it should be.
     band: tuple[float, float]
 
     def paint(self, axes: Axes) -> None:
-        ranked = sorted((d for d in self.dots if not math.isnan(d.value.mean)), key=lambda d: d.value.mean)
+        ranked = sorted((d for d in self.dots if not math.isnan(d[0].mean)), key=lambda d: d[0].mean)
         axes.axhspan(*self.band, color=svg.GRID, lw=0, zorder=0)
         axes.axhline(1, color=svg.MUTED, lw=1, ls=(0, (4, 3)), zorder=1)
-        for spot, dot in enumerate(ranked):
-            _paint(axes, spot, dot)
+        for spot, (ratio, verdict) in enumerate(ranked):
+            middle, low, high = np.clip([ratio.mean, ratio.low, ratio.high], LOWEST, HIGHEST)
+            axes.plot([spot, spot], [low, high], color=COLOURS[verdict], lw=1.1, alpha=0.6, zorder=2)
+            axes.plot(spot, middle, "o", ms=4, mfc=COLOURS[verdict], mec="none", zorder=3)
         axes.set_yscale("log")
         axes.set_ylim(LOWEST, HIGHEST)
         ticks = (0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0)
@@ -58,15 +56,8 @@ class Dots:
         axes.set_xticks([])
         axes.set_xlabel("cells, in ascending order")
         axes.set_ylabel(self.y_label)
-        found = [v for v in COLOURS if any(d.verdict == v for d in ranked)]
-        handles = [Line2D([], [], ls="", marker="o", ms=5, mew=0, color=COLOURS[v], label=v) for v in found]
+        found = {verdict for _, verdict in ranked}
+        shown = [v for v in COLOURS if v in found]
+        handles = [Line2D([], [], ls="", marker="o", ms=5, mew=0, color=COLOURS[v], label=v) for v in shown]
         if handles:
             axes.legend(handles=handles, ncols=2, loc="upper left")
-
-
-def _paint(axes: Axes, spot: int, dot: Dot) -> None:
-    colour, value = COLOURS[dot.verdict], min(max(dot.value.mean, LOWEST), HIGHEST)
-    if not math.isnan(dot.value.half):
-        low, high = (min(max(end, LOWEST), HIGHEST) for end in (dot.value.low, dot.value.high))
-        axes.plot([spot, spot], [low, high], color=colour, lw=1.1, alpha=0.6, zorder=2)
-    axes.plot(spot, value, "o", ms=4, mfc=colour, mec="none", zorder=3)

@@ -21,7 +21,6 @@ from multipilot.agree.drawn import AnyCell, Trace
 from multipilot.agree.judge import FEWEST_RUNS, Verdict, Whole, judge
 from multipilot.children import alone
 from multipilot.papers.runs import trace_pairs
-from multipilot.stats import Mean
 
 BUDGET = "real time for the runs, e.g. 30m or 2h; the next call continues with the rest"
 
@@ -168,13 +167,9 @@ def _show(whole: Whole) -> None:
     for judged in whole.cells if whole.seed is None else whole.worst:
         style = {Verdict.AGREES: "green", Verdict.OFF: "red", Verdict.UNDECIDED: "yellow"}[judged.verdict]
         verdict = f"[{style}]{judged.verdict.value}[/]"
-        table.add_row(judged.cell.label, _mean(judged.real), _mean(judged.sim), page.gap(judged), verdict)
+        table.add_row(judged.cell.label, console.mean(judged.real), console.mean(judged.sim), page.gap(judged), verdict)
     stdout = Console(highlight=False)
     stdout.print(table) if stdout.is_terminal else Console(highlight=False, width=WIDE).print(table)
-
-
-def _mean(mean: Mean) -> str:
-    return f"{mean.mean:.2f} ± {mean.half:.2f}" if mean.n > 1 else (f"{mean.mean:.2f}" if mean.n else "–")
 
 
 def main() -> None:

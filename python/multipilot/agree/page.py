@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from multipilot import console
 from multipilot._core import __version__
 from multipilot.agree import drawn, judge
 from multipilot.agree.judge import Judged, Verdict, Whole
@@ -141,7 +142,7 @@ def text(whole: Whole, drawing: str, failures: list[str], quick: bool, jobs: int
 
 def _line(judged: Judged) -> str:
     real, sim = judged.real, judged.sim
-    means = f"{_mean(real)} | {real.n} | {_mean(sim)} | {sim.n}"
+    means = f"{console.mean(real)} | {real.n} | {console.mean(sim)} | {sim.n}"
     cell = judged.cell.label + (f" ({judged.cell.detail})" if judged.cell.detail else "")
     return f"| {cell.replace(' | ', ' + ')} | {means} | {gap(judged)} | {judged.verdict.value} |"
 
@@ -152,12 +153,6 @@ def gap(judged: Judged) -> str:
         return "–"
     half = "" if math.isnan(found.half) else f" ± {100 * found.half:.1f}"
     return f"{100 * found.mean:+.1f}{half} %"
-
-
-def _mean(mean: Mean) -> str:
-    if math.isnan(mean.mean):
-        return "–"
-    return f"{mean.mean:.2f}" + ("" if math.isnan(mean.half) else f" ± {mean.half:.2f}")
 
 
 def _cell(judged: Judged, world: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from multipilot.agree.judge import runs_needed
 from multipilot.children import Children, wait_for
 from multipilot.files import replacing
 from multipilot.papers.provenance import simulator_source
+from multipilot.record import disturbed
 from multipilot.stats import mean_of
 
 # So many that the simulator's share of an interval is small beside the kernel's.
@@ -30,9 +31,6 @@ SIM_HALF = 0.02
 
 # All paths of a run together: how many such runs this machine bears at once is measured (see `bearing`).
 BORNE_MBPS = 100.0
-
-# In the notes of a run whose emulated paths did not keep their times.
-BUSY = "this machine is too busy"
 
 # What a run costs beside its duration: namespaces, emulated paths, hashing, removal.
 OVERHEAD_S = 3.0
@@ -86,24 +84,18 @@ class RealRun:
     def result(self, out: Path) -> dict[str, Any] | None:
         """The row of a finished run that nothing disturbed."""
         rows = self.document(out).get("rows") or []
-        whole = rows and not _disturbed(rows[0]) and self.cell.value(rows[0]) is not None
+        whole = rows and not disturbed(rows[0]) and self.cell.value(rows[0]) is not None
         return dict(rows[0]) if whole else None
 
     def problem(self, out: Path) -> str:
         """Why there is no result, as far as the run left word of it."""
         document = self.document(out)
-        notes = [note for row in document.get("rows") or [] for note in _disturbed(row)]
+        notes = [note for row in document.get("rows") or [] for note in disturbed(row)]
         return "; ".join([*notes, *(str(failure["error"]) for failure in document.get("failed") or [])])
 
     @property
     def cost_s(self) -> float:
         return self.cell.duration_s + OVERHEAD_S
-
-
-def _disturbed(row: dict[str, Any]) -> list[str]:
-    """Why a run is no measurement of MPTCP: the emulator could not keep up, or it fell back to TCP."""
-    notes = [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
-    return [*notes, "it fell back to plain TCP"] if row.get("fallback") else notes
 
 
 UnderWay = dict[Future["str | None"], RealRun]

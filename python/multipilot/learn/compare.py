@@ -157,7 +157,7 @@ def main(
         columns = ("reward", "over_mpcc", "goodput_mbps", "goodput_ratio", "loss", "rtt_ratio")
         print("| | " + " | ".join(columns) + " |\n| --- " + "| ---: " * len(columns) + "|")
         for name, of in rows.items():
-            cells = (f"{of[c].mean:.3f} ± {of[c].half:.3f}" for c in columns)
+            cells = (console.mean(of[c], 3) for c in columns)
             print(f"| {name} | " + " | ".join(cells) + " |")
 
 

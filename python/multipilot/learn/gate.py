@@ -138,8 +138,7 @@ def main(
 def _show(cells: Sequence[Judged]) -> None:
     print("| paths | ddpg-mpcc | mpcc | ratio | n |\n| --- | ---: | ---: | ---: | ---: |")
     for cell in cells:
-        means = (cell.learned, cell.plain, cell.over)
-        said = " | ".join(f"{m.mean:.2f} ± {m.half:.2f}" if m.n > 1 else "–" for m in means)
+        said = " | ".join(map(console.mean, (cell.learned, cell.plain, cell.over)))
         print(f"| {'; '.join(map(str, cell.links))} | {said} | {min(cell.learned.n, cell.plain.n)} |")
     print(f"\n{verdict(cells).value}")
 

@@ -12,40 +12,33 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from multipilot.papers.results import KERNEL, SIM
+from multipilot.papers.results import KERNEL, SIM, WORLDS
 from multipilot.report import svg
 from multipilot.stats import Mean
 
-COLOURS = {
-    "tcp": svg.MUTED,
-    "lia": svg.PATHS[0],
-    "olia": svg.PATHS[3],
-    "balia": svg.PATHS[2],
-    "rsf-db": svg.PATHS[1],
-    "rsf-lb": svg.PATHS[4],
-    "reno": svg.INK,
-    "linux-reno": svg.INK,
-    "cubic": svg.PATHS[5],
-    "bbr": svg.PATHS[7],
-    "wvegas": svg.PATHS[6],
-    "ld-mpsp": svg.PATHS[6],
-    "dalia": svg.BAR,
+#: Name and colour of a variant.
+VARIANTS = {
+    "tcp": ("TCP, one path", svg.MUTED),
+    "lia": ("LIA", svg.PATHS[0]),
+    "olia": ("OLIA", svg.PATHS[3]),
+    "balia": ("BALIA", svg.PATHS[2]),
+    "rsf-db": ("RSF-DB", svg.PATHS[1]),
+    "rsf-lb": ("RSF-LB", svg.PATHS[4]),
+    "reno": ("Reno, uncoupled", svg.INK),
+    "linux-reno": ("Linux' Reno, uncoupled", svg.INK),
+    "cubic": ("CUBIC, uncoupled", svg.PATHS[5]),
+    "bbr": ("BBR, uncoupled", svg.PATHS[7]),
+    "wvegas": ("wVegas", svg.PATHS[6]),
+    "ld-mpsp": ("LD-MPSP", svg.PATHS[6]),
+    "dalia": ("DALIA (reconstruction)", svg.BAR),
 }
-NAMES = {
-    "tcp": "TCP, one path",
-    "lia": "LIA",
-    "olia": "OLIA",
-    "balia": "BALIA",
-    "rsf-db": "RSF-DB",
-    "rsf-lb": "RSF-LB",
-    "reno": "Reno, uncoupled",
-    "linux-reno": "Linux' Reno, uncoupled",
-    "cubic": "CUBIC, uncoupled",
-    "bbr": "BBR, uncoupled",
-    "wvegas": "wVegas",
-    "ld-mpsp": "LD-MPSP",
-    "dalia": "DALIA (reconstruction)",
-}
+NAMES = {variant: name for variant, (name, _) in VARIANTS.items()}
+COLOURS = {variant: colour for variant, (_, colour) in VARIANTS.items()}
+
+
+def short(name: str) -> str:
+    """A variant's name without the remark behind its comma."""
+    return NAMES[name].split(",")[0]
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ def bars_of(
     title: str,
     names: Sequence[str],
     mean: Callable[[str, str], Mean],
-    label: Callable[[str], str] = lambda name: NAMES[name].split(",")[0],
+    label: Callable[[str], str] = short,
     colours: Mapping[str, str] = COLOURS,
     **style: Any,
 ) -> Bars:
@@ -120,6 +113,12 @@ def _split(values: Sequence[Mean | float]) -> tuple[np.ndarray, np.ndarray]:
     centre = [v.mean if isinstance(v, Mean) else float(v) for v in values]
     half = [0.0 if not isinstance(v, Mean) or math.isnan(v.half) else v.half for v in values]
     return np.array(centre), np.array(half)
+
+
+def key(kind: str) -> Line2D:
+    """Of a legend: what points of the kernel or of the paper look like."""
+    shape, fill, word = {"kernel": ("s", svg.MUTED, WORLDS[KERNEL]), "paper": ("D", "none", "the paper")}[kind]
+    return Line2D([], [], ls="", marker=shape, mfc=fill, mec=svg.MUTED, ms=6, label=word)
 
 
 class Picture(Protocol):
@@ -148,6 +147,11 @@ def draw(panels: Sequence[Panel | Bars | Picture], label: str, height: float = 3
         return svg.inline(figure, label)
 
 
+def _beside(axes: Axes, text: str, at: tuple[float, float], points: tuple[float, float], **style: Any) -> None:
+    """A word, so many points from a place."""
+    axes.annotate(text, at, xytext=points, textcoords="offset points", fontsize=8.5, **style)
+
+
 def _lines(axes: Axes, panel: Panel) -> None:
     for curve in panel.curves:
         y, half = _split(curve.y)
@@ -166,15 +170,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
             axes.errorbar(mark.x, centre, yerr=half or None, fmt="s", ms=6, color=mark.colour, capsize=3, zorder=5)
     for at, word in panel.rules:
         axes.axvline(at, color=svg.MUTED, lw=1, ls=(0, (2, 3)))
-        axes.annotate(
-            word,
-            (at, 0),
-            xycoords=("data", "axes fraction"),
-            xytext=(4, 6),
-            textcoords="offset points",
-            color=svg.MUTED,
-            fontsize=8.5,
-        )
+        _beside(axes, word, (at, 0), (4, 6), xycoords=("data", "axes fraction"), color=svg.MUTED)
     if panel.log_x:
         axes.set_xscale("log")
     if panel.log_y:
@@ -186,27 +182,17 @@ def _lines(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(0, 1.35 * max(highest, default=1.0))
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    handles, labels = axes.get_legend_handles_labels()
-    for kind, shape, fill, word in (("kernel", "s", svg.MUTED, "Linux kernel"), ("paper", "D", "none", "the paper")):
-        if any(mark.kind == kind for mark in panel.marks):
-            handles.append(Line2D([], [], ls="", marker=shape, mfc=fill, mec=svg.MUTED, ms=6))
-            labels.append(word)
-    if labels:
-        axes.legend(handles, labels, ncols=2 if len(labels) > 4 else 1)
+    handles, _ = axes.get_legend_handles_labels()
+    handles += [key(kind) for kind in ("kernel", "paper") if any(mark.kind == kind for mark in panel.marks)]
+    if handles:
+        axes.legend(handles=handles, ncols=2 if len(handles) > 4 else 1)
 
 
 def _bars(axes: Axes, panel: Bars) -> None:
     values, halves = _split(panel.values)
     spots = range(len(values))
-    axes.bar(
-        spots,
-        np.nan_to_num(values) - panel.low,
-        bottom=panel.low,
-        width=0.62,
-        color=list(panel.colours),
-        lw=0,
-        zorder=2,
-    )
+    heights = np.nan_to_num(values) - panel.low
+    axes.bar(spots, heights, bottom=panel.low, width=0.62, color=list(panel.colours), lw=0, zorder=2)
     top = panel.low
     for spot, value, half in zip(spots, values, halves, strict=True):
         if math.isnan(value):
@@ -215,31 +201,22 @@ def _bars(axes: Axes, panel: Bars) -> None:
         if half:
             axes.errorbar(spot, value, yerr=half, color=svg.INK, lw=1.2, capsize=3, zorder=4)
         top = max(top, value + half)
-        axes.annotate(
-            f"{value:.{panel.digits}f}",
-            (spot, value + half),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            color=svg.INK,
-            fontsize=8.5,
-        )
-    for spot, paper in enumerate(panel.paper):
-        if paper is not None:
-            axes.plot(spot + 0.2, paper, "D", ms=7, mfc="none", mec=svg.INK, mew=1.3, zorder=5)
-            top = max(top, paper)
-    for spot, kernel in enumerate(panel.kernel):
-        if kernel is not None and not math.isnan(kernel.mean):
-            axes.plot(spot - 0.2, kernel.mean, "s", ms=6, color=svg.INK, zorder=5)
-            top = max(top, kernel.mean)
+        text = f"{value:.{panel.digits}f}"
+        _beside(axes, text, (spot, value + half), (0, 3), ha="center", color=svg.INK)
+    paper = {spot: value for spot, value in enumerate(panel.paper) if value is not None}
+    kernel = {spot: mean.mean for spot, mean in enumerate(panel.kernel) if mean is not None and mean.n}
+    handles = []
+    for kind, marks, shift, style in (
+        ("paper", paper, 0.2, {"marker": "D", "ms": 7, "mfc": "none", "mew": 1.3}),
+        ("kernel", kernel, -0.2, {"marker": "s", "ms": 6}),
+    ):
+        if marks:
+            axes.plot([spot + shift for spot in marks], [*marks.values()], ls="", color=svg.INK, zorder=5, **style)
+            handles.append(key(kind))
+    top = max([top, *paper.values(), *kernel.values()])
     axes.set_xticks(spots, list(panel.names))
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
     axes.set_ylim(panel.low, panel.low + ((top - panel.low) or 1.0) * 1.15)
-    handles = []
-    if any(p is not None for p in panel.paper):
-        handles.append(Line2D([], [], ls="", marker="D", mfc="none", mec=svg.INK, ms=6, label="the paper"))
-    if any(k is not None and not math.isnan(k.mean) for k in panel.kernel):
-        handles.append(Line2D([], [], ls="", marker="s", color=svg.INK, ms=6, label="Linux kernel"))
     if handles:
         axes.legend(handles=handles, ncols=2, loc="upper left")

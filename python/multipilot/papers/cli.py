@@ -22,7 +22,7 @@ from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import commit, is_changed, simulator_source
 from multipilot.papers.publish import as_text, locked, publish
 from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, Results
-from multipilot.papers.runs import Budget, Runner, find_scenarios
+from multipilot.papers.runs import Runner, find_scenarios
 
 WORLDS = {"sim": (SIM,), "kernel": (KERNEL,), "relay": (RELAY,), "all": (SIM, *REAL)}
 QUICK_SEEDS = 3
@@ -231,13 +231,14 @@ def _measure(
             meter.begin(experiment.key, cost)
             runner.simulate(experiment, results, recall, meter.heard)
         meter.end()
-        return results, *_in_real_time(missing, runner, results, Budget(seconds), jobs, progress)
+        return results, *_in_real_time(missing, runner, results, seconds, jobs, progress)
 
 
 def _in_real_time(
-    missing: list[Point], runner: Runner, results: Results, budget: Budget, jobs: int, progress: console.Progress
+    missing: list[Point], runner: Runner, results: Results, budget_s: float, jobs: int, progress: console.Progress
 ) -> tuple[CannotHere | None, int]:
-    failed, refusal = 0, None
+    """A point begins only if by its estimate it ends within the budget."""
+    failed, refusal, end = 0, None, monotonic() + budget_s
     task = progress.add_task("points", total=len(missing), visible=bool(missing))
     under_way: dict[Future[float], Point] = {}
     todo = deque(missing)
@@ -247,7 +248,7 @@ def _in_real_time(
     with ThreadPoolExecutor(jobs) as pool:
         try:
             while (todo or under_way) and refusal is None:
-                while todo and len(under_way) < jobs and budget.allows(_estimate(todo[0], results)):
+                while todo and len(under_way) < jobs and monotonic() + _estimate(todo[0], results) <= end:
                     point = todo.popleft()
                     progress.update(task, description=f"{point.world}  {point.name}")
                     under_way[pool.submit(_timed, runner, point)] = point

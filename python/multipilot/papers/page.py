@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from html import escape
-from importlib import resources
 
-from multipilot._core import __version__
 from multipilot.papers.claims.table import CSS
+from multipilot.report.page import document
 from multipilot.stats import Mean
 
 EXTRA_CSS = """
@@ -129,7 +127,6 @@ def render(
     claims: Sequence[str] = (),
 ) -> str:
     """The whole page, one HTML document that needs no network. ``claims`` is HTML that comes before all sections."""
-    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8") + EXTRA_CSS + CSS
     contents = "".join(f'<a href="#{s.name}">{escape(s.title)}</a>' for s in sections)
     opening = f'<section id="claims"><h2>Claims</h2>{"".join(map(card, claims))}</section>' if claims else ""
     body = [
@@ -140,16 +137,8 @@ def render(
         opening,
         f"<nav>{contents}</nav>",
         *(_section(paper, section) for section in sections),
-        f"<footer>multipilot {escape(__version__)} made this page on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} "
-        "UTC.</footer>",
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)} – multipilot</title>\n<style>\n{css}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, body, EXTRA_CSS + CSS)
 
 
 def _section(paper: str, section: Section) -> str:

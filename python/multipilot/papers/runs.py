@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Any
 
 from multipilot import simulation, toml
-from multipilot.agree.worlds import BUSY
 from multipilot.children import Children, wait_for
 from multipilot.console import CANNOT_HERE, CannotHere, RunFailed, seconds
 from multipilot.papers.cost import Cost, of_comparison
@@ -28,16 +27,24 @@ from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
 from multipilot.papers.results import SIM, Results, Row
 from multipilot.papers.sources import Sources, words
+from multipilot.record import disturbed
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
 SPARSE = {"sample_interval": "10s"}
 
 
+#: By paper, the folder that the user named.
+_named: dict[str, Path] = {}
+
+
 def find_scenarios(paper: str, folder: Path | None = None) -> Path:
     """The paper's folder of scenarios: as named, below the current folder, or beside the reproductions."""
+    folder = folder or _named.get(paper)
     places = [folder] if folder else [Path("scenarios") / paper, reproductions().parent / "scenarios" / paper]
     for place in places:
         if place.is_dir():
+            if folder:
+                _named[paper] = place.resolve()
             return place.resolve()
     raise ValueError(f"no scenarios at {places[0]}: run from the checkout, or name their folder by --scenarios")
 
@@ -149,16 +156,11 @@ class Runner:
             return False
         self._compare(asked)
         document = self._read(asked.folder)
-        # A run that its emulated paths could not keep up with measured the machine's load.
-        if any(BUSY in note for row in document["rows"] for note in row.get("notes", [])):
+        if notes := [note for row in document["rows"] for note in disturbed(row)]:
             (asked.folder / DONE).unlink()
             (asked.folder / "result.json").unlink()
             if not recall:
-                raise RunFailed(f"{BUSY}: the emulated paths did not keep their times")
-            return False
-        if fallen := sum(bool(row.get("fallback")) for row in document["rows"]):
-            if not recall:
-                raise RunFailed(f"{asked.folder}: {fallen} runs fell back to plain TCP; remove it to measure again")
+                raise RunFailed(f"{len(notes)} disturbed runs, to be measured again: {notes[0]}")
             return False
         results.add(point.world, point.key, document, asked.folder, Provenance.read(asked.folder))
         return True
@@ -303,14 +305,3 @@ def _failure(code: int, lines: list[str]) -> Exception:
     # The last line counts the failed runs; the line of the first one says why.
     reason = next((line.removeprefix("multipilot: ") for line in lines[:-1] if line.startswith("multipilot: ")), "")
     return RunFailed(f"{message}: {reason}" if reason else message)
-
-
-class Budget:
-    """Seconds that kernel runs may still take: one is started only if its estimate fits."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
-        self.end = clock() + seconds
-        self.clock = clock
-
-    def allows(self, seconds: float) -> bool:
-        return self.clock() + seconds <= self.end

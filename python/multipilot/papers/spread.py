@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from multipilot.papers.charts import key
 from multipilot.report import svg
 
 
@@ -68,7 +69,7 @@ class Boxes:
         axes.set_ylabel(self.y_label)
         handles: list[Patch | Line2D] = [Patch(color=s.colour, label=s.label, alpha=0.75) for s in self.series]
         if any(values for s in self.series for values in s.kernel):
-            handles.append(Line2D([], [], ls="", marker="s", mfc="none", mec=svg.INK, ms=6, label="Linux kernel"))
+            handles.append(key("kernel"))
         axes.legend(handles=handles, ncols=len(handles))
 
 
@@ -95,18 +96,13 @@ class Scatter:
         axes.plot([0, top], [0, top], color=svg.MUTED, lw=1, ls=(0, (4, 3)), zorder=1)
         for cloud in self.clouds:
             if cloud.points:
-                x, y = zip(*cloud.points, strict=True)
-                axes.plot(x, y, "o", ms=4, mfc=cloud.colour, mec="none", alpha=0.8, label=cloud.label, zorder=3)
+                axes.plot(*zip(*cloud.points, strict=True), "o", ms=4, mfc=cloud.colour, mec="none", alpha=0.8,
+                          label=cloud.label, zorder=3)  # fmt: skip
             if cloud.kernel:
-                x, y = zip(*cloud.kernel, strict=True)
-                axes.plot(x, y, "s", ms=6, mfc=cloud.colour, mec=svg.INK, mew=1.2, zorder=5)
-        axes.set_xlim(0, top)
-        axes.set_ylim(0, top)
-        axes.set_aspect("equal")
-        axes.set_xlabel(self.x_label)
-        axes.set_ylabel(self.y_label)
+                axes.plot(*zip(*cloud.kernel, strict=True), "s", ms=6, mfc=cloud.colour, mec=svg.INK, mew=1.2, zorder=5)
+        axes.set(xlim=(0, top), ylim=(0, top), aspect="equal", xlabel=self.x_label, ylabel=self.y_label)
         handles, _ = axes.get_legend_handles_labels()
         if any(cloud.kernel for cloud in self.clouds):
-            handles.append(Line2D([], [], ls="", marker="s", mfc="none", mec=svg.INK, ms=6, label="Linux kernel"))
+            handles.append(key("kernel"))
         if handles:
             axes.legend(handles=handles)

@@ -66,9 +66,9 @@ def render(record: Record) -> str:
     return document(heading, body)
 
 
-def document(title: str, body: Sequence[str]) -> str:
+def document(title: str, body: Sequence[str], more_css: str = "") -> str:
     """A self-contained HTML document of these parts, in the style of all pages."""
-    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8")
+    css = resources.files("multipilot.report").joinpath("style.css").read_text(encoding="utf-8") + more_css
     now = datetime.now(timezone.utc)
     footer = f"<footer>multipilot {escape(__version__)} drew this on {now:%Y-%m-%d %H:%M} UTC.</footer>"
     return (

@@ -211,11 +211,7 @@ def _summary(rows: list[dict[str, Any]]) -> Table:
 
 def _mean(values: list[float | None]) -> str:
     """A mean leaves no run out."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return "–"
-    mean = mean_of(known)
-    return f"{mean.mean:.2f}" + (f" ± {mean.half:.2f}" if mean.n > 1 else "")
+    return "–" if None in values else console.mean(mean_of(value for value in values if value is not None))
 
 
 def main() -> None:

@@ -97,10 +97,3 @@ def concavity_matrix(rates: ArrayLike, weights: ArrayLike | None = None) -> Arra
     np.fill_diagonal(matrix, -4 * weights * (total - rates))
     found: Array = matrix / total**3
     return found
-
-
-def is_diagonally_strictly_concave(rates: ArrayLike, weights: ArrayLike | None = None) -> bool:
-    """Whether G′ + G is negative definite at ``rates``."""
-    # The matrix has the dimension of λ⁻²; scaled rates keep the eigenvalues clear of the float's smallest numbers.
-    rates = np.asarray(rates, dtype=float).ravel()
-    return bool(np.linalg.eigvalsh(concavity_matrix(rates / rates.sum(), weights)).max() < 0)

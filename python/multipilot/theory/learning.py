@@ -104,9 +104,3 @@ def dual_averaging(
         gradient = game.pseudo_gradient(rates[m])[:, 0]
         score += gradient + noise * price * rng.standard_normal(game.players)
     return Play(game, rates, low, top)
-
-
-def regret_slope(play: Play, steps: Array) -> tuple[Array, float]:
-    """Mean average regret at each of ``steps`` and the slope of its logarithm over theirs (−0.5 is O(1/√M))."""
-    regret = np.array([play.regret(int(m)).mean() for m in steps])
-    return regret, float(np.polyfit(np.log(steps), np.log(np.maximum(regret, 1e-300)), 1)[0])

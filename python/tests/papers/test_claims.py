@@ -187,6 +187,7 @@ HEAD = '[[claim]]\nid = "a"\nwhere = "Figure 1"\nsays = "A is."\nitem = "fig1"\n
         (HEAD + 'test = { none = "why" }\nprose = { holds = "A is twice B." }', "no number of its own: twice"),
         (HEAD + 'test = { none = "why" }\nprose = { holds = "A nearly halves B." }', "of its own: halves, nearly"),
         (HEAD.replace('"a"', '"a b"') + 'test = { none = "why" }', "an id has letters"),
+        (HEAD.replace('"a"', '"a-<b>"') + 'test = { none = "why" }\nfor = [{ c = "d" }]', "no b in for"),
     ],
 )
 def test_a_wrong_file_names_itself_and_the_claim(text: str, words: str, tmp_path: Path) -> None:
@@ -195,6 +196,18 @@ def test_a_wrong_file_names_itself_and_the_claim(text: str, words: str, tmp_path
     with pytest.raises(Wrong, match=re.escape(words)) as wrong:
         load(file)
     assert str(file) in str(wrong.value)
+
+
+def test_claims_that_differ_by_a_few_words_are_written_once(tmp_path: Path) -> None:
+    file = tmp_path / "claims.toml"
+    lines = (
+        'for = [{ x = "b", of = 2.0 }, { x = "c", of = 3 }]\ntest = { within = "<x>", of = "<of>", tolerance = 0.1 }'
+    )
+    file.write_text(HEAD.replace('"a"', '"a-<x>"').replace("A is.", "<x> is <of>.") + lines, encoding="utf-8")
+    assert [(claim.id, claim.says, claim.test) for claim in load(file).all] == [
+        ("a-b", "b is 2.0.", {"within": "b", "of": 2.0, "tolerance": 0.1}),
+        ("a-c", "c is 3.", {"within": "c", "of": 3, "tolerance": 0.1}),
+    ]
 
 
 def test_a_template_may_state_the_conditions_of_its_claim(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Paper drones: what its radio says without transport, and that each named system changes a figure."""
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from itertools import product
@@ -14,10 +15,11 @@ import pytest
 from running import simulated
 
 from multipilot import console
+from multipilot.papers import runs
 from multipilot.papers.paper import Experiment
 from multipilot.papers.results import SIM, Results
 from multipilot.papers.runs import find_scenarios
-from reproductions.drones import PAPER, beams, factors, flows, links, tables, transport
+from reproductions.drones import PAPER, air, beams, factors, flows, links, tables, transport
 from reproductions.drones.series import delays, extra_bytes
 from reproductions.drones.values import values
 
@@ -184,6 +186,20 @@ def test_training_grows_with_devices_in_11ad_and_stops_at_the_chosen_ones() -> N
     assert training["chosen", 100] == training["chosen", 40]
     assert training["802.11ad", 30] < training["chosen", 30]
     assert training["802.11ad", 50] > training["chosen", 50]
+
+
+def test_the_radios_pictures_are_of_the_scenarios_that_the_user_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--scenarios changed what was simulated, and not what the radio alone says."""
+    text = (find_scenarios("drones") / "overhead.toml").read_text(encoding="utf-8")
+    (tmp_path / "overhead.toml").write_text(re.sub(r"count = \[.*\]", "count = [10]", text), encoding="utf-8")
+    monkeypatch.setattr(runs, "_named", {})
+    find_scenarios("drones", tmp_path)
+    air.cells.cache_clear()
+    found = beams.training()
+    air.cells.cache_clear()
+    assert {one["devices"] for one in found} == {10}
 
 
 def test_each_allocation_has_an_energy_of_its_own() -> None:

@@ -1,5 +1,6 @@
 """What every paper stands on: rows and their means, budgets, the page."""
 
+import json
 import math
 import shutil
 from dataclasses import replace
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 from running import PAPERS, stands
 
+from multipilot import console
+from multipilot.papers import cli
 from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import Provenance, sources
 from multipilot.papers.results import KERNEL, RELAY, SIM, Results, ratio, variant_of
-from multipilot.papers.runs import Budget, Runner, find_scenarios
+from multipilot.papers.runs import Runner, find_scenarios
 from multipilot.stats import mean_of
 
 
@@ -59,13 +62,43 @@ def test_a_ratio_carries_both_intervals() -> None:
     assert math.isnan(ratio(a, mean_of([])).mean)
 
 
-def test_a_budget_starts_nothing_that_would_outlast_it() -> None:
-    now = [0.0]
-    budget = Budget(100, lambda: now[0])
-    assert budget.allows(100)
-    now[0] = 60
-    assert budget.allows(40)
-    assert not budget.allows(41)
+@pytest.mark.parametrize(("spare_s", "begun"), [(-1.0, 0), (60.0, 1)])
+def test_a_point_that_would_outlast_the_budget_does_not_begin(
+    spare_s: float, begun: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+
+    def measure(_: Runner, point: Point, __: Results, recall: bool = False) -> bool:
+        if not recall:
+            measured.append(point)
+        return True
+
+    monkeypatch.setattr(Runner, "measure", measure)
+    runner = Runner("rsf", tmp_path, find_scenarios("rsf"), console.command(), 1)
+    point = PAPERS["rsf"].points[0]
+    budget = cli._estimate(point, Results()) + spare_s
+    with console.progress() as bar:
+        assert cli._in_real_time([point], runner, Results(), budget, 1, bar) == (None, 0)
+    assert len(measured) == begun
+
+
+@pytest.mark.parametrize("disturbance", [{"notes": ["90 % late: this machine is too busy"]}, {"fallback": True}])
+def test_a_disturbed_point_is_measured_again(disturbance: dict[str, object], tmp_path: Path) -> None:
+    point = PAPERS["rsf"].points[0]
+    runner = Runner("rsf", tmp_path, find_scenarios("rsf"), console.command(), 1)
+
+    def record(**more: object) -> bool:
+        """Whether a record with such a row counts."""
+        folder = runner.point(point).folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_text(json.dumps({"rows": [{**row("rsf-db", 1, 1.0), **more}]}))
+        Provenance("0123456789", "2026-11-27", "none", 1).write(folder)
+        counts = runner.measure(point, Results(), recall=True)
+        assert runner.point(point).done is counts
+        return counts
+
+    assert record(notes=["something else"])
+    assert not record(**disturbance)
 
 
 def test_missing_scenarios_are_named(tmp_path: Path) -> None:

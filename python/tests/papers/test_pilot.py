@@ -131,7 +131,7 @@ def test_losers_come_first_and_cells_without_a_measurement_not_at_all() -> None:
     assert cells[4].best is None
     assert alone.said(cells) == "4 cells: better 1, level 1, worse 2; mean ratio 0.99."
     assert alone.said(cells[4:]) == ""
-    assert tally([None, FAIR, FAIR, HARMS]).cells == 3
+    assert tally([None, FAIR, FAIR, HARMS]).total() == 3
 
 
 def row(variant: str, seed: int, goodput: float, **more: object) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,8 @@ class Claims:
 
 _REQUIRED = ("id", "where", "says", "item", "test")
 _OPTIONAL = ("unit", "paper", "by", "worlds", "prose")
+#: In the text of a claim with ``for``: where the value of this name comes.
+_BLANK = re.compile(r"<([a-z]+)>")
 
 
 def load(file: Path) -> Claims:
@@ -82,13 +84,33 @@ def load(file: Path) -> Claims:
         if strange:
             raise Wrong(f"{', '.join(sorted(strange))}: expected worlds, [derive] and [[claim]]")
         worlds = document.get("worlds", (SIM, KERNEL))
-        found = tuple(_claim({"worlds": worlds, **entry}) for entry in document.get("claim", []))
+        found = tuple(_claim({"worlds": worlds, **one}) for entry in document.get("claim", []) for one in _each(entry))
         twice = {c.id for c in found if sum(c.id == other.id for other in found) > 1}
         if twice:
             raise Wrong(f"there are two claims {', '.join(sorted(twice))}")
         return Claims(found, document.get("derive", {}), file.parent)
     except (Wrong, toml.TOMLDecodeError) as error:
         raise Wrong(f"{file}: {error}") from None
+
+
+def _each(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A claim for each line of its ``for``, with the line's values in place of ``<name>``."""
+    for line in entry.get("for", [{}]):
+        yield {key: _put(given, line) for key, given in entry.items() if key != "for"}
+
+
+def _put(given: Any, line: Mapping[str, Any]) -> Any:
+    if isinstance(given, Mapping):
+        return {key: _put(one, line) for key, one in given.items()}
+    if isinstance(given, list):
+        return [_put(one, line) for one in given]
+    if not isinstance(given, str):
+        return given
+    blanks = _BLANK.findall(given)
+    if missing := [name for name in blanks if name not in line]:
+        raise Wrong(f'"{given}": no {missing[0]} in for')
+    # A number stays one where it is all there is.
+    return line[blanks[0]] if given == f"<{''.join(blanks)}>" else _BLANK.sub(lambda at: str(line[at[1]]), given)
 
 
 def _claim(entry: Mapping[str, Any]) -> Claim:

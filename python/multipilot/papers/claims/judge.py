@@ -110,7 +110,3 @@ def differ(judged: Sequence[Judgement], real: str = KERNEL) -> set[str]:
     """Those whose effect differs significantly between the two."""
     effects = _effects(judged, real)
     return {name for name, (a, b) in effects.items() if abs(a.mean - b.mean) > math.hypot(a.half, b.half)}
-
-
-def counted(judged: Sequence[Judgement]) -> dict[Verdict, int]:
-    return {verdict: sum(j.verdict is verdict for j in judged) for verdict in Verdict}

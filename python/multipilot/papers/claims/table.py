@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
-from multipilot.papers.claims.judge import Judgement, compared, counted, differ
+from multipilot.papers.claims.judge import Judgement, compared, differ
 from multipilot.papers.claims.predicate import Verdict
 from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, WORLDS
 from multipilot.report import svg
@@ -131,7 +132,7 @@ def summary(judged: Sequence[Judgement]) -> str:
         mine = [j for j in judged if j.world == world]
         if not any(j.n or (world == THEORY and j.check) for j in mine):
             continue
-        count = counted(mine)
+        count = Counter(j.verdict for j in mine)
         missing = sum(j.verdict is Verdict.UNDECIDED and not j.n for j in mine)
         earlier, stale = sum(j.earlier is not None for j in mine), sum(bool(j.stale) for j in mine)
         parts = [
