@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mp_policy::path_manager::Backoff;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,8 +17,11 @@ use crate::wire::{Frame, Knock, Malformed, Refusal, KNOCK_LENGTH};
 
 /// At the device's end.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// After failures in a row, doubling; what waits for a connection waits for the first that succeeds.
-pub const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
+/// After failures in a row; what waits for a connection waits for the first that succeeds.
+pub const RETRY: Backoff = Backoff {
+    first_us: 250_000,
+    most_us: 3_000_000,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {

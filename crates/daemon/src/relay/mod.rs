@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
 use mp_policy::link::{Decision, Reason};
+use mp_policy::path_manager::Backoff;
 use mp_relay::capture::{self, Capture};
 use mp_relay::control::Control;
 use mp_relay::device::{self, Device};
@@ -31,8 +32,11 @@ use arms::Arms;
 use judge::{why, Carried, LinkRules};
 pub use report::{Interface, Status};
 
-/// Before another try, doubling.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Before another try.
+const RETRY: Backoff = Backoff {
+    first_us: 1_000_000,
+    most_us: 60_000_000,
+};
 /// Polling interval of the links: a limit is overrun by what they carry meanwhile.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Between two writes of what links have carried.
@@ -96,7 +100,8 @@ pub enum Change {
 pub struct Relay {
     settings: Option<Settings>,
     stage: Stage,
-    retry: Duration,
+    /// Tries in a row that have failed.
+    failures: u32,
     failure: String,
     judge: LinkRules,
     /// As it was told.
@@ -123,7 +128,7 @@ impl Relay {
         Relay {
             settings: None,
             stage: Stage::Off,
-            retry: RETRY.0,
+            failures: 0,
             failure: String::new(),
             rules: watch::Sender::new(judge.rules()),
             judge,
@@ -175,7 +180,7 @@ impl Relay {
         judge.observe(&self.carried);
         self.judge(judge);
         self.settings = new;
-        (self.retry, self.failure) = (RETRY.0, String::new());
+        (self.failures, self.failure) = (0, String::new());
         self.start(Duration::ZERO);
         Ok(())
     }
@@ -263,7 +268,7 @@ impl Relay {
                         "the relay's name is not resolved: its addresses are those of before";
                     log::line(Priority::Warning, message, &[("why", &why)]);
                 }
-                (self.retry, self.failure) = (RETRY.0, String::new());
+                (self.failures, self.failure) = (0, String::new());
                 self.stage = Stage::On(running);
                 self.refused_cgroups.clear();
                 self.restored = 0;
@@ -287,16 +292,16 @@ impl Relay {
                     let _ = answer.send(json!({"error": self.failure, "code": code}));
                     return true;
                 }
-                let pause = self.retry;
-                self.retry = (2 * self.retry).min(RETRY.1);
-                self.start(pause);
+                let pause = RETRY.time(self.failures);
+                self.failures += 1;
+                self.start(Duration::from_micros(pause));
                 false
             }
             Change::Gone => {
                 self.failure = format!("somebody has removed {}", links::TUN);
                 log::line(Priority::Error, &self.failure, &[]);
                 self.stop(true).await;
-                self.start(RETRY.0);
+                self.start(Duration::from_micros(RETRY.first_us));
                 false
             }
         }

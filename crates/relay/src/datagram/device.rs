@@ -534,10 +534,10 @@ async fn until(
     }
 }
 
-/// Before a path that lived for so long is replaced, where it would have been so much before it.
-fn pause_after(before: Duration, lived: Duration) -> Duration {
+/// Failures in a row, once a path has lived for so long after these.
+fn failures_after(before: u32, lived: Duration) -> u32 {
     match lived > LASTING {
-        true => RETRY.0,
+        true => 0,
         false => before,
     }
 }
@@ -546,7 +546,7 @@ fn pause_after(before: Duration, lived: Duration) -> Duration {
 async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
     let mut woken = lane.settings.woken.subscribe();
-    let mut pause = RETRY.0;
+    let mut failures = 0;
     loop {
         let link = links.borrow_and_update()[slot].clone();
         let mut pausing = links.clone();
@@ -568,18 +568,19 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
             };
             let begun = Instant::now();
             match lane.path(slot, link).await {
-                Ok(()) => pause = pause_after(pause, begun.elapsed()),
+                Ok(()) => failures = failures_after(failures, begun.elapsed()),
                 Err(failed) => {
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
                 }
             }
             // A new address may be the one that was missing.
             let changes = |now: Option<&Link>| !is_as_before(Some(link), now);
+            let pause = Duration::from_micros(RETRY.time(failures));
             tokio::select! {
                 () = sleep(pause) => {}
                 () = until(&mut pausing, slot, changes) => return true,
             }
-            pause = (2 * pause).min(RETRY.1);
+            failures += 1;
             false
         };
         let changed = tokio::select! {
@@ -588,7 +589,7 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
             changed = path => changed,
         };
         if changed {
-            pause = RETRY.0;
+            failures = 0;
         }
     }
 }
@@ -611,7 +612,7 @@ mod tests {
 
     #[test]
     fn a_path_that_ends_at_once_does_not_count_as_a_success() {
-        assert_eq!(pause_after(RETRY.1, Duration::from_millis(40)), RETRY.1);
-        assert_eq!(pause_after(RETRY.1, Duration::from_secs(11)), RETRY.0);
+        assert_eq!(failures_after(7, Duration::from_millis(40)), 7);
+        assert_eq!(failures_after(7, Duration::from_secs(11)), 0);
     }
 }

@@ -262,7 +262,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
     let mut links = pool.settings.links.clone();
     let mut woken = pool.settings.woken.clone();
     let mut making = JoinSet::new();
-    let mut pause = RETRY.0;
+    let mut failures = 0;
     let mut at_once = AT_ONCE;
     let mut not_before = Instant::now();
     let mut fixed = false;
@@ -276,7 +276,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             pool.state.send_if_modified(|s| s.clear(index));
         }
         if !is_as_before(before.as_ref(), link.as_ref()) {
-            (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+            (failures, at_once, not_before) = (0, AT_ONCE, Instant::now());
         }
         if let Some(link) = &link {
             lock(&pool.tally).settle(index, &link.name, pool.meters(index));
@@ -308,15 +308,14 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         tokio::select! {
             Some(made) = making.join_next() => match made {
                 Ok(Ok(carrier)) => {
-                    (pause, at_once) = (RETRY.0, AT_ONCE);
+                    (failures, at_once) = (0, AT_ONCE);
                     pool.put(index, carrier);
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
                 Ok(Err(failed)) => {
                     pool.note(&failed, index, link.as_ref());
-                    not_before = Instant::now() + pause;
-                    pause = (2 * pause).min(RETRY.1);
-                    at_once = AT_ONCE_FAILING;
+                    not_before = Instant::now() + Duration::from_micros(RETRY.time(failures));
+                    (failures, at_once) = (failures + 1, AT_ONCE_FAILING);
                 }
                 // Given up after a sleep.
                 Err(_) => {}
@@ -328,7 +327,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                 // Those that were being made, too.
                 making.abort_all();
                 pool.distrust(index, Instant::now());
-                (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+                (failures, at_once, not_before) = (0, AT_ONCE, Instant::now());
             }
             () = sleep(look_again) => {}
         }

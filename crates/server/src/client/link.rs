@@ -6,6 +6,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mp_policy::path_manager::Backoff;
 use tokio::sync::mpsc;
 use tokio::time::{timeout, Instant};
 
@@ -17,8 +18,11 @@ use crate::wire::{Answer, Outcome, Question, Receipt, Report, MOST_OUTCOMES};
 
 /// For a last report at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Between two tries to report, growing.
-const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Between two tries to report.
+const RETRY: Backoff = Backoff {
+    first_us: 500_000,
+    most_us: 60_000_000,
+};
 
 pub enum Call {
     Ask {
@@ -68,7 +72,7 @@ async fn hand_in(
     own: Arc<Mutex<Own>>,
 ) {
     let mut outcomes: VecDeque<Outcome> = VecDeque::new();
-    let mut pause = RETRY.0;
+    let mut failures = 0;
     let mut next_look = Instant::now();
     loop {
         if outcomes.is_empty() {
@@ -95,14 +99,14 @@ async fn hand_in(
             match link.post::<_, Receipt>("/v1/outcomes", &report).await {
                 Ok(_) => {
                     outcomes.clear();
-                    pause = RETRY.0;
+                    failures = 0;
                 }
                 // One bad outcome must not take the others along.
                 Err(No::Refused) if outcomes.len() > 1 => single(&link, &mut outcomes).await,
                 Err(No::Refused) => outcomes.clear(),
                 Err(No::Later | No::Away) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(RETRY.1);
+                    tokio::time::sleep(Duration::from_micros(RETRY.time(failures))).await;
+                    failures += 1;
                 }
             }
         }
