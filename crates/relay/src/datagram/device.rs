@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lru::LruCache;
 use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use mp_policy::MAX_SUBFLOWS;
@@ -87,7 +88,8 @@ pub struct UdpFlow {
 struct State {
     paths: Paths,
     ids: HashMap<(SocketAddr, Destination), u32>,
-    flows: HashMap<u32, Known>,
+    /// The one that was quiet longest goes first.
+    flows: LruCache<u32, Known>,
     next: u32,
     joiner: Joiner,
     failure: Option<String>,
@@ -95,19 +97,18 @@ struct State {
 
 impl State {
     fn remove(&mut self, id: u32) -> Option<Known> {
-        let known = self.flows.remove(&id)?;
+        let known = self.flows.pop(&id)?;
         self.ids.remove(&(known.application, known.target));
         Some(known)
     }
 
     fn open(&mut self, application: SocketAddr, target: Destination, now: Duration) -> u32 {
         if self.flows.len() >= MOST.device {
-            let oldest = self.flows.iter().min_by_key(|(_, known)| known.flow.last);
-            if let Some(oldest) = oldest.map(|(id, _)| *id) {
-                self.remove(oldest);
+            if let Some((_, quiet)) = self.flows.pop_lru() {
+                self.ids.remove(&(quiet.application, quiet.target));
             }
         }
-        while self.flows.contains_key(&self.next) {
+        while self.flows.contains(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
         let id = self.next;
@@ -119,7 +120,7 @@ impl State {
             heard: false,
             carried: [0; MAX_SUBFLOWS],
         };
-        self.flows.insert(id, known);
+        self.flows.put(id, known);
         self.ids.insert((application, target), id);
         id
     }
@@ -177,7 +178,7 @@ impl Lane {
         let state = State {
             paths: Paths::new(settings.scheduler),
             ids: HashMap::new(),
-            flows: HashMap::new(),
+            flows: LruCache::unbounded(),
             next: 0,
             joiner: Joiner::default(),
             failure: None,
@@ -341,7 +342,7 @@ impl Lane {
                 }
             }
             Packet::Unknown { flow } => {
-                if let Some(known) = state.flows.get_mut(&flow) {
+                if let Some(known) = state.flows.peek_mut(&flow) {
                     // It begins again, and its numbers too.
                     known.heard = false;
                     known.flow.seen = Seen::default();
@@ -414,7 +415,7 @@ impl Lane {
             carried: known.carried,
             backup,
         };
-        state.flows.values().map(of).collect()
+        state.flows.iter().map(|(_, known)| of(known)).collect()
     }
 
     pub fn report(&self) -> Report {

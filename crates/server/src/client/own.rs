@@ -1,9 +1,10 @@
 //! The device's own models: those that the server last gave out, and what the device has seen since.
 
-use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use lru::LruCache;
 use mp_policy::bandit::reward::Judge;
 use mp_policy::bandit::{file, Bandit};
 use serde_json::Value;
@@ -13,12 +14,12 @@ use crate::place::encoded;
 use crate::wire::{Context, Outcome};
 
 /// Locations with a model at most; the one that was asked for longest ago goes first.
-const MOST: usize = 8;
+const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 pub struct Own {
     file: Option<PathBuf>,
-    /// Asked for last comes last.
-    places: VecDeque<Place>,
+    /// By location.
+    places: LruCache<String, Place>,
 }
 
 /// Written without their lock: no question waits for a disk.
@@ -30,8 +31,8 @@ pub fn save(own: &Mutex<Own>) {
     let _ = mp_files::replace(&path, &text);
 }
 
+#[derive(Default)]
 struct Place {
-    location: String,
     bandit: Option<Bandit>,
     judge: Judge,
 }
@@ -49,7 +50,7 @@ impl Own {
             text.and_then(|t| serde_json::from_slice(&t).ok());
         let mut own = Own {
             file,
-            places: VecDeque::new(),
+            places: LruCache::new(MOST),
         };
         for (location, value) in saved.into_iter().flatten() {
             own.take(&location, &value);
@@ -61,27 +62,17 @@ impl Own {
     fn to_save(&self) -> Option<(PathBuf, Vec<u8>)> {
         let path = self.file.clone()?;
         let models: Vec<(&str, Value)> = self
-            .places
-            .iter()
-            .filter_map(|p| Some((p.location.as_str(), encoded(p.bandit.as_ref()?).ok()?)))
+            .in_order()
+            .filter_map(|(location, p)| {
+                Some((location.as_str(), encoded(p.bandit.as_ref()?).ok()?))
+            })
             .collect();
         let text = serde_json::to_vec(&models).unwrap_or_default();
         Some((path, text))
     }
 
     fn place(&mut self, location: &str) -> &mut Place {
-        let found = self.places.iter().position(|p| p.location == location);
-        let place = found.and_then(|at| self.places.remove(at));
-        let place = place.unwrap_or_else(|| Place {
-            location: location.to_owned(),
-            bandit: None,
-            judge: Judge::default(),
-        });
-        if self.places.len() == MOST {
-            self.places.pop_front();
-        }
-        self.places.push_back(place);
-        self.places.back_mut().expect("one was pushed")
+        self.places.get_or_insert_mut_ref(location, Place::default)
     }
 
     /// A location is asked for: its model will be looked up.
@@ -89,15 +80,20 @@ impl Own {
         self.place(location);
     }
 
+    /// In the order in which they were asked for last: whoever takes their models in this order leaves it as it is.
+    fn in_order(&self) -> impl Iterator<Item = (&String, &Place)> {
+        self.places.iter().rev()
+    }
+
     /// Locations that were asked for.
     pub fn locations(&self) -> Vec<String> {
-        self.places.iter().map(|p| p.location.clone()).collect()
+        self.in_order().map(|(name, _)| name.clone()).collect()
     }
 
     /// Those of them without a model.
     pub fn missing(&self) -> Vec<String> {
-        let missing = self.places.iter().filter(|p| p.bandit.is_none());
-        missing.map(|p| p.location.clone()).collect()
+        let missing = self.in_order().filter(|(_, p)| p.bandit.is_none());
+        missing.map(|(name, _)| name.clone()).collect()
     }
 
     /// Takes a model as the server gives it out.
@@ -135,5 +131,29 @@ impl Own {
                 bandit.update(&values(bandit, &outcome.context), arm, reward);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_location_that_was_asked_for_longest_ago_makes_place() {
+        let mut own = Own::load(None);
+        let name = |number: usize| format!("place-{number}");
+        for number in 0..MOST.get() {
+            own.note(&name(number));
+        }
+        own.note(&name(0));
+        // As after a refresh of all models.
+        for location in own.locations() {
+            own.note(&location);
+        }
+        own.note("another");
+        let expected = (2..MOST.get()).chain([0]).map(name);
+        let expected: Vec<_> = expected.chain(["another".to_owned()]).collect();
+        assert_eq!(own.locations(), expected);
+        assert_eq!(own.missing(), expected);
     }
 }
