@@ -17,6 +17,7 @@ mod held;
 mod hosts;
 mod leak;
 mod middlebox;
+mod moves;
 mod mptcp;
 #[path = "../common/namespace.rs"]
 mod namespace;

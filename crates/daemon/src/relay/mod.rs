@@ -8,6 +8,7 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -109,6 +110,8 @@ pub struct Relay {
     rules: watch::Sender<Rules>,
     /// Shows the open flows.
     observer: Arc<Observer>,
+    /// The relay's addresses, as they were logged.
+    addresses: Vec<IpAddr>,
     /// As it was warned of.
     refused_cgroups: Vec<capture::Refused>,
     /// Of the capture's count, what was logged.
@@ -134,6 +137,7 @@ impl Relay {
             judge,
             decisions: BTreeMap::new(),
             observer: Arc::default(),
+            addresses: Vec::new(),
             refused_cgroups: Vec::new(),
             restored: 0,
             arms: None,
@@ -269,6 +273,7 @@ impl Relay {
                     log::line(Priority::Warning, message, &[("why", &why)]);
                 }
                 (self.failures, self.failure) = (0, String::new());
+                self.addresses = running.device.relay();
                 self.stage = Stage::On(running);
                 self.refused_cgroups.clear();
                 self.restored = 0;
@@ -349,6 +354,7 @@ impl Relay {
             if self.saved.elapsed() >= SAVE_EVERY {
                 self.save();
             }
+            self.tell_of_moves();
             self.warn_of_cgroups();
             self.warn_of_removals();
         }
@@ -364,6 +370,19 @@ impl Relay {
         judge.set_weak(weak);
         judge.observe(&self.carried);
         self.judge(judge);
+    }
+
+    fn tell_of_moves(&mut self) {
+        let Stage::On(running) = &self.stage else {
+            return;
+        };
+        let addresses = running.device.relay();
+        if addresses != self.addresses {
+            let all: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+            let fields: &[(&str, &dyn Display)] = &[("addresses", &all.join(", "))];
+            log::line(Priority::Info, "the relay was found elsewhere", fields);
+            self.addresses = addresses;
+        }
     }
 
     /// Once for each change: a service that starts again has a new cgroup.

@@ -25,6 +25,7 @@ use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
+use crate::device::Place;
 use crate::handshake::{Failed, PATIENCE, RETRY};
 use crate::keys::Secret;
 use crate::links::{carry_on, is_as_before, unspecified, Link, Links};
@@ -39,7 +40,7 @@ const LASTING: Duration = Duration::from_secs(10);
 const SOCKET_BUFFER: usize = 1 << 21;
 
 pub struct Settings {
-    pub relay: Vec<SocketAddr>,
+    pub relay: watch::Receiver<Place>,
     pub secret: Secret,
     pub tls: Arc<rustls::ClientConfig>,
     pub session: [u8; 16],
@@ -359,8 +360,8 @@ impl Lane {
     }
 
     /// One connection's whole life; an error where it did not come about.
-    async fn path(&self, slot: usize, link: &Link) -> Result<(), Failed> {
-        let channel = timeout(PATIENCE, self.connect(slot, link));
+    async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<(), Failed> {
+        let channel = timeout(PATIENCE, self.connect(slot, link, turn));
         let channel = channel
             .await
             .map_err(|_| io::Error::other("no answer over UDP"))??;
@@ -380,9 +381,9 @@ impl Lane {
         }
     }
 
-    async fn connect(&self, slot: usize, link: &Link) -> Result<Channel, Failed> {
+    async fn connect(&self, slot: usize, link: &Link, turn: usize) -> Result<Channel, Failed> {
         let settings = &self.settings;
-        let relay = link.reaches(&settings.relay)?;
+        let relay = link.reaches(&settings.relay.borrow().addresses, turn)?;
         let tls = self
             .tls
             .as_ref()
@@ -548,6 +549,8 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
     let mut woken = lane.settings.woken.subscribe();
     let mut failures = 0;
+    // Of the relay's addresses: after a failure the next one.
+    let mut turn = 0;
     loop {
         let link = links.borrow_and_update()[slot].clone();
         let mut pausing = links.clone();
@@ -568,9 +571,10 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
                 return pending().await;
             };
             let begun = Instant::now();
-            match lane.path(slot, link).await {
+            match lane.path(slot, link, turn).await {
                 Ok(()) => failures = failures_after(failures, begun.elapsed()),
                 Err(failed) => {
+                    turn += 1;
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
                 }
             }
