@@ -30,16 +30,38 @@ pub enum Failed {
     #[error("{0}")]
     Malformed(#[from] Malformed),
     /// Something else answers there.
-    #[error("what answers has another key than the line says")]
+    #[error("what answers has another key than the line says: if the relay's key is new, multipilot relay --new-device NAME makes a line with it")]
     WrongKey,
-    #[error("the connection was closed without an answer")]
+    #[error("the connection was closed without an answer, as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another")]
     NoAnswer,
     /// The relay does not take this device.
-    #[error("the relay does not take this device's key")]
+    #[error("this line belongs to another device: multipilot relay --new-device NAME makes one for this")]
     Refused,
     /// It would, and something is wrong with it.
     #[error("the relay could not store this device's key: its own messages say why")]
     NotStored,
+}
+
+impl Failed {
+    /// Whether it says that the relay does not take this device, on whichever link and lane it comes.
+    pub fn is_of_enrolment(&self) -> bool {
+        !matches!(self, Failed::Io(_) | Failed::Malformed(_))
+    }
+}
+
+/// The relay says so.
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        match refusal {
+            Refusal::UnknownKey => Failed::Refused,
+            _ => Failed::NotStored,
+        }
+    }
+}
+
+/// Whoever answers there is not the relay of the line.
+pub fn is_wrong_key(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(_))
 }
 
 /// The device's part.
@@ -59,10 +81,7 @@ pub async fn connect(
             let Frame::Welcome(status) = frame else {
                 return Err(Malformed("no welcome").into());
             };
-            status.map_err(|refusal| match refusal {
-                Refusal::UnknownKey => Failed::Refused,
-                _ => Failed::NotStored,
-            })?;
+            status?;
             carrier.take(length);
             return Ok(carrier);
         }
@@ -76,7 +95,7 @@ fn unanswered(error: io::Error) -> Failed {
         .get_ref()
         .and_then(|e| e.downcast_ref::<rustls::Error>());
     match (tls, error.kind()) {
-        (Some(rustls::Error::InvalidCertificate(_)), _) => Failed::WrongKey,
+        (Some(tls), _) if is_wrong_key(tls) => Failed::WrongKey,
         (_, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Failed::NoAnswer,
         _ => error.into(),
     }

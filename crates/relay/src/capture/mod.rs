@@ -429,6 +429,11 @@ impl Capture {
         let closed = count(&counts.closed);
         let opened = count(&counts.opened);
         let settings = device.settings();
+        let mut datagrams = self.shared.lane.report();
+        // Over UDP the relay does not answer a device that it does not know.
+        if datagrams.paths.is_empty() && device.is_refused() {
+            datagrams.failure = device.last_failure();
+        }
         Report {
             relay: format!("{}:{}", settings.line.host, settings.line.port),
             addresses: device.relay(),
@@ -451,7 +456,7 @@ impl Capture {
             refused_cgroups: self.bypassed.refused(),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
             busiest_flows: busiest::flows(device, &self.shared.lane),
-            datagrams: self.shared.lane.report(),
+            datagrams,
         }
     }
 }

@@ -362,9 +362,9 @@ impl Lane {
     /// One connection's whole life; an error where it did not come about.
     async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<(), Failed> {
         let channel = timeout(PATIENCE, self.connect(slot, link, turn));
-        let channel = channel
-            .await
-            .map_err(|_| io::Error::other("no answer over UDP"))??;
+        let channel = channel.await.map_err(|_| {
+            io::Error::other("no answer over UDP: firewalls on the way have to let UDP to the relay's port through")
+        })??;
         let joined = Joined::new(self, slot, link.priority, Arc::new(channel));
         let receiving = async {
             let mut batch = vec![Bytes::new(); BATCH];
@@ -399,10 +399,11 @@ impl Lane {
         };
         let proof = settings.secret.proof(&channel.exporter()?);
         let words = [&proof[..], &hello.encode()].concat();
-        match channel.ask(&words, 1).await?[..] {
-            [0] => Ok(channel),
-            _ => Err(Failed::Refused),
-        }
+        let [status] = channel.ask(&words, 1).await?[..] else {
+            return Err(Malformed("no welcome").into());
+        };
+        Refusal::from(status)?;
+        Ok(channel)
     }
 
     pub fn flows(&self) -> Vec<UdpFlow> {
@@ -614,10 +615,83 @@ fn socket(link: &Link, relay: SocketAddr, mark: Option<u32>) -> io::Result<UdpSo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::{Register, Store};
+    use crate::egress::Egress;
+    use crate::keys::Identity;
+    use crate::links::{self, Choose};
+    use crate::rates::Rates;
+    use crate::wire::Line;
 
     #[test]
     fn a_path_that_ends_at_once_does_not_count_as_a_success() {
         assert_eq!(failures_after(7, Duration::from_millis(40)), 7);
         assert_eq!(failures_after(7, Duration::from_secs(11)), 0);
+    }
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        fn deliver(&self, _: Destination, _: SocketAddr, _: &[u8]) {}
+        fn refuse(&self, _: SocketAddr, _: Destination, _: Refusal) {}
+    }
+
+    /// What a device says of its lane to a relay on this host; [`None`]: a path is open.
+    async fn said(relay: SocketAddr, line: &Line, identity: &Identity) -> Option<String> {
+        let place = Place {
+            addresses: vec![relay],
+            unresolved: None,
+        };
+        let settings = Settings {
+            relay: watch::channel(place).1,
+            secret: Secret::derive(&line.secret),
+            tls: identity.client(&line.key),
+            session: [7; 16],
+            scheduler: crate::scheduler(crate::SCHEDULER),
+            links: links::watch(Choose::Routes, None).unwrap(),
+            woken: watch::Sender::new(()),
+            mark: None,
+        };
+        let mut tasks = JoinSet::new();
+        let lane = Lane::start(settings, Arc::new(Nowhere), &mut tasks);
+        loop {
+            match lane.report().failure {
+                None if !*lane.up().borrow() => sleep(Duration::from_millis(5)).await,
+                failure => return failure,
+            }
+        }
+    }
+
+    /// As the other lane does.
+    #[tokio::test]
+    async fn a_device_that_is_not_taken_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (identity, line) = (store.identity().unwrap(), store.add("a", "h", 1).unwrap());
+        let later = store.add("b", "h", 1).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let relay = socket.local_addr().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let endpoint = quic::Endpoint::listen(socket, &identity).unwrap();
+        let register = Arc::new(Mutex::new(Register::new(store).unwrap()));
+        let rates = Arc::new(Rates::new(None));
+        let serving = super::super::relay::serve(endpoint, register, Egress::default(), rates);
+        let _serving = tokio::spawn(serving);
+
+        let device = Identity::fresh();
+        assert_eq!(said(relay, &line, &device).await, None);
+        let other = said(relay, &line, &Identity::fresh()).await;
+        assert_eq!(other, Some(format!("over lo: {}", Failed::Refused)));
+        let wrong = Line {
+            key: Identity::fresh().public(),
+            ..line.clone()
+        };
+        let wrong = said(relay, &wrong, &device).await;
+        assert_eq!(wrong, Some(format!("over lo: {}", Failed::WrongKey)));
+        // The relay may not write its register; not for root either.
+        let lock = folder.path().join("lock");
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        let unwritten = said(relay, &later, &Identity::fresh()).await;
+        assert_eq!(unwritten, Some(format!("over lo: {}", Failed::NotStored)));
     }
 }

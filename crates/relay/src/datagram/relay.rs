@@ -159,15 +159,16 @@ impl Lanes {
             let proof = proof.try_into().map_err(|_| invalid())?;
             let hello = Hello::decode(hello).map_err(|_| invalid())?;
             let taken = match key {
-                Some(key) if secret.proves(&exporter, proof) => lock(&self.register)
-                    .accepts(secret, &key)
-                    .map_err(io::Error::other)?,
-                _ => false,
+                Some(key) if secret.proves(&exporter, proof) => {
+                    lock(&self.register).accepts(secret, &key)
+                }
+                _ => Ok(false),
             };
-            if !taken {
-                return Ok(Refusal::UnknownKey as u8);
+            match taken {
+                Ok(true) => welcomed = Some(hello),
+                Ok(false) => return Ok(Refusal::UnknownKey as u8),
+                Err(_) => return Ok(Refusal::Failed as u8),
             }
-            welcomed = Some(hello);
             Ok(0)
         };
         channel.answer(PROOF_LENGTH + Hello::MOST, decide).await?;

@@ -459,6 +459,11 @@ impl Device {
         self.pool.reaches().await
     }
 
+    /// Whether the relay does not take this device: [`Device::last_failure`] says why.
+    pub fn is_refused(&self) -> bool {
+        self.pool.is_refused()
+    }
+
     /// Why a connection to the relay failed last.
     pub fn last_failure(&self) -> Option<String> {
         self.pool.last_failure()

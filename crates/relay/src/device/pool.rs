@@ -101,6 +101,8 @@ struct State {
     failure: Option<String>,
     /// Of each slot, until a connection comes about.
     failures: [Option<String>; MAX_SUBFLOWS],
+    /// The last failure is one of enrolment, and no connection has come about since.
+    untaken: bool,
 }
 
 impl State {
@@ -136,7 +138,7 @@ impl Pool {
         let mut state = self.state.subscribe();
         let decided = state.wait_for(|s| s.welcome || s.refused).await;
         match decided.map(|s| s.refused) {
-            Ok(true) => Err("this line belongs to another device: multipilot relay --new-device NAME makes one for this".into()),
+            Ok(true) => Err(Failed::Refused.to_string()),
             _ => Ok(()),
         }
     }
@@ -208,7 +210,8 @@ impl Pool {
 
     fn put(&self, slot: usize, mut carrier: Carrier) {
         carrier.count_in(&self.settings.meters.carried[slot]);
-        self.state.send_if_modified(|s| s.clear(slot));
+        self.state
+            .send_if_modified(|s| std::mem::take(&mut s.untaken) | s.clear(slot));
         let slot = &self.slots[slot];
         slot.lock().ready.push_back((Instant::now(), carrier));
         slot.arrived.notify_waiters();
@@ -231,6 +234,12 @@ impl Pool {
 
     pub fn last_failure(&self) -> Option<String> {
         self.state.borrow().failure.clone()
+    }
+
+    /// Whether the relay does not take this device, over any link.
+    pub fn is_refused(&self) -> bool {
+        let none_ready = (0..MAX_SUBFLOWS).all(|slot| self.ready(slot) == 0);
+        none_ready && self.state.borrow().untaken
     }
 
     /// Why there is no connection of this slot.
@@ -381,11 +390,8 @@ impl Pool {
         let name = link.map_or("", |link| &link.name);
         self.state.send_modify(|s| {
             s.refused |= matches!(failed, Failed::Refused);
-            let hint = match failed {
-                Failed::NoAnswer => ", as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another",
-                _ => "",
-            };
-            s.fail(slot, format!("over {name}: {failed}{hint}"));
+            s.untaken = failed.is_of_enrolment();
+            s.fail(slot, format!("over {name}: {failed}"));
         });
         self.failed.notify_one();
     }
