@@ -21,6 +21,7 @@ mod moves;
 mod mptcp;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod narrow;
 mod nat;
 mod ping;
 mod priorities;
