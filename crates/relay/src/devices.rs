@@ -2,15 +2,17 @@
 //!
 //! One file, changed under a lock: `multipilot relay --new-device` writes to it while the relay runs.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
+use lru::LruCache;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ use crate::Error;
 /// A new line is to be used within this time.
 pub const VALID: Duration = Duration::from_secs(600);
 /// So many knocks of each device are remembered, so that none is answered twice.
-const NONCES: usize = 4096;
+const NONCES: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Others change the file for so long at most …
 const LOCKED: Duration = Duration::from_secs(2);
 /// … and are looked for as often as this.
@@ -299,28 +301,6 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-#[derive(Debug, Default)]
-struct Nonces {
-    set: HashSet<[u8; 16]>,
-    order: VecDeque<[u8; 16]>,
-}
-
-impl Nonces {
-    /// Whether it is new.
-    fn take(&mut self, nonce: [u8; 16]) -> bool {
-        if !self.set.insert(nonce) {
-            return false;
-        }
-        self.order.push_back(nonce);
-        if self.order.len() > NONCES {
-            if let Some(old) = self.order.pop_front() {
-                self.set.remove(&old);
-            }
-        }
-        true
-    }
-}
-
 /// The register as the running relay has it.
 #[derive(Debug)]
 pub struct Register {
@@ -333,7 +313,7 @@ pub struct Register {
     /// The same of a device that could not enrol.
     unwritten: Option<String>,
     known: HashMap<[u8; ID_LENGTH], Known>,
-    nonces: HashMap<[u8; ID_LENGTH], Nonces>,
+    nonces: HashMap<[u8; ID_LENGTH], LruCache<[u8; 16], ()>>,
 }
 
 impl Register {
@@ -401,7 +381,9 @@ impl Register {
     }
 
     fn is_new(&mut self, secret: &Secret, nonce: [u8; 16]) -> bool {
-        self.nonces.entry(secret.id).or_default().take(nonce)
+        let seen = self.nonces.entry(secret.id);
+        let seen = seen.or_insert_with(|| LruCache::sparse(NONCES));
+        seen.put(nonce, ()).is_none()
     }
 
     /// Whether the device has not been removed.
@@ -553,14 +535,10 @@ mod tests {
         datagram.nonce[0] ^= 1;
         assert!(register.admit_datagram(&datagram).is_none());
         assert!(register.admit(&Secret::derive(&[9; 16]).knock()).is_none());
-        for _ in 0..2 * NONCES {
-            register
-                .nonces
-                .entry(secret.id)
-                .or_default()
-                .take(keys::random());
+        for _ in 0..2 * NONCES.get() {
+            assert!(register.is_new(&secret, keys::random()));
         }
-        assert_eq!(register.nonces[&secret.id].set.len(), NONCES);
+        assert_eq!(register.nonces[&secret.id].len(), NONCES.get());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mp_policy::path_manager::Backoff;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,8 +17,11 @@ use crate::wire::{Frame, Knock, Malformed, Refusal, KNOCK_LENGTH};
 
 /// At the device's end.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// After failures in a row, doubling; what waits for a connection waits for the first that succeeds.
-pub const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
+/// After failures in a row; what waits for a connection waits for the first that succeeds.
+pub const RETRY: Backoff = Backoff {
+    first_us: 250_000,
+    most_us: 3_000_000,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
@@ -26,16 +30,38 @@ pub enum Failed {
     #[error("{0}")]
     Malformed(#[from] Malformed),
     /// Something else answers there.
-    #[error("what answers has another key than the line says")]
+    #[error("what answers has another key than the line says: if the relay's key is new, multipilot relay --new-device NAME makes a line with it")]
     WrongKey,
-    #[error("the connection was closed without an answer")]
+    #[error("the connection was closed without an answer, as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another")]
     NoAnswer,
     /// The relay does not take this device.
-    #[error("the relay does not take this device's key")]
+    #[error("this line belongs to another device: multipilot relay --new-device NAME makes one for this")]
     Refused,
     /// It would, and something is wrong with it.
     #[error("the relay could not store this device's key: its own messages say why")]
     NotStored,
+}
+
+impl Failed {
+    /// Whether it says that the relay does not take this device, on whichever link and lane it comes.
+    pub fn is_of_enrolment(&self) -> bool {
+        !matches!(self, Failed::Io(_) | Failed::Malformed(_))
+    }
+}
+
+/// The relay says so.
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        match refusal {
+            Refusal::UnknownKey => Failed::Refused,
+            _ => Failed::NotStored,
+        }
+    }
+}
+
+/// Whoever answers there is not the relay of the line.
+pub fn is_wrong_key(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(_))
 }
 
 /// The device's part.
@@ -55,10 +81,7 @@ pub async fn connect(
             let Frame::Welcome(status) = frame else {
                 return Err(Malformed("no welcome").into());
             };
-            status.map_err(|refusal| match refusal {
-                Refusal::UnknownKey => Failed::Refused,
-                _ => Failed::NotStored,
-            })?;
+            status?;
             carrier.take(length);
             return Ok(carrier);
         }
@@ -72,7 +95,7 @@ fn unanswered(error: io::Error) -> Failed {
         .get_ref()
         .and_then(|e| e.downcast_ref::<rustls::Error>());
     match (tls, error.kind()) {
-        (Some(rustls::Error::InvalidCertificate(_)), _) => Failed::WrongKey,
+        (Some(tls), _) if is_wrong_key(tls) => Failed::WrongKey,
         (_, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Failed::NoAnswer,
         _ => error.into(),
     }

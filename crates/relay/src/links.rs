@@ -71,10 +71,20 @@ impl Link {
             .find(|a| same_family(*a, as_of))
     }
 
-    /// The first of the relay's addresses of which it has the family.
-    pub fn reaches(&self, relay: &[SocketAddr]) -> io::Result<SocketAddr> {
-        let has = |relay: &&SocketAddr| self.device.is_none() || self.source(relay.ip()).is_some();
-        let found = relay.iter().find(has).copied();
+    /// Of the relay's addresses those of which it has the family.
+    pub fn reachable<'a>(
+        &'a self,
+        relay: &'a [SocketAddr],
+    ) -> impl Iterator<Item = SocketAddr> + Clone + 'a {
+        let has = |relay: &SocketAddr| self.device.is_none() || self.source(relay.ip()).is_some();
+        relay.iter().copied().filter(has)
+    }
+
+    /// The one of them whose turn it is.
+    pub fn reaches(&self, relay: &[SocketAddr], turn: usize) -> io::Result<SocketAddr> {
+        let reachable = self.reachable(relay);
+        let count = reachable.clone().count();
+        let found = reachable.cycle().nth(turn % count.max(1));
         found.ok_or_else(|| io::Error::other("the link has no address of the relay's family"))
     }
 

@@ -17,9 +17,11 @@ mod held;
 mod hosts;
 mod leak;
 mod middlebox;
+mod moves;
 mod mptcp;
 #[path = "../common/namespace.rs"]
 mod namespace;
+mod narrow;
 mod nat;
 mod ping;
 mod priorities;

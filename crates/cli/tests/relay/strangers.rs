@@ -1,7 +1,9 @@
 //! Who gets an answer, and who does not.
 
+use std::fs::Permissions;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -190,4 +192,75 @@ fn strangers_that_dawdle_keep_no_device_out() {
             assert!(reply.out.contains("worked: whole"), "{}", reply.err);
         }
     });
+}
+
+/// What `status` says of the streams, and of the datagrams; and the page has both.
+#[track_caller]
+fn both_lanes_say(hosts: &Hosts, why: &str) {
+    until("both lanes say why", || {
+        let relay = hosts.relay_status();
+        let streams = relay["failure"].as_str().unwrap_or_default();
+        streams.contains(why) && relay["datagrams"]["failure"] == streams
+    });
+    let page = hosts.multipilot(&["status"]).out;
+    for begins in [
+        "no connection to the relay is ready: over ",
+        "no path for UDP and ICMP: over ",
+    ] {
+        let mut lines = page.lines().filter(|line| line.starts_with(begins));
+        assert!(lines.any(|line| line.contains(why)), "{begins}: {page}");
+    }
+}
+
+#[test]
+fn both_lanes_say_why_the_relay_does_not_take_a_device() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let unknown = "closed without an answer, as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME";
+    let (file, line) = (hosts.path("line"), hosts.line.clone());
+    // Somebody else has it.
+    assert_eq!(hosts.run(&[], &format!("get {SERVER} 1000")), "whole");
+    let others = hosts.start_relay("10.99.0.1:8443", &[]);
+    let (place, key, secret) = parts(&line);
+    let (_, other_key, other_secret) = parts(&others);
+    for (line, why) in [
+        (
+            line.clone(),
+            "this line belongs to another device: multipilot relay --new-device NAME",
+        ),
+        (
+            format!("{place}#{other_key}.{secret}"),
+            "what answers has another key than the line says",
+        ),
+        (format!("{place}#{key}.{other_secret}"), unknown),
+    ] {
+        std::fs::write(&file, line).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        // Without waiting for the relay.
+        hosts.configure(&format!("line-file = {file:?}\nleak = \"block\""), "");
+        hosts.up_with(&[]);
+        both_lanes_say(&hosts, why);
+        assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    }
+
+    // One that was taken, and is removed.
+    hosts.configure("", "");
+    hosts.line = hosts
+        .relay_command(&["--new-device", "host"])
+        .out
+        .trim()
+        .to_owned();
+    hosts.up(&[]);
+    both_paths(&hosts);
+    assert_eq!(hosts.relay_command(&["--forget", "host"]).code, 0);
+    both_lanes_say(&hosts, unknown);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+}
+
+/// `mp1:HOST:PORT`, the key and the secret of a line.
+fn parts(line: &str) -> (&str, &str, &str) {
+    let (place, keys) = line.split_once('#').unwrap();
+    let (key, secret) = keys.split_once('.').unwrap();
+    (place, key, secret)
 }

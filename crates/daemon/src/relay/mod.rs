@@ -10,11 +10,13 @@ mod report;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mp_kernel::controller;
 use mp_policy::link::Decision;
+use mp_policy::path_manager::Backoff;
 use mp_relay::capture::{self, Capture};
 use mp_relay::device::Device;
 use mp_relay::flow::Observer;
@@ -33,8 +35,11 @@ use connect::connect;
 use judge::{LinkRules, MonthlyBytes};
 pub use report::{InterfaceState, RelayStatus};
 
-/// Before another try, doubling.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Before another try.
+const RETRY: Backoff = Backoff {
+    first_us: 1_000_000,
+    most_us: 60_000_000,
+};
 
 /// What is to be: a relay's line, and how it is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +101,8 @@ pub enum RelayChange {
 pub struct RelaySupervisor {
     settings: Option<RelaySettings>,
     stage: Stage,
-    retry: Duration,
+    /// Tries in a row that have failed.
+    failures: u32,
     failure: String,
     judge: LinkRules,
     /// As they were logged.
@@ -104,6 +110,8 @@ pub struct RelaySupervisor {
     rules: watch::Sender<Rules>,
     /// Shows the open flows.
     observer: Arc<Observer>,
+    /// The relay's addresses, as they were logged.
+    addresses: Vec<IpAddr>,
     /// As it was warned of.
     refused_cgroups: Vec<capture::Refused>,
     /// Of the capture's count, what was logged.
@@ -123,12 +131,13 @@ impl RelaySupervisor {
         RelaySupervisor {
             settings: None,
             stage: Stage::Off,
-            retry: RETRY.0,
+            failures: 0,
             failure: String::new(),
             rules: watch::Sender::new(judge.rules()),
             judge,
             decisions: BTreeMap::new(),
             observer: Arc::default(),
+            addresses: Vec::new(),
             refused_cgroups: Vec::new(),
             restored: 0,
             bandit: None,
@@ -175,7 +184,7 @@ impl RelaySupervisor {
         judge.observe(&self.carried);
         self.judge(judge);
         self.settings = new;
-        (self.retry, self.failure) = (RETRY.0, String::new());
+        (self.failures, self.failure) = (0, String::new());
         self.start(Duration::ZERO);
         Ok(())
     }
@@ -250,7 +259,8 @@ impl RelaySupervisor {
                         "the relay's name is not resolved: its addresses are those of before";
                     log::line(Level::Warning, message, &[("why", &why)]);
                 }
-                (self.retry, self.failure) = (RETRY.0, String::new());
+                (self.failures, self.failure) = (0, String::new());
+                self.addresses = running.device.relay();
                 self.stage = Stage::On(running);
                 self.refused_cgroups.clear();
                 self.restored = 0;
@@ -274,16 +284,16 @@ impl RelaySupervisor {
                     let _ = answer.send(json!({"error": self.failure, "code": code}));
                     return true;
                 }
-                let pause = self.retry;
-                self.retry = (2 * self.retry).min(RETRY.1);
-                self.start(pause);
+                let pause = RETRY.time(self.failures);
+                self.failures += 1;
+                self.start(Duration::from_micros(pause));
                 false
             }
             RelayChange::Gone => {
                 self.failure = format!("somebody has removed {}", links::TUN);
                 log::line(Level::Error, &self.failure, &[]);
                 self.stop(true).await;
-                self.start(RETRY.0);
+                self.start(Duration::from_micros(RETRY.first_us));
                 false
             }
         }

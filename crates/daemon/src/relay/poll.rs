@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use mp_policy::link::Reason;
@@ -28,6 +29,7 @@ impl RelaySupervisor {
             if self.saved.elapsed() >= SAVE_EVERY {
                 self.save();
             }
+            self.tell_of_moves();
             self.warn_of_cgroups();
             self.warn_of_removals();
         }
@@ -43,6 +45,19 @@ impl RelaySupervisor {
         judge.set_weak(weak);
         judge.observe(&self.carried);
         self.judge(judge);
+    }
+
+    fn tell_of_moves(&mut self) {
+        let Stage::On(running) = &self.stage else {
+            return;
+        };
+        let addresses = running.device.relay();
+        if addresses != self.addresses {
+            let all: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+            let fields: &[(&str, &dyn Display)] = &[("addresses", &all.join(", "))];
+            log::line(Level::Info, "the relay was found elsewhere", fields);
+            self.addresses = addresses;
+        }
     }
 
     /// Once for each change: a service that starts again has a new cgroup.

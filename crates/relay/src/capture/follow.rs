@@ -14,9 +14,10 @@ use tokio::time::{sleep, Instant};
 
 use super::bypass::Cgroups;
 use super::netlink::{self, Removals};
+use super::plan;
 use super::resolvers;
 use super::routes::{Caught, Ends, Set};
-use crate::device::Device;
+use crate::device::{Device, Place};
 use crate::egress::Prefix;
 use crate::Error;
 
@@ -40,7 +41,9 @@ impl Catch {
     /// `reached`: the relay answers, `datagrams`: over UDP too. `kept` are resolvers that stay whatever leads to them.
     pub fn wanted(&self, reached: bool, datagrams: bool, kept: &[IpAddr]) -> Caught {
         let links = self.device.links();
-        let of = |private| resolvers::replaced(&links, private, &self.direct, kept);
+        let mut direct = self.direct.clone();
+        direct.extend(self.device.relay().into_iter().map(Prefix::whole));
+        let of = |private| resolvers::replaced(&links, private, &direct, kept);
         Caught {
             tcp: self.block || reached,
             datagrams: self.block || reached && datagrams,
@@ -61,6 +64,9 @@ pub struct Follow {
     pub bypassed: Cgroups,
     /// Stands all the time.
     pub standing: Set,
+    /// The way to the relay itself, which may move.
+    pub relay: Set,
+    pub place: watch::Receiver<Place>,
     /// That are wanted no more, and could not be removed yet.
     pub surplus: Vec<RuleMessage>,
     /// How often others had removed something.
@@ -111,8 +117,25 @@ impl Follow {
     /// All that is to be there now.
     pub fn all(&self) -> Set {
         let mut all = self.standing.clone();
+        all.extend(self.relay.clone());
         all.extend(self.caught.borrow().set(&self.ends));
         all
+    }
+
+    /// Also where something else than this process has led to the relay's new address before.
+    async fn move_on(&mut self) -> Result<(), Error> {
+        self.place.borrow_and_update();
+        self.relay = plan::way(&self.catch.device, &self.ends, self.catch.block)?;
+        self.alone().await
+    }
+
+    /// Sets all that is to be there, and takes back what is not.
+    pub async fn alone(&self) -> Result<(), Error> {
+        let all = self.all();
+        netlink::set(&self.handle, &all).await?;
+        netlink::clear_but(&self.handle, &all).await?;
+        // Where one of ours was taken for one of those: the kernel does not tell jumps to different rules apart.
+        netlink::set(&self.handle, &all).await.map(drop)
     }
 
     async fn restore(&self) {
@@ -141,6 +164,11 @@ impl Follow {
             };
             let changed = tokio::select! {
                 changed = self.lane.changed() => changed,
+                Ok(()) = self.place.changed() => {
+                    // What fails is set again with all the rest.
+                    let _ = self.move_on().await;
+                    Ok(())
+                }
                 changed = self.reach.changed() => changed,
                 () = removed => {
                     checked = None;

@@ -1,12 +1,13 @@
 //! Fragments of IP that come out of the TUN, of programs whose kernel knows a smaller path MTU and of hosts behind this one, joined
 //! to the packets that they were.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use etherparse::defrag::IpDefragBuf;
 use etherparse::{IpFragOffset, IpNumber, Ipv4Slice, Ipv6Header, Ipv6HeaderSlice, PacketBuilder};
+use lru::LruCache;
 
 /// As Linux has it (net.ipv4.ipfrag_time).
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,31 +103,35 @@ impl<'a> Fragment<'a> {
 }
 
 /// Time is that since any fixed moment, and never goes back.
-#[derive(Debug, Default)]
-pub struct Fragments(HashMap<Key, (Duration, IpDefragBuf)>);
+#[derive(Debug)]
+pub struct Fragments(LruCache<Key, (Duration, IpDefragBuf)>);
+
+impl Default for Fragments {
+    fn default() -> Fragments {
+        Fragments(LruCache::sparse(const { NonZeroUsize::new(MOST).unwrap() }))
+    }
+}
 
 impl Fragments {
     /// The whole packet with the fragment that completes it. What does not fit together is dropped.
     pub fn take(&mut self, packet: &[u8], now: Duration) -> Option<Vec<u8>> {
         let fragment = Fragment::parse(packet)?;
         let key = fragment.key;
-        self.0
-            .retain(|_, (since, _)| now.saturating_sub(*since) <= PATIENCE);
-        if self.0.len() >= MOST && !self.0.contains_key(&key) {
-            let oldest = self.0.iter().min_by_key(|(_, (since, _))| *since);
-            if let Some(oldest) = oldest.map(|(key, _)| *key) {
-                self.0.remove(&oldest);
-            }
+        let old = |(since, _): &(Duration, _)| now.saturating_sub(*since) > PATIENCE;
+        while self.0.peek_lru().is_some_and(|(_, first)| old(first)) {
+            self.0.pop_lru();
         }
-        let (_, buffer) = self.0.entry(key).or_insert_with(|| {
+        if !self.0.contains(&key) {
             let empty = IpDefragBuf::new(key.protocol, Vec::new(), Vec::new());
-            (now, empty)
-        });
+            self.0.put(key, (now, empty));
+        }
+        // Without counting as a use: the order is that of the first fragments.
+        let (_, buffer) = self.0.peek_mut(&key)?;
         let added = buffer.add(fragment.offset, fragment.more, fragment.payload);
         if added.is_ok() && !buffer.is_complete() {
             return None;
         }
-        let (_, buffer) = self.0.remove(&key)?;
+        let (_, buffer) = self.0.pop(&key)?;
         added.ok()?;
         fragment.whole(&buffer.take_bufs().0)
     }

@@ -106,6 +106,9 @@ pub struct Settings {
 pub struct Report {
     /// HOST:PORT
     pub relay: String,
+    /// Of the host, as they are used now.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
     pub scheduler: String,
     pub uptime_s: f64,
     /// `direct` or `block`
@@ -232,6 +235,7 @@ impl Capture {
             ends,
             catch,
             mut standing,
+            relay,
         } = plan;
         let device = catch.device.clone();
         let bypassed = Cgroups::watch(&settings.direct_cgroups);
@@ -325,6 +329,8 @@ impl Capture {
             caught,
             bypassed,
             standing,
+            relay,
+            place: device.place(),
             surplus: Vec::new(),
             restored: capture.restored.clone(),
         };
@@ -334,10 +340,8 @@ impl Capture {
             let mut up = lane.up();
             let _ = timeout(LANE_PATIENCE, up.wait_for(|up| *up)).await;
             follow.update().await?;
-            // Of a process before this one, whose block has stood until now.
-            netlink::clear_but(&handle, &follow.all()).await?;
-            // Where one of ours was taken for one of those: the kernel does not tell jumps to different rules apart.
-            netlink::set(&handle, &follow.all()).await
+            // What is of a process before this one, whose block has stood until now, goes.
+            follow.alone().await
         };
         if let Err(e) = led.await {
             let _ = capture.end(false).await;
@@ -425,8 +429,14 @@ impl Capture {
         let closed = count(&counts.closed);
         let opened = count(&counts.opened);
         let settings = device.settings();
+        let mut datagrams = self.shared.lane.report();
+        // Over UDP the relay does not answer a device that it does not know.
+        if datagrams.paths.is_empty() && device.is_refused() {
+            datagrams.failure = device.last_failure();
+        }
         Report {
             relay: format!("{}:{}", settings.line.host, settings.line.port),
+            addresses: device.relay(),
             scheduler: settings.scheduler.name.to_owned(),
             uptime_s: self.shared.started.elapsed().as_secs_f64(),
             leak: if self.block { "block" } else { "direct" }.to_owned(),
@@ -446,7 +456,7 @@ impl Capture {
             refused_cgroups: self.bypassed.refused(),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
             busiest_flows: busiest::flows(device, &self.shared.lane),
-            datagrams: self.shared.lane.report(),
+            datagrams,
         }
     }
 }

@@ -17,13 +17,15 @@ pub struct Plan {
     pub catch: Catch,
     /// Stands all the time.
     pub standing: Set,
+    /// The way to the relay itself.
+    pub relay: Set,
 }
 
 impl Plan {
     pub fn of(device: Arc<Device>, settings: &Settings, here: &[Interface]) -> Result<Plan, Error> {
         let ends = addresses(here)?;
         let mut direct = settings.direct.clone();
-        direct.extend(device.relay().into_iter().map(Prefix::whole));
+        let relay = way(&device, &ends, settings.block)?;
         let catch = Catch {
             device,
             block: settings.block,
@@ -38,6 +40,7 @@ impl Plan {
             ends,
             catch,
             standing,
+            relay,
         })
     }
 
@@ -47,9 +50,16 @@ impl Plan {
             return Set::default();
         }
         let mut all = self.standing.clone();
+        all.extend(self.relay.clone());
         all.extend(caught.set(&self.ends));
         routes::barrier(all, &self.ends)
     }
+}
+
+/// The way to the device's relay, wherever it is now.
+pub fn way(device: &Device, ends: &[Ends], block: bool) -> Result<Set, Error> {
+    let relay: Vec<_> = device.relay().into_iter().map(Prefix::whole).collect();
+    routes::direct(ends, &relay, block)
 }
 
 fn private() -> Vec<Prefix> {

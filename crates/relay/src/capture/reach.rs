@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{watch, Notify};
-use tokio::time::{sleep, timeout, Instant};
+use tokio::time::{sleep, Instant};
 
 use crate::datagram::device::Lane;
 use crate::device::Device;
@@ -17,8 +17,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(5);
 /// … and while it does not.
 const AGAIN: Duration = Duration::from_secs(1);
-/// For three round trips of the slowest link.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
 
 /// Says in `reach` what it finds. `doubts` are of flows that wait for the relay.
 pub async fn follow(
@@ -39,7 +37,7 @@ pub async fn follow(
             continue;
         }
         let asked = Instant::now();
-        while !answers(&device).await {
+        while !device.reaches().await {
             reach.send_if_modified(|reach| std::mem::replace(reach, false));
             sleep(AGAIN).await;
         }
@@ -69,11 +67,6 @@ impl Doubt {
         let moves = std::mem::replace(&mut self.heard, heard) != heard;
         self.pending && !moves
     }
-}
-
-async fn answers(device: &Device) -> bool {
-    let answer = timeout(ANSWERS_WITHIN, device.reaches());
-    answer.await.unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -233,6 +233,20 @@ pub fn local(interface: u32, ends: &[Ends]) -> Result<Set, Error> {
     Ok(set)
 }
 
+/// Packets to these prefixes go neither into the TUN nor, with `block`, into the block.
+pub fn direct(ends: &[Ends], prefixes: &[Prefix], block: bool) -> Result<Set, Error> {
+    let mut set = Set::default();
+    let tables: &[u32] = if block { &[TABLE, BLOCKED] } else { &[TABLE] };
+    let families = ends.iter().map(|ends| ends.host.is_ipv4());
+    for (v4, table) in families.flat_map(|v4| tables.iter().map(move |table| (v4, *table))) {
+        for prefix in prefixes.iter().filter(|p| p.address().is_ipv4() == v4) {
+            let throw = route(v4, table, prefix.address(), prefix.bits())?;
+            set.routes.push(throw.kind(RouteType::Throw).build());
+        }
+    }
+    Ok(set)
+}
+
 /// What stands whether the relay answers or not, and needs no TUN. Nothing is caught by it, but for packets of the TUN's own
 /// address; with `block` nothing gets out.
 pub fn standing(
@@ -242,16 +256,9 @@ pub fn standing(
     block: bool,
     lans: &[String],
 ) -> Result<Set, Error> {
-    let mut set = Set::default();
+    let mut set = self::direct(ends, direct, block)?;
     for ends in ends {
         let v4 = ends.host.is_ipv4();
-        let tables: &[u32] = if block { &[TABLE, BLOCKED] } else { &[TABLE] };
-        for table in tables {
-            for prefix in direct.iter().filter(|p| p.address().is_ipv4() == v4) {
-                let throw = route(v4, *table, prefix.address(), prefix.bits())?;
-                set.routes.push(throw.kind(RouteType::Throw).build());
-            }
-        }
         if block {
             let nowhere = route(v4, BLOCKED, unspecified(ends.host), 0)?;
             set.routes

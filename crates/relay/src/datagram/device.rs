@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lru::LruCache;
 use mp_policy::link::Priority;
 use mp_policy::scheduler::Entry;
 use mp_policy::MAX_SUBFLOWS;
@@ -24,6 +25,7 @@ use super::packet::{Destination, Hello, Packet, MOST_HEADER};
 use super::parts::{split, Joiner};
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
+use crate::device::Place;
 use crate::handshake::{Failed, PATIENCE, RETRY};
 use crate::keys::Secret;
 use crate::links::{carry_on, is_as_before, unspecified, Link, Links};
@@ -38,7 +40,7 @@ const LASTING: Duration = Duration::from_secs(10);
 const SOCKET_BUFFER: usize = 1 << 21;
 
 pub struct Settings {
-    pub relay: Vec<SocketAddr>,
+    pub relay: watch::Receiver<Place>,
     pub secret: Secret,
     pub tls: Arc<rustls::ClientConfig>,
     pub session: [u8; 16],
@@ -87,7 +89,8 @@ pub struct UdpFlow {
 struct State {
     paths: Paths,
     ids: HashMap<(SocketAddr, Destination), u32>,
-    flows: HashMap<u32, Known>,
+    /// The one that was quiet longest goes first.
+    flows: LruCache<u32, Known>,
     next: u32,
     joiner: Joiner,
     failure: Option<String>,
@@ -95,19 +98,18 @@ struct State {
 
 impl State {
     fn remove(&mut self, id: u32) -> Option<Known> {
-        let known = self.flows.remove(&id)?;
+        let known = self.flows.pop(&id)?;
         self.ids.remove(&(known.application, known.target));
         Some(known)
     }
 
     fn open(&mut self, application: SocketAddr, target: Destination, now: Duration) -> u32 {
         if self.flows.len() >= MOST.device {
-            let oldest = self.flows.iter().min_by_key(|(_, known)| known.flow.last);
-            if let Some(oldest) = oldest.map(|(id, _)| *id) {
-                self.remove(oldest);
+            if let Some((_, quiet)) = self.flows.pop_lru() {
+                self.ids.remove(&(quiet.application, quiet.target));
             }
         }
-        while self.flows.contains_key(&self.next) {
+        while self.flows.contains(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
         let id = self.next;
@@ -119,7 +121,7 @@ impl State {
             heard: false,
             carried: [0; MAX_SUBFLOWS],
         };
-        self.flows.insert(id, known);
+        self.flows.put(id, known);
         self.ids.insert((application, target), id);
         id
     }
@@ -177,7 +179,7 @@ impl Lane {
         let state = State {
             paths: Paths::new(settings.scheduler),
             ids: HashMap::new(),
-            flows: HashMap::new(),
+            flows: LruCache::unbounded(),
             next: 0,
             joiner: Joiner::default(),
             failure: None,
@@ -341,7 +343,7 @@ impl Lane {
                 }
             }
             Packet::Unknown { flow } => {
-                if let Some(known) = state.flows.get_mut(&flow) {
+                if let Some(known) = state.flows.peek_mut(&flow) {
                     // It begins again, and its numbers too.
                     known.heard = false;
                     known.flow.seen = Seen::default();
@@ -358,11 +360,11 @@ impl Lane {
     }
 
     /// One connection's whole life; an error where it did not come about.
-    async fn path(&self, slot: usize, link: &Link) -> Result<(), Failed> {
-        let channel = timeout(PATIENCE, self.connect(slot, link));
-        let channel = channel
-            .await
-            .map_err(|_| io::Error::other("no answer over UDP"))??;
+    async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<(), Failed> {
+        let channel = timeout(PATIENCE, self.connect(slot, link, turn));
+        let channel = channel.await.map_err(|_| {
+            io::Error::other("no answer over UDP: firewalls on the way have to let UDP to the relay's port through")
+        })??;
         let joined = Joined::new(self, slot, link.priority, Arc::new(channel));
         let receiving = async {
             let mut batch = vec![Bytes::new(); BATCH];
@@ -379,9 +381,9 @@ impl Lane {
         }
     }
 
-    async fn connect(&self, slot: usize, link: &Link) -> Result<Channel, Failed> {
+    async fn connect(&self, slot: usize, link: &Link, turn: usize) -> Result<Channel, Failed> {
         let settings = &self.settings;
-        let relay = link.reaches(&settings.relay)?;
+        let relay = link.reaches(&settings.relay.borrow().addresses, turn)?;
         let tls = self
             .tls
             .as_ref()
@@ -397,10 +399,11 @@ impl Lane {
         };
         let proof = settings.secret.proof(&channel.exporter()?);
         let words = [&proof[..], &hello.encode()].concat();
-        match channel.ask(&words, 1).await?[..] {
-            [0] => Ok(channel),
-            _ => Err(Failed::Refused),
-        }
+        let [status] = channel.ask(&words, 1).await?[..] else {
+            return Err(Malformed("no welcome").into());
+        };
+        Refusal::from(status)?;
+        Ok(channel)
     }
 
     pub fn flows(&self) -> Vec<UdpFlow> {
@@ -414,7 +417,7 @@ impl Lane {
             carried: known.carried,
             backup,
         };
-        state.flows.values().map(of).collect()
+        state.flows.iter().map(|(_, known)| of(known)).collect()
     }
 
     pub fn report(&self) -> Report {
@@ -534,10 +537,10 @@ async fn until(
     }
 }
 
-/// Before a path that lived for so long is replaced, where it would have been so much before it.
-fn pause_after(before: Duration, lived: Duration) -> Duration {
+/// Failures in a row, once a path has lived for so long after these.
+fn failures_after(before: u32, lived: Duration) -> u32 {
     match lived > LASTING {
-        true => RETRY.0,
+        true => 0,
         false => before,
     }
 }
@@ -546,7 +549,9 @@ fn pause_after(before: Duration, lived: Duration) -> Duration {
 async fn keep(lane: Arc<Lane>, slot: usize) {
     let mut links = lane.settings.links.clone();
     let mut woken = lane.settings.woken.subscribe();
-    let mut pause = RETRY.0;
+    let mut failures = 0;
+    // Of the relay's addresses: after a failure the next one.
+    let mut turn = 0;
     loop {
         let link = links.borrow_and_update()[slot].clone();
         let mut pausing = links.clone();
@@ -567,19 +572,21 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
                 return pending().await;
             };
             let begun = Instant::now();
-            match lane.path(slot, link).await {
-                Ok(()) => pause = pause_after(pause, begun.elapsed()),
+            match lane.path(slot, link, turn).await {
+                Ok(()) => failures = failures_after(failures, begun.elapsed()),
                 Err(failed) => {
+                    turn += 1;
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));
                 }
             }
             // A new address may be the one that was missing.
             let changes = |now: Option<&Link>| !is_as_before(Some(link), now);
+            let pause = Duration::from_micros(RETRY.time(failures));
             tokio::select! {
                 () = sleep(pause) => {}
                 () = until(&mut pausing, slot, changes) => return true,
             }
-            pause = (2 * pause).min(RETRY.1);
+            failures += 1;
             false
         };
         let changed = tokio::select! {
@@ -588,7 +595,7 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
             changed = path => changed,
         };
         if changed {
-            pause = RETRY.0;
+            failures = 0;
         }
     }
 }
@@ -608,10 +615,83 @@ fn socket(link: &Link, relay: SocketAddr, mark: Option<u32>) -> io::Result<UdpSo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::{Register, Store};
+    use crate::egress::Egress;
+    use crate::keys::Identity;
+    use crate::links::{self, Choose};
+    use crate::rates::Rates;
+    use crate::wire::Line;
 
     #[test]
     fn a_path_that_ends_at_once_does_not_count_as_a_success() {
-        assert_eq!(pause_after(RETRY.1, Duration::from_millis(40)), RETRY.1);
-        assert_eq!(pause_after(RETRY.1, Duration::from_secs(11)), RETRY.0);
+        assert_eq!(failures_after(7, Duration::from_millis(40)), 7);
+        assert_eq!(failures_after(7, Duration::from_secs(11)), 0);
+    }
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        fn deliver(&self, _: Destination, _: SocketAddr, _: &[u8]) {}
+        fn refuse(&self, _: SocketAddr, _: Destination, _: Refusal) {}
+    }
+
+    /// What a device says of its lane to a relay on this host; [`None`]: a path is open.
+    async fn said(relay: SocketAddr, line: &Line, identity: &Identity) -> Option<String> {
+        let place = Place {
+            addresses: vec![relay],
+            unresolved: None,
+        };
+        let settings = Settings {
+            relay: watch::channel(place).1,
+            secret: Secret::derive(&line.secret),
+            tls: identity.client(&line.key),
+            session: [7; 16],
+            scheduler: crate::scheduler(crate::SCHEDULER),
+            links: links::watch(Choose::Routes, None).unwrap(),
+            woken: watch::Sender::new(()),
+            mark: None,
+        };
+        let mut tasks = JoinSet::new();
+        let lane = Lane::start(settings, Arc::new(Nowhere), &mut tasks);
+        loop {
+            match lane.report().failure {
+                None if !*lane.up().borrow() => sleep(Duration::from_millis(5)).await,
+                failure => return failure,
+            }
+        }
+    }
+
+    /// As the other lane does.
+    #[tokio::test]
+    async fn a_device_that_is_not_taken_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (identity, line) = (store.identity().unwrap(), store.add("a", "h", 1).unwrap());
+        let later = store.add("b", "h", 1).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let relay = socket.local_addr().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let endpoint = quic::Endpoint::listen(socket, &identity).unwrap();
+        let register = Arc::new(Mutex::new(Register::new(store).unwrap()));
+        let rates = Arc::new(Rates::new(None));
+        let serving = super::super::relay::serve(endpoint, register, Egress::default(), rates);
+        let _serving = tokio::spawn(serving);
+
+        let device = Identity::fresh();
+        assert_eq!(said(relay, &line, &device).await, None);
+        let other = said(relay, &line, &Identity::fresh()).await;
+        assert_eq!(other, Some(format!("over lo: {}", Failed::Refused)));
+        let wrong = Line {
+            key: Identity::fresh().public(),
+            ..line.clone()
+        };
+        let wrong = said(relay, &wrong, &device).await;
+        assert_eq!(wrong, Some(format!("over lo: {}", Failed::WrongKey)));
+        // The relay may not write its register; not for root either.
+        let lock = folder.path().join("lock");
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        let unwritten = said(relay, &later, &Identity::fresh()).await;
+        assert_eq!(unwritten, Some(format!("over lo: {}", Failed::NotStored)));
     }
 }

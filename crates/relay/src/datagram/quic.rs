@@ -19,13 +19,14 @@ use noq::congestion::{Controller, ControllerFactory};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::rustls::pki_types::CertificateDer;
 use noq::{
-    AckFrequencyConfig, AsyncUdpSocket, ClientConfig, ConnectionId, EndpointConfig, IdleTimeout,
-    Runtime, ServerConfig, TokioRuntime, TransportConfig, UdpSender, VarInt,
+    AckFrequencyConfig, AsyncUdpSocket, ClientConfig, ConnectionError, ConnectionId,
+    EndpointConfig, IdleTimeout, Runtime, ServerConfig, TokioRuntime, TransportConfig, UdpSender,
+    VarInt,
 };
 
 use super::meter::Meter;
 use super::repeat::Known;
-use crate::handshake::Failed;
+use crate::handshake::{is_wrong_key, Failed};
 use crate::keys::{self, Identity, PublicKey};
 use crate::lock;
 use crate::wire::DATAGRAM_KNOCK_LENGTH;
@@ -253,12 +254,24 @@ pub async fn connect(
     let connecting = endpoint
         .connect_with(config, relay, "relay.invalid")
         .map_err(io::Error::other)?;
-    let connection = connecting.await.map_err(io::Error::from)?;
+    let connection = connecting.await.map_err(failed)?;
     Ok(Channel {
         connection,
         measuring,
         _endpoint: Some(endpoint),
     })
+}
+
+fn failed(error: ConnectionError) -> Failed {
+    let tls = match &error {
+        ConnectionError::TransportError(e) => e.crypto.as_deref(),
+        _ => None,
+    };
+    let tls = tls.and_then(|e| e.downcast_ref::<noq::rustls::Error>());
+    match tls.is_some_and(is_wrong_key) {
+        true => Failed::WrongKey,
+        false => io::Error::from(error).into(),
+    }
 }
 
 /// TLS of the device's end.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lru::LruCache;
 use nix::errno::Errno;
 use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -158,15 +159,16 @@ impl Lanes {
             let proof = proof.try_into().map_err(|_| invalid())?;
             let hello = Hello::decode(hello).map_err(|_| invalid())?;
             let taken = match key {
-                Some(key) if secret.proves(&exporter, proof) => lock(&self.register)
-                    .accepts(secret, &key)
-                    .map_err(io::Error::other)?,
-                _ => false,
+                Some(key) if secret.proves(&exporter, proof) => {
+                    lock(&self.register).accepts(secret, &key)
+                }
+                _ => Ok(false),
             };
-            if !taken {
-                return Ok(Refusal::UnknownKey as u8);
+            match taken {
+                Ok(true) => welcomed = Some(hello),
+                Ok(false) => return Ok(Refusal::UnknownKey as u8),
+                Err(_) => return Ok(Refusal::Failed as u8),
             }
-            welcomed = Some(hello);
             Ok(0)
         };
         channel.answer(PROOF_LENGTH + Hello::MOST, decide).await?;
@@ -238,7 +240,7 @@ impl Lanes {
             all: all.unwrap_or_default(),
             state: Mutex::new(State {
                 paths: Paths::new(scheduler),
-                flows: HashMap::new(),
+                flows: LruCache::unbounded(),
                 joiner: Joiner::default(),
                 absent: Duration::ZERO,
             }),
@@ -277,7 +279,8 @@ struct Session {
 
 struct State {
     paths: Paths,
-    flows: HashMap<u32, Open>,
+    /// The one that was quiet longest goes first.
+    flows: LruCache<u32, Open>,
     joiner: Joiner,
     /// When the last path went.
     absent: Duration,
@@ -359,7 +362,7 @@ impl Session {
             (None, Some(target)) => match self.open(id, target, egress) {
                 Ok(open) => {
                     state.make_place(&self.all);
-                    state.flows.entry(id).or_insert(open)
+                    state.flows.get_or_insert_mut(id, || open)
                 }
                 Err(why) => {
                     self.tell(state, &Packet::Refused { flow: id, why });
@@ -398,7 +401,7 @@ impl Session {
     }
 
     fn refuse(&self, state: &mut State, flow: u32, why: Refusal) {
-        if state.flows.remove(&flow).is_some() {
+        if state.flows.pop(&flow).is_some() {
             self.tell(state, &Packet::Refused { flow, why });
         }
     }
@@ -497,10 +500,7 @@ impl State {
     /// For one that is open, of the device's.
     fn make_place(&mut self, all: &AtomicUsize) {
         if is_full(self.flows.len(), all.load(Ordering::Relaxed) - 1) {
-            let oldest = self.flows.iter().min_by_key(|(_, open)| open.flow.last);
-            if let Some(oldest) = oldest.map(|(id, _)| *id) {
-                self.flows.remove(&oldest);
-            }
+            self.flows.pop_lru();
         }
     }
 }
@@ -598,7 +598,7 @@ mod tests {
             all: Arc::default(),
             state: Mutex::new(State {
                 paths: Paths::new(crate::scheduler(SCHEDULER)),
-                flows: HashMap::new(),
+                flows: LruCache::unbounded(),
                 joiner: Joiner::default(),
                 absent: Duration::ZERO,
             }),
@@ -654,7 +654,7 @@ mod tests {
         let last = || {
             lock(&session.state)
                 .flows
-                .get(&7)
+                .peek(&7)
                 .map(|open| open.flow.last)
         };
         let before = last().unwrap();

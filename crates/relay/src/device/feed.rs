@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::FuturesUnordered;
 use futures_util::StreamExt;
 use mp_policy::link::Priority;
+use mp_policy::path_manager::Backoff;
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -22,8 +23,11 @@ use super::pool::Pool;
 const BACKUP_AFTER: Duration = Duration::from_secs(2);
 /// The relay is told of a flow that ended without it for so long. It gives up flows by itself too.
 const TELLING: Duration = Duration::from_secs(3600);
-/// Before a connection is replaced, doubling with each that ends within the second of them.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// Before a connection is replaced, by how many in a row have ended within the longest of these times.
+const PAUSE: Backoff = Backoff {
+    first_us: 100_000,
+    most_us: 10_000_000,
+};
 
 #[derive(Default, PartialEq)]
 enum Stage {
@@ -47,7 +51,8 @@ enum Change {
 struct Slot {
     stage: Stage,
     joined: Instant,
-    pause: Duration,
+    /// In a row, and soon.
+    ended: u32,
 }
 
 impl Slot {
@@ -58,7 +63,14 @@ impl Slot {
             Stage::Replacing(link) => Stage::Waiting(link),
             stage => stage,
         };
-        self.pause = pause_after(self.pause, self.joined.elapsed());
+        let soon = self.joined.elapsed() <= Duration::from_micros(PAUSE.most_us);
+        self.ended = if soon { self.ended + 1 } else { 1 };
+    }
+
+    /// Before the next one.
+    fn pause(&self) -> Duration {
+        let again = self.ended.checked_sub(1);
+        Duration::from_micros(again.map_or(0, |again| PAUSE.time(again)))
     }
 
     /// When an address of a link goes, its connections are as dead as without the link. What has become of the flow's one.
@@ -89,13 +101,6 @@ impl Slot {
         };
         (self.stage, self.joined) = (Stage::Joined(now.clone()), Instant::now());
         Some(now.clone())
-    }
-}
-
-fn pause_after(before: Duration, lived: Duration) -> Duration {
-    match lived > PAUSE.1 {
-        true => PAUSE.0,
-        false => (2 * before).clamp(PAUSE.0, PAUSE.1),
     }
 }
 
@@ -162,7 +167,7 @@ async fn tell(pool: &Arc<Pool>, opener: &Opener, untold: Untold) {
         if carrier.part().await.unwrap_or(false) {
             return;
         }
-        sleep(PAUSE.1).await;
+        sleep(Duration::from_micros(PAUSE.most_us)).await;
     }
 }
 
@@ -177,7 +182,7 @@ async fn bring_all(
     let mut slots: [Slot; MAX_SUBFLOWS] = std::array::from_fn(|_| Slot {
         stage: Stage::Idle,
         joined: Instant::now(),
-        pause: Duration::ZERO,
+        ended: 0,
     });
     let mut coming = Coming::new();
     let mut fixed = false;
@@ -201,7 +206,7 @@ async fn bring_all(
                     continue;
                 }
                 slot.stage = Stage::Waiting(link.clone());
-                bring(&mut coming, pool, index, slot.pause);
+                bring(&mut coming, pool, index, slot.pause());
             }
         }
         tokio::select! {
@@ -253,7 +258,7 @@ mod tests {
         Slot {
             stage,
             joined: Instant::now(),
-            pause: Duration::ZERO,
+            ended: 0,
         }
     }
 
@@ -321,11 +326,11 @@ mod tests {
 
     #[test]
     fn what_ends_at_once_again_and_again_is_replaced_less_often() {
-        let quick = Duration::from_millis(1);
-        let mut pause = Duration::ZERO;
+        let mut slot = slot(Stage::Idle);
+        assert_eq!(slot.pause(), Duration::ZERO);
         let pauses: Vec<_> = std::iter::repeat_with(|| {
-            pause = pause_after(pause, quick);
-            pause.as_millis()
+            slot.lose();
+            slot.pause().as_millis()
         })
         .take(9)
         .collect();
@@ -333,6 +338,8 @@ mod tests {
             pauses,
             [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
         );
-        assert_eq!(pause_after(pause, Duration::from_secs(11)), PAUSE.0);
+        slot.joined -= Duration::from_secs(11);
+        slot.lose();
+        assert_eq!(slot.pause().as_millis(), 100);
     }
 }

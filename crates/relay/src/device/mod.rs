@@ -32,7 +32,8 @@ use crate::socket::Transport;
 use crate::wire::{Line, Opener, Refusal, Target};
 use crate::Error;
 
-use place::Place;
+use place::Name;
+pub use place::Place;
 use pool::Pool;
 
 /// Of a flow, waiting for it.
@@ -71,7 +72,7 @@ pub struct Device {
     links: watch::Receiver<Links>,
     /// Of the streams.
     paths: watch::Receiver<Links>,
-    relay: Place,
+    relay: watch::Receiver<Place>,
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     meters: Arc<Meters>,
@@ -164,8 +165,13 @@ impl Device {
     pub async fn open(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
         let folder = identity.parent().unwrap_or(Path::new("."));
         let identity = Identity::open(identity)?;
-        let relay = place::find(&settings.line.host, settings.line.port, folder).await?;
-        let here = relay.addresses.iter().any(|a| a.ip().is_loopback());
+        let name = Name {
+            host: settings.line.host.clone(),
+            port: settings.line.port,
+            folder: folder.to_owned(),
+        };
+        let place = name.find().await?;
+        let here = place.addresses.iter().any(|a| a.ip().is_loopback());
         let choose = match settings.links.as_slice() {
             [] if here => Choose::Routes,
             [] => Choose::LeadingOut,
@@ -187,8 +193,9 @@ impl Device {
         let mut tasks = JoinSet::new();
         let woken = watch::Sender::new(());
         tasks.spawn(woken::watch(woken.clone()));
+        let (place, relay) = watch::channel(place);
         let filled = pool::Settings {
-            relay: relay.addresses.clone(),
+            relay: relay.clone(),
             transport: settings.transport,
             mark: settings.mark,
             tls: tls.clone(),
@@ -199,14 +206,8 @@ impl Device {
             meters: meters.clone(),
         };
         let pool = Pool::start(filled, &mut tasks);
-        let (answers, found, folder) = (pool.clone(), relay.clone(), folder.to_owned());
-        let line = (settings.line.host.clone(), settings.line.port);
-        tasks.spawn(async move {
-            // Not before: a captive portal has addresses for every name.
-            if answers.first().await.is_ok() {
-                place::remember(&line.0, line.1, &folder, &found);
-            }
-        });
+        // Connections to where it was are over: as after a sleep, nobody can say so.
+        tasks.spawn(place::follow(name, place, pool.clone(), woken.clone()));
         Ok(Arc::new(Device {
             settings,
             session: keys::random(),
@@ -316,20 +317,26 @@ impl Device {
         flow.run(news).await
     }
 
-    /// The relay's addresses, as they were resolved.
+    /// The relay's addresses, as they are known now.
     pub fn relay(&self) -> Vec<IpAddr> {
-        self.relay.addresses.iter().map(SocketAddr::ip).collect()
+        let place = self.relay.borrow();
+        place.addresses.iter().map(SocketAddr::ip).collect()
+    }
+
+    /// Tells of other addresses.
+    pub fn place(&self) -> watch::Receiver<Place> {
+        self.relay.clone()
     }
 
     /// Why these are the addresses of before: the relay may have others now.
-    pub fn unresolved(&self) -> Option<&str> {
-        self.relay.unresolved.as_deref()
+    pub fn unresolved(&self) -> Option<String> {
+        self.relay.borrow().unresolved.clone()
     }
 
     /// For the datagram lane beside the streams.
     pub fn datagrams(&self) -> datagram::Settings {
         datagram::Settings {
-            relay: self.relay.addresses.clone(),
+            relay: self.relay.clone(),
             secret: Secret::derive(&self.settings.line.secret),
             tls: self.tls.clone(),
             session: self.session,
@@ -450,6 +457,11 @@ impl Device {
     /// Whether the relay answers over any link now, to a new connection.
     pub async fn reaches(&self) -> bool {
         self.pool.reaches().await
+    }
+
+    /// Whether the relay does not take this device: [`Device::last_failure`] says why.
+    pub fn is_refused(&self) -> bool {
+        self.pool.is_refused()
     }
 
     /// Why a connection to the relay failed last.

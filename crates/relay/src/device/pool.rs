@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::StreamExt;
 use mp_policy::link::Priority;
 use mp_policy::MAX_SUBFLOWS;
 use rustls::ClientConfig;
@@ -23,6 +25,8 @@ use crate::lock;
 use crate::socket::{self, Transport};
 use crate::tally::Tally;
 
+use super::place::Place;
+
 /// Kept ready over each link, and over one that is a backup.
 const READY: usize = 2;
 const READY_BACKUP: usize = 1;
@@ -33,9 +37,11 @@ const AT_ONCE: usize = 32;
 const AT_ONCE_FAILING: usize = 1;
 /// A ready connection that is older may be forgotten by a middlebox, and soon is by the relay.
 const OLDEST: Duration = Duration::from_secs(240);
+/// For three round trips of the slowest link.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
 
 pub struct Settings {
-    pub relay: Vec<SocketAddr>,
+    pub relay: watch::Receiver<Place>,
     pub transport: Transport,
     pub mark: Option<u32>,
     pub tls: Arc<ClientConfig>,
@@ -72,12 +78,16 @@ struct Slot {
     arrived: Notify,
     /// One was taken, or is waited for.
     wanted: Notify,
+    /// Which of the relay's addresses is tried: after a failure the next one, which has the other family.
+    turn: AtomicUsize,
 }
 
 pub struct Pool {
     settings: Settings,
     slots: [Slot; MAX_SUBFLOWS],
     state: watch::Sender<State>,
+    /// A connection has failed, or the relay does not answer.
+    failed: Notify,
     /// Of the meters.
     tally: Mutex<Tally<3>>,
 }
@@ -91,6 +101,8 @@ struct State {
     failure: Option<String>,
     /// Of each slot, until a connection comes about.
     failures: [Option<String>; MAX_SUBFLOWS],
+    /// The last failure is one of enrolment, and no connection has come about since.
+    untaken: bool,
 }
 
 impl State {
@@ -112,6 +124,7 @@ impl Pool {
             settings,
             slots: Default::default(),
             state: watch::Sender::default(),
+            failed: Notify::new(),
             tally: Mutex::default(),
         });
         for slot in 0..MAX_SUBFLOWS {
@@ -125,34 +138,65 @@ impl Pool {
         let mut state = self.state.subscribe();
         let decided = state.wait_for(|s| s.welcome || s.refused).await;
         match decided.map(|s| s.refused) {
-            Ok(true) => Err("this line belongs to another device: multipilot relay --new-device NAME makes one for this".into()),
+            Ok(true) => Err(Failed::Refused.to_string()),
             _ => Ok(()),
         }
     }
 
-    /// Whether the relay answers over any link now. The connection is kept ready.
-    pub async fn reaches(self: &Arc<Self>) -> bool {
-        let links = self.settings.links.borrow().clone();
-        let some_normal = links.iter().flatten().any(|link| !is_backup(link));
-        let mut asking = JoinSet::new();
-        for (slot, link) in links.into_iter().enumerate() {
-            let pool = self.clone();
-            asking.spawn(async move {
-                let link = link?;
-                if some_normal && is_backup(&link) {
-                    sleep(BACKUP_AFTER).await;
-                }
-                let carrier = make(pool.clone(), link).await.ok()?;
-                pool.put(slot, carrier);
-                Some(())
-            });
-        }
-        while let Some(asked) = asking.join_next().await {
-            if matches!(asked, Ok(Some(()))) {
-                return true;
+    /// Until a connection to the relay has failed, or it does not answer. For one that waits.
+    pub async fn failed(&self) {
+        self.failed.notified().await;
+    }
+
+    /// Whether the relay answers over any link now. The connection is kept ready; where none comes about, those that were ready
+    /// are none.
+    pub async fn reaches(&self) -> bool {
+        let asked = Instant::now();
+        let relay = self.settings.relay.borrow().addresses.clone();
+        match self.any(&relay).await {
+            Some((slot, carrier)) => self.put(slot, carrier),
+            None => {
+                (0..MAX_SUBFLOWS).for_each(|slot| self.distrust(slot, asked));
+                self.failed.notify_one();
+                return false;
             }
         }
-        false
+        true
+    }
+
+    /// Whether the relay answers over any link at these addresses.
+    pub async fn is_at(&self, relay: &[SocketAddr]) -> bool {
+        self.any(relay).await.is_some()
+    }
+
+    /// The first connection to any of these addresses that comes about, and its slot. A backup link has its turn later.
+    async fn any(&self, relay: &[SocketAddr]) -> Option<(usize, Carrier)> {
+        let links = self.settings.links.borrow().clone();
+        let some_normal = links.iter().flatten().any(|link| !is_backup(link));
+        let some_normal = &some_normal;
+        let up = links.iter().enumerate();
+        let ways = up.flat_map(|(slot, link)| {
+            let link = link.as_ref()?;
+            Some(link.reachable(relay).map(move |relay| (slot, link, relay)))
+        });
+        let mut asking: FuturesUnordered<_> = ways
+            .flatten()
+            .map(|(slot, link, relay)| async move {
+                if *some_normal && is_backup(link) {
+                    sleep(BACKUP_AFTER).await;
+                }
+                Some((slot, make(&self.settings, link, relay).await.ok()?))
+            })
+            .collect();
+        let first = async {
+            while let Some(asked) = asking.next().await {
+                if asked.is_some() {
+                    return asked;
+                }
+            }
+            None
+        };
+        timeout(ANSWERS_WITHIN, first).await.ok().flatten()
     }
 
     /// One of this slot is silent since then: those that are older will be too.
@@ -166,7 +210,8 @@ impl Pool {
 
     fn put(&self, slot: usize, mut carrier: Carrier) {
         carrier.count_in(&self.settings.meters.carried[slot]);
-        self.state.send_if_modified(|s| s.clear(slot));
+        self.state
+            .send_if_modified(|s| std::mem::take(&mut s.untaken) | s.clear(slot));
         let slot = &self.slots[slot];
         slot.lock().ready.push_back((Instant::now(), carrier));
         slot.arrived.notify_waiters();
@@ -189,6 +234,12 @@ impl Pool {
 
     pub fn last_failure(&self) -> Option<String> {
         self.state.borrow().failure.clone()
+    }
+
+    /// Whether the relay does not take this device, over any link.
+    pub fn is_refused(&self) -> bool {
+        let none_ready = (0..MAX_SUBFLOWS).all(|slot| self.ready(slot) == 0);
+        none_ready && self.state.borrow().untaken
     }
 
     /// Why there is no connection of this slot.
@@ -262,7 +313,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
     let mut links = pool.settings.links.clone();
     let mut woken = pool.settings.woken.clone();
     let mut making = JoinSet::new();
-    let mut pause = RETRY.0;
+    let mut failures = 0;
     let mut at_once = AT_ONCE;
     let mut not_before = Instant::now();
     let mut fixed = false;
@@ -276,7 +327,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
             pool.state.send_if_modified(|s| s.clear(index));
         }
         if !is_as_before(before.as_ref(), link.as_ref()) {
-            (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+            (failures, at_once, not_before) = (0, AT_ONCE, Instant::now());
         }
         if let Some(link) = &link {
             lock(&pool.tally).settle(index, &link.name, pool.meters(index));
@@ -297,7 +348,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         let early = not_before.saturating_duration_since(Instant::now());
         if let (Some(link), true) = (&link, early.is_zero()) {
             for _ in 0..missing.min(at_once.saturating_sub(making.len())) {
-                making.spawn(make(pool.clone(), link.clone()));
+                making.spawn(make_next(pool.clone(), index, link.clone()));
             }
         }
         let look_again = if missing > 0 && !early.is_zero() {
@@ -308,15 +359,14 @@ async fn keep(pool: Arc<Pool>, index: usize) {
         tokio::select! {
             Some(made) = making.join_next() => match made {
                 Ok(Ok(carrier)) => {
-                    (pause, at_once) = (RETRY.0, AT_ONCE);
+                    (failures, at_once) = (0, AT_ONCE);
                     pool.put(index, carrier);
                     pool.state.send_if_modified(|s| !std::mem::replace(&mut s.welcome, true));
                 }
                 Ok(Err(failed)) => {
                     pool.note(&failed, index, link.as_ref());
-                    not_before = Instant::now() + pause;
-                    pause = (2 * pause).min(RETRY.1);
-                    at_once = AT_ONCE_FAILING;
+                    not_before = Instant::now() + Duration::from_micros(RETRY.time(failures));
+                    (failures, at_once) = (failures + 1, AT_ONCE_FAILING);
                 }
                 // Given up after a sleep.
                 Err(_) => {}
@@ -328,7 +378,7 @@ async fn keep(pool: Arc<Pool>, index: usize) {
                 // Those that were being made, too.
                 making.abort_all();
                 pool.distrust(index, Instant::now());
-                (pause, at_once, not_before) = (RETRY.0, AT_ONCE, Instant::now());
+                (failures, at_once, not_before) = (0, AT_ONCE, Instant::now());
             }
             () = sleep(look_again) => {}
         }
@@ -340,22 +390,30 @@ impl Pool {
         let name = link.map_or("", |link| &link.name);
         self.state.send_modify(|s| {
             s.refused |= matches!(failed, Failed::Refused);
-            let hint = match failed {
-                Failed::NoAnswer => ", as a relay does with a line that it does not know or that is too old: multipilot relay --new-device NAME makes another",
-                _ => "",
-            };
-            s.fail(slot, format!("over {name}: {failed}{hint}"));
+            s.untaken = failed.is_of_enrolment();
+            s.fail(slot, format!("over {name}: {failed}"));
         });
+        self.failed.notify_one();
     }
 }
 
-async fn make(pool: Arc<Pool>, link: Link) -> Result<Carrier, Failed> {
-    let settings = &pool.settings;
-    let relay = link.reaches(&settings.relay)?;
+/// Over this link, to the address of the relay whose turn it is.
+async fn make_next(pool: Arc<Pool>, slot: usize, link: Link) -> Result<Carrier, Failed> {
+    let turn = pool.slots[slot].turn.load(Ordering::Relaxed);
+    let relay = link.reaches(&pool.settings.relay.borrow().addresses, turn)?;
+    let made = make(&pool.settings, &link, relay).await;
+    if made.is_err() {
+        // Once for all that have tried the same.
+        pool.slots[slot].turn.store(turn + 1, Ordering::Relaxed);
+    }
+    made
+}
+
+async fn make(settings: &Settings, link: &Link, relay: SocketAddr) -> Result<Carrier, Failed> {
     let connecting = async {
         let controller = settings.controller.name();
         let stream =
-            socket::connect(settings.transport, &link, relay, controller, settings.mark).await?;
+            socket::connect(settings.transport, link, relay, controller, settings.mark).await?;
         handshake::connect(stream, settings.tls.clone(), &settings.secret).await
     };
     timeout(PATIENCE, connecting)

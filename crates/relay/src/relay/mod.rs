@@ -6,9 +6,11 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lru::LruCache;
 use rustls::ServerConfig;
 use socket2::{Domain, SockRef};
 use tokio::net::{TcpListener, TcpStream};
@@ -41,7 +43,7 @@ const FLOWS: usize = 1024;
 /// A flow that was refused tells so to paths that come this late.
 const AFTERMATH: Duration = Duration::from_secs(2);
 /// Flows that have ended, by which late path connections are known.
-const ENDED: usize = 1 << 16;
+const ENDED: NonZeroUsize = NonZeroUsize::new(1 << 16).unwrap();
 /// Flows of devices that are away are held for so long: a night.
 pub const HOLD: Duration = Duration::from_secs(12 * 3600);
 
@@ -62,25 +64,25 @@ pub struct Settings {
 type Id = [u8; ID_LENGTH];
 type FlowId = (Id, [u8; 16], u64);
 
-#[derive(Default)]
 struct Flows {
     open: HashMap<FlowId, mpsc::Sender<Event>>,
     /// Whether it came to its end.
-    ended: HashMap<FlowId, bool>,
-    order: VecDeque<FlowId>,
+    ended: LruCache<FlowId, bool>,
+}
+
+impl Default for Flows {
+    fn default() -> Flows {
+        Flows {
+            open: HashMap::new(),
+            ended: LruCache::sparse(ENDED),
+        }
+    }
 }
 
 impl Flows {
     fn end(&mut self, id: FlowId, well: bool) {
         self.open.remove(&id);
-        if self.ended.insert(id, well).is_none() {
-            self.order.push_back(id);
-        }
-        if self.order.len() > ENDED {
-            if let Some(old) = self.order.pop_front() {
-                self.ended.remove(&old);
-            }
-        }
+        self.ended.put(id, well);
     }
 }
 

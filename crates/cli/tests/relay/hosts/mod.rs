@@ -172,7 +172,9 @@ impl Hosts {
             .read_line(&mut line)
             .unwrap();
         self.running.push(child);
-        assert!(line.starts_with(&format!("mp1:{listen}#")), "{line:?}");
+        let mut words = arguments.iter().skip_while(|word| **word != "--address");
+        let place = words.nth(1).unwrap_or(&listen);
+        assert!(line.starts_with(&format!("mp1:{place}#")), "{line:?}");
         line.trim().to_owned()
     }
 
