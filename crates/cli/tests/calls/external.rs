@@ -1,8 +1,5 @@
 //! Commands that are programs of their own.
 
-use std::fs;
-use std::process::Stdio;
-
 use crate::common::*;
 
 #[test]

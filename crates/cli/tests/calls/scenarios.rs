@@ -1,7 +1,6 @@
 //! Scenarios, and what the call changes in them.
 
 use std::fs;
-use std::process::Stdio;
 
 use crate::common::*;
 
