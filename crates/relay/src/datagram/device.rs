@@ -363,7 +363,7 @@ impl Lane {
     async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<(), Failed> {
         let channel = timeout(PATIENCE, self.connect(slot, link, turn));
         let channel = channel.await.map_err(|_| {
-            io::Error::other("no answer over UDP: firewalls on the way have to let UDP to the relay's port through")
+            io::Error::other("no answer over UDP: firewalls between here and the relay have to let UDP to its port through")
         })??;
         let joined = Joined::new(self, slot, link.priority, Arc::new(channel));
         let receiving = async {
