@@ -20,7 +20,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup setup-tests setup-extras setup-packages build python demo try test lint test-rust test-beside test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
+.PHONY: help setup setup-tests setup-extras setup-packages build python demo try test lint test-rust test-python test-extras test-kernels test-packages packages wheel install uninstall fuzz pages bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -85,7 +85,7 @@ lint: setup-tests python ## formatters and linters for Rust, C and Python
 	cd python && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check . && ../$(VENV)/bin/mypy
 
 # As cargo test: it has built nearly all of it already.
-test lint test-beside test-python test-extras: PROFILE := dev
+test lint test-python test-extras: PROFILE := dev
 
 # A test that cannot run here adds a line to the file, and the end says how many did.
 test-rust: setup-tests
@@ -96,13 +96,11 @@ test-rust: setup-tests
 test-python: build python
 	cd python && ../$(PY) -m pytest -m 'not extras'
 
-# Clippy and the Python tests compute while the kernel's tests wait. What they print comes at their end.
+# Clippy computes while the kernel's tests wait.
 test: setup-tests python ## every test but the extras
 	cargo test --workspace --locked --no-run
-	@$(MAKE) --no-print-directory -j2 test-rust test-beside
-
-test-beside: lint
-	@$(MAKE) --no-print-directory test-python > target/test-python.log 2>&1; status=$$?; cat target/test-python.log; exit $$status
+	@$(MAKE) --no-print-directory -j2 lint test-rust
+	@$(MAKE) --no-print-directory test-python
 
 test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 under QEMU and try every controller there
 	tests/kernels/run debian12
