@@ -1,6 +1,6 @@
 /*
- * A link for `tc` that leads over a router with an MTU, from which no ICMP comes: longer packets vanish. Of a packet that is
- * yet to be cut into segments (UDP over IPv4) a segment counts.
+ * A link for `tc` that leads over a router with an MTU, from which no ICMP comes: longer packets vanish. Of a packet
+ * that is yet to be cut into segments (UDP over IPv4) a segment counts.
  */
 #define SEC(name) __attribute__((section(name), used))
 
