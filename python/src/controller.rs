@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use mp_controllers::{Ack, Connection, Controller as Rule, Subflow, FRACTION_BITS, MAX_SUBFLOWS};
+use mp_parameter::Refused;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 
@@ -29,12 +30,10 @@ impl Controller {
         })?;
         let mut connection = rule.connection();
         for (key, value) in parameters.unwrap_or_default() {
-            let index = rule
-                .check(&key, value)
-                .map_err(|refused| match refused.is_unknown() {
-                    true => PyKeyError::new_err(refused.to_string()),
-                    false => PyValueError::new_err(refused.to_string()),
-                })?;
+            let index = rule.check(&key, value).map_err(|refused| match refused {
+                Refused::Unknown { .. } => PyKeyError::new_err(refused.to_string()),
+                Refused::OutOfRange { .. } => PyValueError::new_err(refused.to_string()),
+            })?;
             connection.parameters[index] = value;
         }
         Ok(Controller { rule, connection })

@@ -1,7 +1,7 @@
 //! `multipilot list`: everything that has a name.
 
 use clap::{Args, ValueEnum};
-use mp_controllers::Parameter;
+use mp_parameter::Parameter;
 use mp_policy::registry::{Entry, World, EVERYWHERE};
 use mp_scenario::Overrides;
 use serde_json::{json, Map, Value};
@@ -70,10 +70,9 @@ impl Kind {
 
 fn registered<T>(all: &[Entry<T>]) -> Vec<Value> {
     let entry = |e: &Entry<T>| {
-        let parameter = |p: &mp_policy::registry::Parameter| json!({ "name": p.name, "unit": p.unit, "default": p.default, "least": p.least, "most": p.most, "about": p.about });
         let mut entry = json!({ "name": e.name, "summary": e.summary, "source": e.source, "worlds": e.world_names() });
         if !e.parameters.is_empty() {
-            entry["parameters"] = e.parameters.iter().map(parameter).collect();
+            entry["parameters"] = parameters(e.parameters);
         }
         entry
     };
@@ -81,16 +80,19 @@ fn registered<T>(all: &[Entry<T>]) -> Vec<Value> {
 }
 
 fn controllers() -> Vec<Value> {
-    let parameter = |p: &Parameter| json!({ "name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about });
     let entry = |c: &mp_controllers::Entry| {
-        let parameters: Vec<Value> = c.parameters.iter().map(parameter).collect();
         json!({
             "name": c.name, "summary": c.summary, "source": c.source, "kind": c.kind.name(), "coupled": c.coupled,
             // Each is built for the kernel and for the simulator, and the kernel's own have models in the simulator.
-            "worlds": EVERYWHERE.map(World::name), "parameters": parameters
+            "worlds": EVERYWHERE.map(World::name), "parameters": parameters(c.parameters)
         })
     };
     mp_controllers::entries().map(entry).collect()
+}
+
+fn parameters(all: &[Parameter]) -> Value {
+    let parameter = |p: &Parameter| json!({ "name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about });
+    all.iter().map(parameter).collect()
 }
 
 fn scenarios() -> Outcome<Vec<Value>> {

@@ -100,7 +100,7 @@ impl Default for Subflow {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Connection {
-    /// The controller's settings, in the order and units of its [`crate::Parameter`]s.
+    /// In the order and units of [`Entry::parameters`](crate::Entry::parameters).
     pub parameters: [u64; PARAMETERS],
     pub subflows: [Subflow; MAX_SUBFLOWS],
 }

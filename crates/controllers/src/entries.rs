@@ -4,7 +4,7 @@
 //!
 //! Data only, because the build scripts include this file too.
 
-use std::fmt;
+use mp_parameter::{Parameter, Unit};
 
 /// What a controller steers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,55 +24,6 @@ impl Kind {
     }
 }
 
-/// Unit of a [`Parameter`] as the header counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    Microseconds,
-    BitsPerSecond,
-    BytesPerSecond,
-    Packets,
-    PacketsPerSecond,
-    RoundTrips,
-    Thousandths,
-    /// A set of flags.
-    Bits,
-    /// 0: off, 1: on.
-    Switch,
-}
-
-impl Unit {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::Microseconds => "us",
-            Unit::BitsPerSecond => "bit/s",
-            Unit::BytesPerSecond => "bytes/s",
-            Unit::Packets => "packets",
-            Unit::PacketsPerSecond => "packets/s",
-            Unit::RoundTrips => "round trips",
-            Unit::Thousandths => "thousandths",
-            Unit::Bits => "bits",
-            Unit::Switch => "0 or 1",
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A parameter of a controller. Its place in [`Entry::parameters`] is its index in `struct mp_connection`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parameter {
-    pub name: &'static str,
-    pub unit: Unit,
-    pub default: u64,
-    pub least: u64,
-    pub most: u64,
-    pub about: &'static str,
-}
-
 /// A controller by its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
@@ -83,7 +34,7 @@ pub struct Entry {
     pub kind: Kind,
     /// The window or rate of a subflow depends on those of its siblings.
     pub coupled: bool,
-    /// At most [`crate::PARAMETERS`].
+    /// At most [`crate::PARAMETERS`]. The place of one is its index in `struct mp_connection`.
     pub parameters: &'static [Parameter],
 }
 

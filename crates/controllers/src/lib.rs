@@ -22,8 +22,8 @@ pub use abi::{
     Ack, Connection, Subflow, FRACTION_BITS, INFINITE_SSTHRESH, MAX_SUBFLOWS, MIN_CWND, PARAMETERS,
     STATE_WORDS, UNKNOWN,
 };
-pub use entries::{Entry, KernelOwn, Kind, Parameter, Unit, KERNEL_OWN};
-pub use registry::{all, entries, entry, find, kernel_own, Refused};
+pub use entries::{Entry, KernelOwn, Kind, KERNEL_OWN};
+pub use registry::{all, entries, entry, find, kernel_own};
 
 /// Folder of the headers, for crates that compile them for another target.
 pub const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../controllers");

@@ -91,7 +91,7 @@ proptest! {
         let rsf = controller("rsf-db");
         let start = Subflow { min_rtt_us: base, queue_owd_us: owd.unwrap_or(u64::MAX), ..subflow(cwnd, base + queue) };
         let mut c = connection(rsf, &[start]);
-        c.parameters[rsf.parameter("target_us").unwrap()] = target;
+        c.parameters[rsf.check("target_us", target).unwrap()] = target;
         // a clock of 1 ms ticks serves targets of 50 ms and more
         let q = if target >= 50_000 { owd.unwrap_or(queue) } else { queue };
         let expected = acked as f64 * rules::rsf(cwnd as f64, target as f64, q as f64);
@@ -105,7 +105,7 @@ proptest! {
     ) {
         let ld = controller("ld-mpsp");
         let mut c = connection(ld, &[Subflow { min_rtt_us: base, ..subflow(cwnd, base + queue) }]);
-        c.parameters[ld.parameter("target_us").unwrap()] = target;
+        c.parameters[ld.check("target_us", target).unwrap()] = target;
         let expected = acked as f64 * rules::ld_mpsp(cwnd as f64, target as f64, queue as f64);
         assert_close(growth(ld, &c, 0, &ack(acked)), expected.max(2.0 - cwnd as f64));
     }
@@ -117,7 +117,7 @@ proptest! {
     ) {
         let rsf = controller("rsf-lb");
         let mut c = connection(rsf, &[subflow(cwnd, srtt)]);
-        c.parameters[rsf.parameter("loss_budget").unwrap()] = budget;
+        c.parameters[rsf.check("loss_budget", budget).unwrap()] = budget;
         // 16 round trips, or as long as ten losses at the budget take
         let memory = (16 * srtt).max(10_000_000 / budget) as f64;
         let (mut now, mut rate) = (0, 0.0);

@@ -60,8 +60,8 @@ pub fn acquire_with(
     options: Options,
 ) -> Result<Controller, Error> {
     static PRIVATE: AtomicU64 = AtomicU64::new(1);
-    if let Some(KernelOwn { kernel_name, .. }) = kernel_own(name) {
-        return built_in(name, kernel_name, parameters);
+    if let Some(own) = kernel_own(name) {
+        return built_in(own, parameters);
     }
     let (words, bytes) = settings(name, parameters)?;
     check::check()?;
@@ -101,7 +101,7 @@ pub fn check(name: &str) -> Result<(), Error> {
     match kernel_own(name) {
         // Only the privileged can have a module loaded, so only they know.
         Some(_) if !check::net_admin() => Ok(()),
-        Some(KernelOwn { kernel_name, .. }) => built_in(name, kernel_name, &[]).map(drop),
+        Some(own) => built_in(own, &[]).map(drop),
         None => match check::of_kernel() {
             lacks if lacks.is_empty() => Ok(()),
             lacks => Err(check::Missing(lacks).into()),
@@ -358,16 +358,11 @@ fn unregister_unpinned(name: &str) -> bool {
         .any(|map| map.delete(&FIRST).is_ok())
 }
 
-fn built_in(
-    name: &str,
-    kernel_name: &str,
-    parameters: &[(&str, u64)],
-) -> Result<Controller, Error> {
-    if let Some((parameter, _)) = parameters.first() {
-        return Err(Error::Usage(format!(
-            "{name} is the kernel's own and has no parameter {parameter}"
-        )));
+fn built_in(own: &KernelOwn, parameters: &[(&str, u64)]) -> Result<Controller, Error> {
+    for (parameter, value) in parameters {
+        own.entry.check(parameter, *value)?;
     }
+    let kernel_name = own.kernel_name;
     // Choosing it on a socket makes the kernel load its module, where there is one.
     if !is_available(kernel_name) && !crate::choose::loads(kernel_name) {
         return Err(Error::Usage(format!("this kernel has no congestion controller {kernel_name} (modprobe tcp_{kernel_name} did not help)")));
@@ -392,10 +387,7 @@ fn settings(
     };
     let mut words = controller.connection().parameters;
     for (parameter, value) in parameters {
-        let index = controller
-            .check(parameter, *value)
-            .map_err(|refused| Error::Usage(refused.to_string()))?;
-        words[index] = *value;
+        words[controller.check(parameter, *value)?] = *value;
     }
     Ok((words, bytes))
 }

@@ -23,6 +23,12 @@ pub enum Error {
     },
 }
 
+impl From<mp_parameter::Refused<'_>> for Error {
+    fn from(refused: mp_parameter::Refused<'_>) -> Error {
+        Error::Usage(refused.to_string())
+    }
+}
+
 impl Error {
     /// As the command's contract has it.
     pub fn exit_code(&self) -> u8 {

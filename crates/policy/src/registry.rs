@@ -1,5 +1,7 @@
 //! What the registries of path managers, schedulers and choices of the initial path have in common.
 
+use mp_parameter::{Parameter, Refused};
+
 /// Where decisions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
@@ -35,17 +37,6 @@ impl World {
     }
 }
 
-/// A setting of an entry, a whole number in `unit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parameter {
-    pub name: &'static str,
-    pub unit: &'static str,
-    pub default: u64,
-    pub least: u64,
-    pub most: u64,
-    pub about: &'static str,
-}
-
 /// An entry of a registry: a name with its traits.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<T: 'static> {
@@ -72,20 +63,9 @@ impl<T> Entry<T> {
         self.worlds.contains(&world)
     }
 
-    /// A parameter by its name, or what is wrong with the name.
-    pub fn parameter(&self, name: &str) -> Result<&'static Parameter, String> {
-        let found = self.parameters.iter().find(|p| p.name == name);
-        found.ok_or_else(|| {
-            let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
-            match known.is_empty() {
-                true => format!("{} has no setting \"{name}\"; remove it", self.name),
-                false => format!(
-                    "{} has no setting \"{name}\"; expected one of {}",
-                    self.name,
-                    known.join(", ")
-                ),
-            }
-        })
+    /// Index of a parameter whose value is within its range.
+    pub fn check<'a>(&self, name: &'a str, value: u64) -> Result<usize, Refused<'a>> {
+        mp_parameter::check(self.name, self.parameters, name, value)
     }
 }
 

@@ -1,7 +1,6 @@
-//! Names that a scenario chooses from the registries, and values of a controller's parameters.
+//! Names that a scenario chooses from the registries, and values of their parameters.
 
-use mp_controllers::Unit;
-use mp_policy::registry::Parameter;
+use mp_parameter::{Parameter, Unit};
 use mp_policy::{initial_path as initial, path_manager as managers, scheduler as schedulers};
 
 use crate::error::{did_you_mean, one_of, Error};
@@ -64,16 +63,7 @@ fn known(field: &Field<'_>, names: Vec<&str>) -> Result<String, Error> {
 /// The value of a controller's parameter, in its unit: a whole number, or a text with a unit of the same dimension.
 pub fn parameter(controller: &str, name: &str, field: &Field<'_>) -> Result<u64, Error> {
     let entry = mp_controllers::entry(controller);
-    let all = entry.map_or(&[][..], |entry| entry.parameters).iter();
-    let all = all.map(|p| Parameter {
-        name: p.name,
-        unit: p.unit.name(),
-        default: p.default,
-        least: p.least,
-        most: p.most,
-        about: p.about,
-    });
-    value(controller, &all.collect::<Vec<_>>(), name, field)
+    value(controller, entry.map_or(&[], |e| e.parameters), name, field)
 }
 
 /// The same of a path manager.
@@ -83,54 +73,47 @@ pub(crate) fn path_manager_parameter(
     field: &Field<'_>,
 ) -> Result<u64, Error> {
     let entry = managers::find(manager);
-    let all = entry.map_or(&[][..], |entry| entry.parameters);
-    value(manager, all, name, field)
+    value(manager, entry.map_or(&[], |e| e.parameters), name, field)
 }
 
-fn value(owner: &str, all: &[Parameter], name: &str, field: &Field<'_>) -> Result<u64, Error> {
-    let Some(parameter) = all.iter().find(|p| p.name == name) else {
-        let names: Vec<&str> = all.iter().map(|p| p.name).collect();
-        let expected = match names.as_slice() {
-            [] => "no parameters".into(),
-            names => one_of(names),
-        };
-        let hint = did_you_mean(name, names);
-        return Err(field.error(
-            format!("{owner} has no parameter \"{name}\"{hint}"),
-            expected,
-        ));
-    };
+fn value(
+    owner: &str,
+    known: &'static [Parameter],
+    name: &str,
+    field: &Field<'_>,
+) -> Result<u64, Error> {
+    let index = mp_parameter::find(owner, known, name).map_err(|refused| {
+        let hint = did_you_mean(name, known.iter().map(|p| p.name));
+        field.error(refused.problem() + &hint, refused.expected())
+    })?;
+    let parameter = &known[index];
     let value = match &field.node.value {
         Value::Integer(number) => u64::try_from(*number).ok(),
         Value::String(text) => quantity(text, parameter.unit),
         _ => None,
     };
-    let range = parameter.least..=parameter.most;
-    value.filter(|value| range.contains(value)).ok_or_else(|| {
-        let problem = match (value, parameter.unit) {
-            (Some(_), _) => "is out of range",
-            (None, MICROSECONDS) => "is no duration",
-            (None, BITS_PER_SECOND | BYTES_PER_SECOND) => "is no rate",
-            (None, _) => "is no whole number",
-        };
-        field.error(
-            format!("{} {problem}", field.node.value.show()),
-            expected(parameter),
-        )
-    })
+    value
+        .filter(|value| parameter.allows(*value))
+        .ok_or_else(|| {
+            let problem = match (value, parameter.unit) {
+                (Some(_), _) => "is out of range",
+                (None, Unit::Microseconds) => "is no duration",
+                (None, Unit::BitsPerSecond | Unit::BytesPerSecond) => "is no rate",
+                (None, _) => "is no whole number",
+            };
+            field.error(
+                format!("{} {problem}", field.node.value.show()),
+                expected(parameter),
+            )
+        })
 }
 
-const MICROSECONDS: &str = Unit::Microseconds.name();
-const BITS_PER_SECOND: &str = Unit::BitsPerSecond.name();
-const BYTES_PER_SECOND: &str = Unit::BytesPerSecond.name();
-const SWITCH: &str = Unit::Switch.name();
-
 /// A quantity in the parameter's unit, if that has a dimension.
-fn quantity(text: &str, unit: &str) -> Option<u64> {
+fn quantity(text: &str, unit: Unit) -> Option<u64> {
     match unit {
-        MICROSECONDS => u64::try_from(units::duration(text).ok()?.as_micros()).ok(),
-        BITS_PER_SECOND => units::rate(text).ok(),
-        BYTES_PER_SECOND => units::rate(text).ok().map(|bits| bits / 8),
+        Unit::Microseconds => u64::try_from(units::duration(text).ok()?.as_micros()).ok(),
+        Unit::BitsPerSecond => units::rate(text).ok(),
+        Unit::BytesPerSecond => units::rate(text).ok().map(|bits| bits / 8),
         _ => None,
     }
 }
@@ -141,19 +124,19 @@ fn expected(parameter: &Parameter) -> String {
     } = parameter;
     let bits = |bytes: &u64| units::show_rate(bytes * 8);
     let micros = |us: &u64| units::show_duration(std::time::Duration::from_micros(*us));
-    match *unit {
-        MICROSECONDS => format!(
+    match unit {
+        Unit::Microseconds => format!(
             "a duration from \"{}\" to \"{}\"",
             micros(least),
             micros(most)
         ),
-        BITS_PER_SECOND => format!(
+        Unit::BitsPerSecond => format!(
             "a rate from \"{}\" to \"{}\"",
             units::show_rate(*least),
             units::show_rate(*most)
         ),
-        BYTES_PER_SECOND => format!("a rate from \"{}\" to \"{}\"", bits(least), bits(most)),
-        SWITCH => "0 or 1".into(),
+        Unit::BytesPerSecond => format!("a rate from \"{}\" to \"{}\"", bits(least), bits(most)),
+        Unit::Switch => "0 or 1".into(),
         _ => format!("a whole number from {least} to {most} ({unit})"),
     }
 }

@@ -33,8 +33,6 @@ pub enum Error {
     Unknown(&'static str, String),
     #[error("{0}")]
     Parameter(String),
-    #[error("path manager {0}: `multipilot list path-managers` shows the settings")]
-    PathManager(String),
     #[error("no subflow under ddpg-mpcc asks for a rate within 10 s: give it to a connection of the scenario that lasts")]
     Silent,
     #[error("the capture cannot be written: {0}")]

@@ -359,7 +359,7 @@ fn manager(variant: &Variant, connection: &Connection, world: World) -> Result<P
     let settings = variant.path_manager_parameters.iter();
     let settings = settings.filter(|_| own.is_none());
     let built = entry.build_with(settings.map(|(k, v)| (k.as_str(), *v)));
-    built.map_err(Error::Unsupported)
+    built.map_err(|refused| Error::Unsupported(refused.to_string()))
 }
 
 /// The bandit's name; `None` where nothing is learnt.

@@ -108,7 +108,7 @@ fn wrong_settings_and_names_load_nothing() {
         ),
         (
             &["load", "lia", "--set", "d=5"],
-            "controller lia has no parameter d (it has none)",
+            "lia has no parameter \"d\"; expected no parameters",
         ),
         (
             &["load", "rsf-db", "--set", "target_us=soon"],

@@ -35,8 +35,10 @@ pub use policy::PathPolicy;
 pub use probes::Probing;
 pub use single::Single;
 
+use mp_parameter::{Parameter, Refused};
+
 use crate::awareness::{Awareness, Config, Reason};
-use crate::registry::{self, Parameter, World};
+use crate::registry::{self, World};
 pub use crate::view::{
     Counters, Moved, Path, Probes, Received, Role, Rule, Sent, State, Subflow, View,
 };
@@ -88,7 +90,7 @@ pub enum Action {
 pub trait Manage {
     const PARAMETERS: &'static [Parameter] = &[];
 
-    /// Changes a setting of [`Manage::PARAMETERS`].
+    /// Changes one of [`Manage::PARAMETERS`].
     fn set(&mut self, parameter: &str, _value: u64) {
         unreachable!("no parameter {parameter}")
     }
@@ -189,20 +191,14 @@ path_managers! {
 pub type Entry = registry::Entry<PathManager>;
 
 impl Entry {
-    /// A fresh instance with these settings, or what is wrong with them.
+    /// A fresh instance with these parameters.
     pub fn build_with<'a>(
         &self,
-        settings: impl IntoIterator<Item = (&'a str, u64)>,
-    ) -> Result<PathManager, String> {
+        parameters: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<PathManager, Refused<'a>> {
         let mut manager = self.build();
-        for (name, value) in settings {
-            let parameter = self.parameter(name)?;
-            if !(parameter.least..=parameter.most).contains(&value) {
-                return Err(format!(
-                    "{name} = {value} of {} is out of range; expected {} to {} {}",
-                    self.name, parameter.least, parameter.most, parameter.unit
-                ));
-            }
+        for (name, value) in parameters {
+            self.check(name, value)?;
             manager.set(name, value);
         }
         Ok(manager)

@@ -16,10 +16,10 @@
 //! - A backup subflow carries no data, so its counters stand still: probes ([`Action::Probe`]) take the place of the
 //!   packets. Where nobody answers them, the path is tried again after [`Config::hold_us`], twice as long each time.
 
+use mp_parameter::{Parameter, Unit};
+
 use super::fullmesh::{cover, open};
-use super::{
-    Action, Backoff, Counters, Event, Manage, Parameter, Path, Probes, State, Subflow, View,
-};
+use super::{Action, Backoff, Counters, Event, Manage, Path, Probes, State, Subflow, View};
 use crate::awareness::Reason;
 use crate::estimate::Count;
 
@@ -219,7 +219,7 @@ impl Manage for MptcpLa {
     const PARAMETERS: &'static [Parameter] = &[
         Parameter {
             name: "gamma_ppm",
-            unit: "packets per million",
+            unit: Unit::PacketsPerMillion,
             default: 100,
             least: 1,
             most: MILLION,
@@ -227,7 +227,7 @@ impl Manage for MptcpLa {
         },
         Parameter {
             name: "gamma_long_ppm",
-            unit: "packets per million",
+            unit: Unit::PacketsPerMillion,
             default: 10_000,
             least: 1,
             most: MILLION,
@@ -235,7 +235,7 @@ impl Manage for MptcpLa {
         },
         Parameter {
             name: "long_rtt_us",
-            unit: "us",
+            unit: Unit::Microseconds,
             default: 40_000,
             least: 1,
             most: 10 * MILLION,
@@ -243,7 +243,7 @@ impl Manage for MptcpLa {
         },
         Parameter {
             name: "window",
-            unit: "packets",
+            unit: Unit::Packets,
             default: 1_000,
             least: 10,
             most: MILLION,
@@ -251,7 +251,7 @@ impl Manage for MptcpLa {
         },
         Parameter {
             name: "hold_us",
-            unit: "us",
+            unit: Unit::Microseconds,
             default: 10_000_000,
             least: 100_000,
             most: LONGEST_HOLD_US,

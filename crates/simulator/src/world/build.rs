@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
+use mp_parameter::Refused;
 use mp_record::Run;
 use mp_scenario::{Protocol, Scenario, TransferDirection, Variant};
 use rand_xoshiro::rand_core::SeedableRng;
@@ -164,6 +165,10 @@ impl<'a> World<'a> {
     }
 }
 
+fn refused(why: Refused<'_>) -> Error {
+    Error::Parameter(why.to_string())
+}
+
 fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
     scenario
         .connections
@@ -180,8 +185,7 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                 // A competing flow that keeps its own controller keeps that one's defaults as well.
                 if c.controller.is_none() {
                     for (key, value) in &variant.parameters {
-                        let index = shared.check(key, *value);
-                        let index = index.map_err(|why| Error::Parameter(why.to_string()))?;
+                        let index = shared.check(key, *value).map_err(refused)?;
                         parameters.parameters[index] = *value;
                     }
                 }
@@ -207,7 +211,7 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
                 None => variant.path_manager_parameters.clone(),
             };
             let settings = settings.iter().map(|(k, v)| (k.as_str(), *v));
-            let fresh_manager = manager.build_with(settings).map_err(Error::PathManager)?;
+            let fresh_manager = manager.build_with(settings).map_err(refused)?;
             let paths = c
                 .paths
                 .iter()
