@@ -34,6 +34,9 @@ pub struct Entry {
     pub kind: Kind,
     /// The window or rate of a subflow depends on those of its siblings.
     pub coupled: bool,
+    /// Index of the parameter that a scheduler writes while a connection runs: the target for the queueing delay, which
+    /// delay balancing updates. The header has it as `MP_TARGET`.
+    pub scheduled_parameter: Option<usize>,
     /// At most [`crate::PARAMETERS`]. The place of one is its index in `struct mp_connection`.
     pub parameters: &'static [Parameter],
 }
@@ -60,6 +63,7 @@ pub const KERNEL_OWN: &[KernelOwn] = &[
             source: "Linux net/ipv4/tcp_cong.c",
             kind: Kind::Window,
             coupled: false,
+            scheduled_parameter: None,
             parameters: &[],
         },
         kernel_name: "reno",
@@ -71,6 +75,7 @@ pub const KERNEL_OWN: &[KernelOwn] = &[
             source: "RFC 9438, Linux net/ipv4/tcp_cubic.c",
             kind: Kind::Window,
             coupled: false,
+            scheduled_parameter: None,
             parameters: &[],
         },
         kernel_name: "cubic",
@@ -82,6 +87,7 @@ pub const KERNEL_OWN: &[KernelOwn] = &[
             source: "Cardwell et al., ACM Queue 2016, Linux net/ipv4/tcp_bbr.c",
             kind: Kind::Rate,
             coupled: false,
+            scheduled_parameter: None,
             parameters: &[],
         },
         kernel_name: "bbr",
@@ -195,6 +201,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "this project",
         kind: Kind::Rate,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[Parameter {
             name: "without",
             unit: Unit::Bits,
@@ -210,6 +217,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "RFC 5681",
         kind: Kind::Window,
         coupled: false,
+        scheduled_parameter: None,
         parameters: &[],
     },
     Entry {
@@ -218,6 +226,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "RFC 6356",
         kind: Kind::Window,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[],
     },
     Entry {
@@ -226,6 +235,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Khalili et al., IEEE/ACM ToN 2013",
         kind: Kind::Window,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[],
     },
     Entry {
@@ -234,6 +244,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Peng et al., IEEE/ACM ToN 2016",
         kind: Kind::Window,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[],
     },
     Entry {
@@ -242,6 +253,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Cao, Xu and Fu, ICNP 2012",
         kind: Kind::Window,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[
             Parameter {
                 name: "initial_alpha",
@@ -276,6 +288,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "rent-seeking framework, equation 1",
         kind: Kind::Window,
         coupled: false,
+        scheduled_parameter: None,
         parameters: &[delay_budget(100_000, "delay budget")],
     },
     Entry {
@@ -284,6 +297,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "rent-seeking framework, equation 2",
         kind: Kind::Window,
         coupled: false,
+        scheduled_parameter: None,
         parameters: &[
             Parameter {
                 name: "loss_budget",
@@ -309,6 +323,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "LD-MPSP, algorithm 3 of its paper",
         kind: Kind::Window,
         coupled: false,
+        scheduled_parameter: Some(0),
         parameters: &[delay_budget(20_000, "target for the queueing delay")],
     },
     Entry {
@@ -317,6 +332,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "reconstruction, see controllers/dalia.h",
         kind: Kind::Window,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &[],
     },
     Entry {
@@ -325,6 +341,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Gilad et al., CoNEXT 2020",
         kind: Kind::Rate,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 1),
     },
     Entry {
@@ -333,6 +350,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Gilad et al., CoNEXT 2020",
         kind: Kind::Rate,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &mpcc_parameters(900, 11_350, 0, 1_000_000, 1),
     },
     Entry {
@@ -341,6 +359,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Gilad et al., CoNEXT 2020, kernel module",
         kind: Kind::Rate,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &mpcc_parameters(900, 11_000, 1_000, 8, 1),
     },
     Entry {
@@ -349,6 +368,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Dong et al., PCC Vivace, NSDI 2018",
         kind: Kind::Rate,
         coupled: false,
+        scheduled_parameter: None,
         parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 0),
     },
     Entry {
@@ -357,6 +377,7 @@ pub const ENTRIES: &[Entry] = &[
         source: "Pokhrel et al., Future Internet 16(2), 37, 2024",
         kind: Kind::Rate,
         coupled: true,
+        scheduled_parameter: None,
         parameters: &mpcc_parameters(900, 11_350, 900_000, 1_000_000, 1),
     },
 ];

@@ -33,19 +33,6 @@ pub fn kernel_own(name: &str) -> Option<&'static KernelOwn> {
 }
 
 impl Entry {
-    /// Index of a parameter in [`crate::Connection::parameters`].
-    pub fn parameter(&self, name: &str) -> Option<usize> {
-        self.parameters.iter().position(|known| known.name == name)
-    }
-
-    /// Index of the parameter that a scheduler writes while a connection runs: LD-MPSP's target, which delay balancing
-    /// updates.
-    pub fn scheduled_parameter(&self) -> Option<usize> {
-        (self.name == "ld-mpsp")
-            .then(|| self.parameter("target_us"))
-            .flatten()
-    }
-
     /// Index of a parameter whose value is within its range.
     pub fn check<'a>(&self, name: &'a str, value: u64) -> Result<usize, Refused<'a>> {
         mp_parameter::check(self.name, self.parameters, name, value)

@@ -48,6 +48,24 @@ fn headers_state_their_settings_as_the_registry_does() {
 }
 
 #[test]
+fn headers_name_the_parameter_that_schedulers_write_as_the_registry_does() {
+    for controller in all() {
+        let text = header(controller);
+        let mut lines = text.lines();
+        let target = lines.find_map(|line| line.strip_prefix("#define MP_TARGET "));
+        let scheduled = controller.scheduled_parameter.map(|index| {
+            let name = format!(
+                "{}_{}",
+                controller.header(),
+                controller.parameters[index].name
+            );
+            name.to_uppercase()
+        });
+        assert_eq!(target, scheduled.as_deref(), "{}", controller.name);
+    }
+}
+
+#[test]
 fn what_a_header_defines_holds_for_it_alone() {
     for controller in all() {
         let text = header(controller);

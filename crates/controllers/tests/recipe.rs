@@ -48,6 +48,7 @@ const ENTRY: &str = "
         source: \"an example\",
         kind: Kind::Window,
         coupled: false,
+        scheduled_parameter: None,
         parameters: &[Parameter {
             name: \"part\",
             unit: Unit::Thousandths,

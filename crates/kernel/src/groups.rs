@@ -36,7 +36,7 @@ impl Member {
     }
 
     /// With the target for the queueing delay that a scheduler found, µs
-    /// ([`mp_controllers::registry::Entry::scheduled_parameter`]).
+    /// ([`mp_controllers::Entry::scheduled_parameter`]).
     pub fn aiming_at(self, target_us: u64) -> Member {
         Member { target_us, ..self }
     }

@@ -181,7 +181,7 @@ fn plans(scenario: &Scenario, variant: &Variant) -> Result<Vec<Plan>, Error> {
             let mut target = None;
             if let Kindred::Shared(shared) = controller {
                 parameters = shared.connection();
-                target = shared.scheduled_parameter();
+                target = shared.scheduled_parameter;
                 // A competing flow that keeps its own controller keeps that one's defaults as well.
                 if c.controller.is_none() {
                     for (key, value) in &variant.parameters {
