@@ -268,7 +268,6 @@ impl Adapter {
             paths,
             subflows,
             role: self.sampler.role(),
-            connections: self.sampler.connections.len(),
             bytes: self.sampler.in_order,
             began_us: self.driver.began_us(now_us),
         }

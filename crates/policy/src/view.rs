@@ -13,7 +13,7 @@
 //!
 //! `crates/testbed/tests/views.rs` holds the worlds to it with recorded transfers.
 //!
-//! The unit is a connection. Where one policy judges a host, [`View::connections`] says how many are summed, path by path.
+//! The unit is a connection. Where one policy judges a host, all its connections are summed, path by path.
 
 /// Which end of the data the host is: the one that most payload came from, or went to, of late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -190,8 +190,6 @@ pub struct Activity {
 pub struct View<'a> {
     pub now_us: u64,
     pub role: Role,
-    /// Connections that are summed: 1, unless one policy judges a host.
-    pub connections: usize,
     pub paths: &'a [Path],
     pub subflows: &'a [Subflow],
     /// Payload bytes delivered in order so far, either way.
@@ -303,7 +301,6 @@ mod tests {
         let sender = View {
             now_us: 5,
             role: Role::Sender,
-            connections: 1,
             paths: &[Path::default()],
             subflows: &subflows,
             bytes: 9_000,

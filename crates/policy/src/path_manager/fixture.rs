@@ -25,7 +25,6 @@ pub fn view<'a>(now_us: u64, paths: &'a [Path], subflows: &'a [Subflow]) -> View
     View {
         now_us,
         role: Role::Sender,
-        connections: 1,
         paths,
         subflows,
         bytes: 0,

@@ -78,7 +78,6 @@ impl World<'_> {
             } else {
                 Role::Sender
             },
-            connections: 1,
             bytes: connection.delivered_bytes(),
             began_us: connection.driver.began_us(now_us),
         };
