@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mp_wireless::{Radio, Timeline};
 
-use crate::model::{RadioLink, Step};
+use crate::trace::{RadioLink, Step};
 
 /// The air of all scenarios that state the same radio for the same time.
 #[derive(Debug)]

@@ -33,10 +33,12 @@ use std::io;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
+pub use air::Air;
 pub use choices::CARRIERS;
 pub use error::{did_you_mean, Error};
 pub use model::*;
 pub use print::print;
+pub use trace::{RadioLink, Step, Trace, TraceKind};
 
 use error::Source;
 

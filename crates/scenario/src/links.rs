@@ -9,12 +9,11 @@ use crate::defaults;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
 use crate::model::{
-    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Rule, TraceKind, TransferDirection,
-    RULES,
+    Direction, Discipline, Loss, Path, Queue, QueueLimit, Rate, Rule, TransferDirection, RULES,
 };
 use crate::policer::policer;
 use crate::sources::Traces;
-use crate::trace;
+use crate::trace::{self, TraceKind};
 use crate::units::QueueSize;
 
 pub const PATH_KEYS: &[&str] = &[

@@ -2,7 +2,6 @@
 //!
 //! Units: times are [`Duration`], rates bit/s, sizes bytes, loss a probability in 0..=1. All link values are one-way.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use indexmap::IndexMap;
 
 pub use mp_policy::path_manager::Rule;
 
-pub use crate::air::Air;
+use crate::air::Air;
 use crate::defaults;
+use crate::trace::Trace;
 
 /// One experiment: what the network is, who sends what over it, and which variants are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,46 +95,6 @@ pub enum Rate {
     /// bit/s
     Constant(u64),
     Trace(Arc<Trace>),
-}
-
-/// A link whose capacity changes over time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
-    /// As the scenario names it, resolved against the scenario's folder.
-    pub file: PathBuf,
-    pub kind: TraceKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum TraceKind {
-    /// Mahimahi: each entry is a chance to send 1500 bytes (IP packet) at that time; repeats with the period of its last entry.
-    Opportunities {
-        times: Vec<Duration>,
-        period: Duration,
-    },
-    /// CSV `time_s,rate_mbps[,delay_ms[,loss]]`: a step function from each time on, holding its last value.
-    Steps(Vec<Step>),
-    /// A link of [`Scenario::radio`]; its steps are known once [`Scenario::tuned`] was called.
-    Radio(RadioLink),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct RadioLink {
-    pub device: usize,
-    /// From 0 for each device.
-    pub link: usize,
-    /// A queue that waits for the mean rate: how many bandwidth-delay products, and the round trip. Its limit in packets is the
-    /// least that it may come to.
-    pub queue: Option<(f64, Duration)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
-    pub at: Duration,
-    /// bit/s; 0 is an outage
-    pub rate: u64,
-    pub delay: Option<Duration>,
-    pub loss: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write};
 use crate::defaults;
 use crate::model::*;
 use crate::radio;
+use crate::trace::TraceKind;
 use crate::tree::{quote, show_float, show_key};
 use crate::units::{show_duration, show_rate, show_size};
 

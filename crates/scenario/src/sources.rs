@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::air::Air;
 use crate::error::Error;
 use crate::field::Field;
-use crate::model::Trace;
-use crate::{trace, ReadFile};
+use crate::trace::{self, Trace};
+use crate::ReadFile;
 
 /// Trace files, each read once however many cells and directions name it.
 pub(crate) struct Traces<'a> {

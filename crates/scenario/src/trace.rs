@@ -1,15 +1,57 @@
-//! Links that change over time, from files: Mahimahi's packet-delivery format and CSV steps, either gzipped or not.
+//! Links that change over time, and the files of such links: Mahimahi's packet-delivery format and CSV steps, either gzipped
+//! or not. Units as in [`crate::model`].
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::model::{Step, TraceKind};
 
 /// A trace that unpacks to more is refused: it would be some gigabit for hours, or a bomb.
 const LIMIT: u64 = 256 << 20;
 const MAHIMAHI: &str = "whole milliseconds in ascending order, one a line, the last above 0";
 const CSV: &str = "time_s,rate_mbps[,delay_ms[,loss]] with times ascending from 0";
+
+/// A link whose capacity changes over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// As the scenario names it, resolved against the scenario's folder.
+    pub file: PathBuf,
+    pub kind: TraceKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TraceKind {
+    /// Mahimahi: each entry is a chance to send 1500 bytes (IP packet) at that time; repeats with the period of its last entry.
+    Opportunities {
+        times: Vec<Duration>,
+        period: Duration,
+    },
+    /// CSV `time_s,rate_mbps[,delay_ms[,loss]]`: a step function from each time on, holding its last value.
+    Steps(Vec<Step>),
+    /// A link of [`Scenario::radio`](crate::Scenario::radio); its steps are known once
+    /// [`Scenario::tuned`](crate::Scenario::tuned) was called.
+    Radio(RadioLink),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RadioLink {
+    pub device: usize,
+    /// From 0 for each device.
+    pub link: usize,
+    /// A queue that waits for the mean rate: how many bandwidth-delay products, and the round trip. Its limit in packets is the
+    /// least that it may come to.
+    pub queue: Option<(f64, Duration)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    pub at: Duration,
+    /// bit/s; 0 is an outage
+    pub rate: u64,
+    pub delay: Option<Duration>,
+    pub loss: Option<f64>,
+}
 
 /// Reads a trace; `name` is what errors call it, and its ending tells the format: `.csv` or `.csv.gz`, else Mahimahi.
 pub fn parse(name: &str, content: &[u8]) -> Result<TraceKind, Error> {

@@ -22,9 +22,11 @@ pub mod training;
 
 mod radio;
 mod run;
+mod sample;
 mod service;
 mod timeline;
 
 pub use radio::{Ap, Device, Links, Radio};
+pub use sample::Sample;
 pub use service::BEAMS_A_DEVICE;
-pub use timeline::{ApTotals, Sample, Step, Timeline};
+pub use timeline::{ApTotals, Step, Timeline};

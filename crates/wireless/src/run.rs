@@ -7,8 +7,9 @@ use crate::blockage::Spells;
 use crate::budget::{from_db, path_loss_db, to_db};
 use crate::mobility::{distance, Point};
 use crate::radio::Radio;
+use crate::sample::Sample;
 use crate::service::{Service, User};
-use crate::timeline::{ApTotals, Heard, Sample, Timeline};
+use crate::timeline::{ApTotals, Heard, Timeline};
 use crate::training::{sector_sweep_us, Sweep, BEACON_INTERVAL_US};
 
 /// Seconds over which a scheme without instant knowledge averages: what sector sweeps tell, one in each beacon interval.

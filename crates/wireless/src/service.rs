@@ -3,7 +3,7 @@
 use crate::allocation::{Problem, Scheme, Served};
 use crate::budget::{from_db, noise_dbm, to_db, LIGHT};
 use crate::radio::Radio;
-use crate::timeline::Sample;
+use crate::sample::Sample;
 use crate::training::{all_devices_us, selected_devices_us, BEACON_INTERVAL_US};
 
 /// Beams that each device adds to an allocation problem: those from which it hears most.

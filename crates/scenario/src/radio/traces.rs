@@ -12,9 +12,10 @@ use super::PATH_RADIO_KEYS;
 use crate::air::Air;
 use crate::error::{did_you_mean, Error};
 use crate::field::{Field, Section};
-use crate::model::{Direction, QueueLimit, RadioLink, Rate, Scenario, Step, Trace, TraceKind};
+use crate::links;
+use crate::model::{Direction, QueueLimit, Rate, Scenario};
 use crate::sources::Traces;
-use crate::{links, trace};
+use crate::trace::{self, RadioLink, Step, Trace, TraceKind};
 
 /// Looks at one pair of device and access point; more take minutes.
 const MOST_LOOKS: f64 = 2e7;
