@@ -68,7 +68,7 @@ pub fn load(source: &Given, wishes: Wishes) -> PyResult<Experiment> {
     loaded.map_err(|error| ScenarioError::new_err(error.to_string()))
 }
 
-/// A dictionary in its own order, which is that of the paths: the first is the primary.
+/// A dictionary in its own order, which is that of the paths: the first is the initial one.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Ordered {

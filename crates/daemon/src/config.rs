@@ -10,7 +10,7 @@ mod relay;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use mp_host::{Glob, InterfaceRule, Settings};
+use mp_host::{Glob, InterfaceRule, PathSettings};
 use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
@@ -91,7 +91,7 @@ pub struct Config {
     pub subflows: u32,
     pub add_addr_accepted: u32,
     /// `ignore`, `interfaces` and `awareness`.
-    pub paths: Settings,
+    pub paths: PathSettings,
     /// `awareness.policy`, as the user calls it.
     pub policy: String,
     /// With whom new connections share what was seen; `None`: with those of this host.
@@ -118,9 +118,9 @@ impl Default for Config {
             mptcpify: MptcpifyConfig::default(),
             subflows: 8,
             add_addr_accepted: 8,
-            paths: Settings {
+            paths: PathSettings {
                 ignore: IGNORED.iter().map(|&name| Glob::new(name)).collect(),
-                ..Settings::default()
+                ..PathSettings::default()
             },
             policy: "loss-aware".into(),
             federation: None,

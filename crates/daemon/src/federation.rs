@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mp_host::userspace::{Seen, Share};
+use mp_host::userspace::{LinkArms, Share};
 use mp_policy::super_arm::Arm;
 
 use crate::config::FederationConfig;
@@ -73,7 +73,7 @@ impl SharedStatistics {
         named.map_or(interface, String::as_str)
     }
 
-    fn own(&self, seen: &Seen) -> Links {
+    fn own(&self, seen: &LinkArms) -> Links {
         let mut own = self.before.clone();
         for (interface, arm) in seen.iter().filter(|(_, arm)| arm.count > 0.0) {
             let (count, mean) = own.entry(self.link(interface).to_owned()).or_default();
@@ -102,7 +102,7 @@ impl SharedStatistics {
 impl Share for SharedStatistics {
     /// Of each link what all know, or this host alone where it has seen more, because it has not told them yet or they are
     /// away.
-    fn known(&self, seen: &Seen, interfaces: &[&str]) -> Seen {
+    fn known(&self, seen: &LinkArms, interfaces: &[&str]) -> LinkArms {
         let (own, all) = (
             self.own(seen),
             read(&self.settings.folder.join("known.json")).unwrap_or_default(),
@@ -119,7 +119,7 @@ impl Share for SharedStatistics {
         interfaces.iter().filter_map(arm).collect()
     }
 
-    fn tell(&mut self, seen: &Seen) {
+    fn tell(&mut self, seen: &LinkArms) {
         self.written_at = Some(Instant::now());
         let own = self.own(seen);
         if own != self.written {
@@ -137,7 +137,7 @@ impl Share for SharedStatistics {
 mod tests {
     use super::*;
 
-    fn seen(arms: &[(&str, f64, f64)]) -> Seen {
+    fn seen(arms: &[(&str, f64, f64)]) -> LinkArms {
         let arm = |&(name, count, mean): &(&str, f64, f64)| (name.to_owned(), Arm { count, mean });
         arms.iter().map(arm).collect()
     }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(begins, seen(&[("wlan0", 90.0, 0.1), ("wwan0", 4.0, 0.5)]));
         // Half a file is none.
         fs::write(&known, r#"{"ap-1":[90"#).unwrap();
-        let begins = next.known(&Seen::new(), &["wlan0"]);
+        let begins = next.known(&LinkArms::new(), &["wlan0"]);
         assert_eq!(begins, seen(&[("wlan0", 4.0, 0.6)]));
 
         fs::write(settings.folder.join("own.json"), "nonsense").unwrap();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use mp_host::adapter::{Adapter, PathState};
 use mp_host::initial_path::Offer;
-use mp_host::sampler::Seen;
+use mp_host::sampler::SubflowSample;
 use mp_host::userspace::Connections;
 use mp_kernel::fallback::{Counts, Fallback};
 use mp_policy::awareness::Reason;
@@ -175,11 +175,11 @@ pub fn subflows(
     now_us: u64,
 ) -> Vec<SubflowStatus> {
     let name = |path: usize| adapter.paths.get(path).map(|p| p.interface.name.clone());
-    let own = |s: &Seen| {
+    let own = |s: &SubflowSample| {
         let interface = adapter.paths.get(s.path?)?.interface.index;
         connections?.reason(now_us, s.subflow.token, interface)
     };
-    let of = |s: &Seen| SubflowStatus {
+    let of = |s: &SubflowSample| SubflowStatus {
         token: s.subflow.token,
         interface: s.path.and_then(name),
         local: s.subflow.local.to_string(),
@@ -194,7 +194,7 @@ pub fn subflows(
 
 /// Connections that are MPTCP. A subflow alone may not show that its connection fell back.
 pub fn connections(adapter: &Adapter, fallbacks: &[Fallback]) -> usize {
-    let fell_back = |s: &Seen| {
+    let fell_back = |s: &SubflowSample| {
         let ends = (s.subflow.local, s.subflow.remote);
         fallbacks.iter().any(|f| (f.local, f.remote) == ends)
     };

@@ -11,14 +11,14 @@ use mp_kernel::diag::Subflow;
 use mp_policy::awareness::Reason;
 use mp_policy::pace::Pace;
 use mp_policy::path_manager::driver::Driver;
-use mp_policy::path_manager::presence::{Change, Presence};
+use mp_policy::path_manager::presence::{Presence, PresenceChange};
 use mp_policy::path_manager::{Action, Event, Known, Manage, Path, Rule, Subflow as Slot, View};
 use mp_policy::view::Activity;
 
 use crate::links::Interface;
 use crate::radio::Radio;
-use crate::sampler::{Sampler, Seen};
-use crate::Settings;
+use crate::sampler::{Sampler, SubflowSample};
+use crate::PathSettings;
 
 pub use state::{together, Again, Memory, PathState, ProbeRequest, Wanted};
 
@@ -46,7 +46,7 @@ pub struct Adapter {
 
 impl Adapter {
     /// Without paths yet: [`Adapter::set_interfaces`], [`Adapter::take_over`] and then [`Adapter::start`].
-    pub fn new(settings: &Settings) -> Adapter {
+    pub fn new(settings: &PathSettings) -> Adapter {
         Adapter {
             driver: Driver::new(settings.policy.build(settings.awareness), 0),
             paths: Vec::new(),
@@ -59,7 +59,7 @@ impl Adapter {
     }
 
     /// New settings; what the path manager knows of the paths stays unless another one is to judge, or by other thresholds.
-    pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
+    pub fn reconfigure(&mut self, now_us: u64, old: &PathSettings, new: &PathSettings) {
         let anew = !new.judge_as(old);
         if anew {
             self.driver.manager = new.policy.build(new.awareness);
@@ -102,7 +102,12 @@ impl Adapter {
     }
 
     /// All interfaces as they are now.
-    pub fn set_interfaces(&mut self, now_us: u64, interfaces: Vec<Interface>, settings: &Settings) {
+    pub fn set_interfaces(
+        &mut self,
+        now_us: u64,
+        interfaces: Vec<Interface>,
+        settings: &PathSettings,
+    ) {
         for path in &mut self.paths {
             let same = |i: &&Interface| i.index == path.interface.index;
             if !interfaces.iter().any(|i| same(&i)) {
@@ -198,8 +203,8 @@ impl Adapter {
         let fresh = self.sampler.paths[at].fresh;
         let connections = self.sampler.present_on(at);
         let event = match path.presence.poll(now_us, path.up, fresh, connections) {
-            Some(Change::Established) => Event::SubflowEstablished(at),
-            Some(Change::Missing) => Event::SubflowClosed {
+            Some(PresenceChange::Established) => Event::SubflowEstablished(at),
+            Some(PresenceChange::Missing) => Event::SubflowClosed {
                 slot: at,
                 path: at,
                 error: true,
@@ -319,7 +324,7 @@ impl Adapter {
 
     /// Both ends of a subflow on the path.
     pub fn ends(&self, path: usize) -> Option<(IpAddr, IpAddr)> {
-        let on = |s: &&Seen| s.path == Some(path);
+        let on = |s: &&SubflowSample| s.path == Some(path);
         let subflow = &self.sampler.subflows.iter().find(on)?.subflow;
         Some((subflow.local.ip(), subflow.remote.ip()))
     }

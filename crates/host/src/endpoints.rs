@@ -29,7 +29,7 @@ use crate::claim;
 use crate::Error;
 
 pub use apply::Applied;
-pub use change::{EndpointChange, What};
+pub use change::{ChangeKind, EndpointChange};
 
 /// Of the files beside which daemons lock their network namespace.
 pub const FOLDER: &str = "/run/multipilot";

@@ -9,7 +9,7 @@
 //! | [`events`] | connections that begin and end | generic netlink `mptcp_pm` |
 //! | [`endpoints`] | endpoints, limits and the default congestion controller | generic netlink `mptcp_pm`, sysctl |
 //! | [`userspace`] | the subflows of single connections | generic netlink `mptcp_pm` |
-//! | [`initial_path`] | the interface that connections start on | BPF, by [`mp_kernel::primary`] |
+//! | [`initial_path`] | the interface that connections start on | BPF, by [`mp_kernel::initial_path`] |
 //!
 //! [`adapter`] is between these and a path manager of [`mp_policy`], which decides. Nothing here has a configuration file, a
 //! control socket or a life cycle: whoever runs it has those.
@@ -23,11 +23,11 @@ mod error;
 pub mod events;
 pub mod initial_path;
 pub mod links;
+mod path_settings;
 pub mod probe;
 pub mod radio;
 pub mod sampler;
-mod settings;
 pub mod userspace;
 
 pub use error::Error;
-pub use settings::{Glob, InterfaceRule, Settings};
+pub use path_settings::{Glob, InterfaceRule, PathSettings};

@@ -3,7 +3,7 @@
 //! A subflow that sends counts its own losses: retransmissions, less those that the peer calls needless. Where this host
 //! receives, the sender's counters are out of sight; out-of-order arrivals tell of holes.
 
-mod change;
+mod delta;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use mp_policy::path_manager::presence::Present;
 use mp_policy::path_manager::{Counters, Role};
 use mp_policy::view::Activity;
 
-use change::Change;
+use delta::SubflowDelta;
 
 /// Counters of one path, over all subflows that were ever seen there.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ pub struct Sampler {
     /// Tokens of live connections, with the time at which each was first seen, µs.
     pub connections: HashMap<u32, u64>,
     /// As of the last poll.
-    pub subflows: Vec<Seen>,
+    pub subflows: Vec<SubflowSample>,
     direction: Direction,
     last: HashMap<u64, TcpInfo>,
     /// By token: see `Subflow::stream`.
@@ -52,7 +52,7 @@ pub struct Sampler {
 
 /// A live subflow.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SubflowSample {
     pub subflow: Subflow,
     /// `None`: on no path of ours.
     pub path: Option<usize>,
@@ -83,12 +83,12 @@ impl Sampler {
         let mut sums = vec![Sum::default(); paths];
         let mut of: HashMap<u32, ConnectionPoll> = HashMap::new();
         let mut last = HashMap::with_capacity(subflows.len());
-        let changes: Vec<Change> = subflows
+        let changes: Vec<SubflowDelta> = subflows
             .iter()
             .map(|s| {
                 // Nothing is known of what a subflow did before it was first seen: it may be hours old.
                 let known = self.last.get(&s.cookie).copied();
-                Change::between(known.unwrap_or(s.tcp), s.tcp)
+                SubflowDelta::between(known.unwrap_or(s.tcp), s.tcp)
             })
             .collect();
         let activities = subflows.iter().zip(&changes).map(|(s, new)| Activity {
@@ -121,7 +121,7 @@ impl Sampler {
                 sums[path].fresh |= !known;
                 sums[path].silent |= silent;
             }
-            self.subflows.push(Seen {
+            self.subflows.push(SubflowSample {
                 path,
                 rate: smoothed(
                     rates.get(&subflow.cookie).copied().unwrap_or(0.0),
@@ -253,7 +253,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, new: &Change, tcp: &TcpInfo) {
+    fn add(&mut self, new: &SubflowDelta, tcp: &TcpInfo) {
         self.subflows += 1;
         self.sent_packets += new.sent_packets;
         self.arrived_packets += new.arrived_packets;

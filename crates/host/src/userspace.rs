@@ -17,33 +17,33 @@ use mp_policy::path_manager::Known;
 use mp_policy::super_arm::Arm;
 
 use crate::adapter::{together, Adapter, Memory, PathState, ProbeRequest};
-use crate::endpoints::What;
+use crate::endpoints::ChangeKind;
 use crate::radio::{Signal, SignalTrace};
-use crate::{Error, Settings};
+use crate::{Error, PathSettings};
 use connection::Connection;
 
 /// What a link was worth to MS-UCB, by interface.
-pub type Seen = HashMap<String, Arm>;
+pub type LinkArms = HashMap<String, Arm>;
 
 /// What connections see, shared with other hosts.
 pub trait Share {
     /// What a new connection begins with on these interfaces; `own`: all that connections of this host have seen.
-    fn known(&self, own: &Seen, interfaces: &[&str]) -> Seen;
+    fn known(&self, own: &LinkArms, interfaces: &[&str]) -> LinkArms;
 
     /// All that connections of this host have seen so far.
-    fn tell(&mut self, own: &Seen);
+    fn tell(&mut self, own: &LinkArms);
 
     /// Whether it is time for [`Share::tell`].
     fn is_due(&self) -> bool;
 }
 
 /// What of a connection's subflows has changed.
-pub struct Change {
+pub struct SubflowChange {
     /// Of the connection.
     pub token: u32,
     /// The local one of the subflows.
     pub address: IpAddr,
-    pub what: What,
+    pub kind: ChangeKind,
 }
 
 /// All connections of a host that are managed here.
@@ -86,7 +86,12 @@ impl Connections {
     }
 
     /// After a poll of the host's adapter: each connection's own.
-    pub fn poll(&mut self, now_us: u64, host: &Adapter, settings: &Settings) -> Vec<Change> {
+    pub fn poll(
+        &mut self,
+        now_us: u64,
+        host: &Adapter,
+        settings: &PathSettings,
+    ) -> Vec<SubflowChange> {
         let mut of: HashMap<u32, Vec<Subflow>> = HashMap::new();
         for seen in &host.sampler.subflows {
             let subflow = seen.subflow.clone();
@@ -159,7 +164,7 @@ impl Connections {
     }
 
     /// Interfaces have changed; the next poll acts on it.
-    pub fn set_interfaces(&mut self, now_us: u64, host: &Adapter, settings: &Settings) {
+    pub fn set_interfaces(&mut self, now_us: u64, host: &Adapter, settings: &PathSettings) {
         for connection in self.ours.values_mut() {
             connection
                 .adapter
@@ -172,7 +177,7 @@ impl Connections {
     }
 
     /// New settings; see [`Adapter::reconfigure`].
-    pub fn reconfigure(&mut self, now_us: u64, old: &Settings, new: &Settings) {
+    pub fn reconfigure(&mut self, now_us: u64, old: &PathSettings, new: &PathSettings) {
         for connection in self.ours.values_mut() {
             connection.adapter.reconfigure(now_us, old, new);
         }
@@ -213,7 +218,7 @@ impl Connections {
 }
 
 /// What is told to other hosts.
-fn worth(known: &Memory) -> Seen {
+fn worth(known: &Memory) -> LinkArms {
     let travels = known.iter().filter(|(_, known)| known.travels());
     travels
         .map(|(name, known)| (name.clone(), known.worth()))

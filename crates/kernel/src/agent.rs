@@ -23,7 +23,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::controller::Controller;
 use crate::error::{Context, Error};
-use crate::primary::now_ns;
+use crate::initial_path::now_ns;
 pub use log::{Interval, Log, Logged};
 use turn::Turn;
 

@@ -144,9 +144,9 @@ fn establish(paths: Paths, folder: &Path) -> Result<(), Error> {
     if paths == Paths::Single {
         return Ok(());
     }
-    let primary = default_interface();
+    let default = default_interface();
     for (address, interface) in fresh {
-        let backup = paths == Paths::Backup && Some(*interface) != primary;
+        let backup = paths == Paths::Backup && Some(*interface) != default;
         let flags = Flags {
             subflow: true,
             fullmesh: true,

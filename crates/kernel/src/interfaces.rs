@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use socket2::{Domain, Socket, Type};
 
 use crate::error::{Context, Error};
-use crate::primary::{Choice, Prefix};
+use crate::initial_path::{Choice, Prefix};
 
 /// One that is up, with its global addresses: first those of [`sources_first`], then the others in the kernel's order.
 #[derive(Debug, Clone, PartialEq, Eq)]

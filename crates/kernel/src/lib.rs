@@ -1,6 +1,6 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
 //! networks that steer some ([`agent`]), who uses them ([`choose`]), which plain TCP sockets they couple ([`groups`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
-//! which path connections start on ([`primary`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
+//! which path connections start on ([`initial_path`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
 //! connections have none ([`fallback`]); TUN devices ([`tun`]), and connections that a listener takes for their target ([`transparent`]),
 //! sockets that routing rules tell by a mark ([`mark`]); the allocator ([`memory`]).
 
@@ -14,6 +14,7 @@ pub mod diag;
 pub mod fallback;
 pub mod groups;
 pub mod host;
+pub mod initial_path;
 pub mod interfaces;
 pub mod mark;
 pub mod memory;
@@ -21,7 +22,7 @@ pub mod mptcp_info;
 pub mod mptcpify;
 pub mod pm;
 pub mod preload;
-pub mod primary;
+
 pub mod transparent;
 pub mod tun;
 

@@ -40,7 +40,7 @@ pub fn apply(command: &mut Command, controller: Option<&str>) -> Result<(), Erro
     Ok(())
 }
 
-/// Has connections of `command` and all it starts begin at these addresses, one a family. [`crate::primary`] does it better
+/// Has connections of `command` and all it starts begin at these addresses, one a family. [`crate::initial_path`] does it better
 /// where BPF is to be had: this needs routing rules by source address, and reaches no statically linked program.
 pub fn start_from(command: &mut Command, addresses: &[IpAddr]) {
     let list: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();

@@ -29,7 +29,7 @@ const ENDING: &str = "arrows";
 
 /// The end of one connection.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lived {
+pub struct Outcome {
     /// ms since 1970, UTC
     pub ended_ms: i64,
     /// `device`, `server` or `stock`
@@ -48,14 +48,14 @@ pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn batch(lived: &[Lived]) -> Result<RecordBatch, Error> {
-    let ended = lived.iter().map(|l| l.ended_ms);
-    let chosen_by = lived.iter().map(|l| &l.chosen_by);
+fn batch(outcomes: &[Outcome]) -> Result<RecordBatch, Error> {
+    let ended = outcomes.iter().map(|l| l.ended_ms);
+    let chosen_by = outcomes.iter().map(|l| &l.chosen_by);
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(TimestampMillisecondArray::from_iter_values(ended).with_timezone("UTC")),
         Arc::new(StringArray::from_iter_values(chosen_by)),
     ];
-    columns.extend(decisions::columns(&|| lived.iter().map(|l| &l.decision)));
+    columns.extend(decisions::columns(&|| outcomes.iter().map(|l| &l.decision)));
     Ok(RecordBatch::try_new(schema(), columns)?)
 }
 
@@ -74,11 +74,11 @@ impl Log {
     }
 
     /// They are the system's when this returns: the end of the process no longer costs them.
-    pub fn append(&mut self, lived: &[Lived]) -> Result<(), Error> {
-        if lived.is_empty() {
+    pub fn append(&mut self, outcomes: &[Outcome]) -> Result<(), Error> {
+        if outcomes.is_empty() {
             return Ok(());
         }
-        let (batch, file) = (batch(lived)?, self.file.take());
+        let (batch, file) = (batch(outcomes)?, self.file.take());
         // Others clear up too.
         let there =
             file.filter(|f| state(f).is_ok_and(|(length, links)| length < FULL && links > 0));

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_ipc::reader::StreamReader;
-use mp_record::experience::{schema, Lived, Log, MOST};
+use mp_record::experience::{schema, Log, Outcome, MOST};
 use mp_record::Decision;
 
-fn lived(number: u32, features: usize) -> Lived {
+fn outcome(number: u32, features: usize) -> Outcome {
     let value = |i: usize| {
         (
             format!("wifi.reading-{i}"),
             i.is_multiple_of(2).then_some(i as f64),
         )
     };
-    Lived {
+    Outcome {
         ended_ms: 1_790_000_000_000 + i64::from(number),
         chosen_by: "device".into(),
         decision: Decision {
@@ -63,13 +63,13 @@ fn what_was_appended_is_there_whatever_comes_of_the_writer() {
     assert!(!folder.exists(), "nothing to write, nothing there");
     log.append(&[]).unwrap();
     assert!(!folder.exists());
-    log.append(&[lived(1, 4), lived(2, 4)]).unwrap();
-    log.append(&[lived(3, 4)]).unwrap();
+    log.append(&[outcome(1, 4), outcome(2, 4)]).unwrap();
+    log.append(&[outcome(3, 4)]).unwrap();
     // It is still open: as after a kill.
     assert_eq!(numbers(&folder), [1, 2, 3]);
     let mut other = Log::new(&folder);
-    other.append(&[lived(4, 4)]).unwrap();
-    log.append(&[lived(5, 4)]).unwrap();
+    other.append(&[outcome(4, 4)]).unwrap();
+    log.append(&[outcome(5, 4)]).unwrap();
     assert_eq!(numbers(&folder), [1, 2, 3, 5, 4], "each its own file");
 
     // The power fails in the middle of a write.
@@ -90,9 +90,9 @@ fn the_oldest_lines_go_when_there_are_too_many() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = Log::new(folder.path());
     // Some 2 MB each.
-    let lines: Vec<Lived> = (0..300).map(|n| lived(n, 200)).collect();
+    let lines: Vec<Outcome> = (0..300).map(|n| outcome(n, 200)).collect();
     for round in 0..40 {
-        let of_round = |l: &Lived| Lived {
+        let of_round = |l: &Outcome| Outcome {
             ended_ms: l.ended_ms,
             decision: Decision {
                 transfer: round,
@@ -117,17 +117,17 @@ fn the_oldest_lines_go_when_there_are_too_many() {
     // Short runs leave small files: not without end either.
     let small = tempfile::tempdir().unwrap();
     for n in 0..1200 {
-        Log::new(small.path()).append(&[lived(n, 1)]).unwrap();
+        Log::new(small.path()).append(&[outcome(n, 1)]).unwrap();
     }
     let count = files(small.path()).len() as u64;
     assert!(count <= MOST >> 16, "{count}");
     assert_eq!(numbers(small.path()).last(), Some(&1199));
 
     // A file that another writer cleared away is not written to any more.
-    log.append(&[lived(7, 1)]).unwrap();
+    log.append(&[outcome(7, 1)]).unwrap();
     for file in files(folder.path()) {
         fs::remove_file(file).unwrap();
     }
-    log.append(&[lived(8, 1)]).unwrap();
+    log.append(&[outcome(8, 1)]).unwrap();
     assert_eq!(numbers(folder.path()), [8]);
 }

@@ -378,7 +378,7 @@ proptest! {
         let again = parse("x.toml", &text, FsPath::new(""), &read, &Overrides::default());
         let again = again.map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
         prop_assert_eq!(&again.cells[0].scenario, &scenario, "{}", text);
-        // Order matters too, which equality of maps does not see: the first path is the primary one.
+        // Order matters too, which equality of maps does not see: the first path is the initial one.
         prop_assert!(again.cells[0].scenario.paths.keys().eq(scenario.paths.keys()));
     }
 }

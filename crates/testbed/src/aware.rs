@@ -13,7 +13,7 @@ use mp_host::events::{self, BURST};
 use mp_host::links::Links;
 use mp_host::probe::Prober;
 use mp_host::radio::{Signal, SignalTrace};
-use mp_host::{InterfaceRule, Settings};
+use mp_host::{InterfaceRule, PathSettings};
 use mp_kernel::diag::{Diag, Subflow};
 use mp_policy::awareness;
 use mp_policy::link::{decide, Link};
@@ -71,7 +71,7 @@ impl Aware {
 
     async fn watch(mut self, mut stop: watch::Receiver<bool>) -> Result<(), mp_host::Error> {
         let (policy, awareness) = self.policy;
-        let settings = Settings {
+        let settings = PathSettings {
             policy,
             awareness,
             ignore: Vec::new(),

@@ -128,7 +128,7 @@ impl Frame {
         }
     }
 
-    /// Sets one byte and mends the checksum at `sum` (RFC 1624); `high`: the byte is the first of its 16-bit word.
+    /// Sets one byte and updates the checksum at `sum` (RFC 1624); `high`: the byte is the first of its 16-bit word.
     fn replace(&mut self, sum: usize, at: usize, value: u8, high: bool) {
         let shift = if high { 8 } else { 0 };
         let (old, new) = (u32::from(self.0[at]) << shift, u32::from(value) << shift);

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use mp_host::adapter::Adapter;
 use mp_host::links::Interface;
-use mp_host::Settings;
+use mp_host::PathSettings;
 use mp_kernel::diag;
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::path_manager::driver::Driver;
@@ -77,7 +77,7 @@ fn path_of(local: IpAddr) -> usize {
 
 /// The kernel's adapter, that of the daemon and of the testbed.
 fn kernel() -> Adapter {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let interface = |path: u8| Interface {
         index: i32::from(path) + 1,
         name: format!("path{path}"),

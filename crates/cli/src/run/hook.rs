@@ -5,16 +5,16 @@ use std::sync::mpsc::{channel, Receiver};
 
 use mp_host::initial_path::exempt_near;
 use mp_kernel::cgroup::Group;
+use mp_kernel::initial_path::{Attachment, Event, Prefix};
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::preload;
-use mp_kernel::primary::{Event, Prefix, Primary};
 
 use crate::outcome::{Failure, Outcome};
 
 /// Holds while the program runs: the program that chooses, the cgroup it is attached to, and what it reports.
 pub struct InitialPathHook {
     // Dropped in this order: the group can go once nothing is attached.
-    pub attached: Primary,
+    pub attached: Attachment,
     events: Option<Receiver<Event>>,
     group: Group,
 }
@@ -27,7 +27,7 @@ impl InitialPathHook {
     ) -> Result<InitialPathHook, mp_kernel::Error> {
         let group = Group::new()?;
         let (send, events) = channel();
-        let attached = Primary::attach(group.path(), move |event| {
+        let attached = Attachment::attach(group.path(), move |event| {
             // Nobody listens to a choice of the user's.
             let _ = send.send(event);
         })?;

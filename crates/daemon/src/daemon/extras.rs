@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mp_host::adapter::PathState;
-use mp_host::endpoints::What;
+use mp_host::endpoints::ChangeKind;
 use mp_policy::path_manager::PathPolicy;
 
 use super::{Daemon, Part};
@@ -15,10 +15,10 @@ use crate::status;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bandit changes which paths carry data several times a second; `switches` of the status counts that.
-pub(super) fn level(policy: PathPolicy, what: What) -> Level {
+pub(super) fn level(policy: PathPolicy, kind: ChangeKind) -> Level {
     let bandit = matches!(policy, PathPolicy::MsUcb | PathPolicy::MsUcbFederated);
-    match what {
-        What::SetToBackup | What::SetToNormal if bandit => Level::Debug,
+    match kind {
+        ChangeKind::SetToBackup | ChangeKind::SetToNormal if bandit => Level::Debug,
         _ => Level::Info,
     }
 }
@@ -72,8 +72,8 @@ impl Daemon {
             let path = self.adapter.paths.iter().find(of).map(|p| &p.interface);
             let why = path.and_then(|i| connections.reason(now, change.token, i.index));
             log::line(
-                level(self.config.paths.policy, change.what),
-                &change.what.to_string(),
+                level(self.config.paths.policy, change.kind),
+                &change.kind.to_string(),
                 &[
                     ("connection", &format!("{:x}", change.token)),
                     ("address", &change.address),
@@ -96,9 +96,9 @@ mod tests {
     fn only_a_bandits_changes_of_priority_are_left_out_of_the_log() {
         let of = |policy, what| matches!(level(policy, what), Level::Debug);
         for policy in [PathPolicy::MsUcb, PathPolicy::MsUcbFederated] {
-            assert!(of(policy, What::SetToBackup) && of(policy, What::SetToNormal));
-            assert!(!of(policy, What::Removed));
+            assert!(of(policy, ChangeKind::SetToBackup) && of(policy, ChangeKind::SetToNormal));
+            assert!(!of(policy, ChangeKind::Removed));
         }
-        assert!(!of(PathPolicy::Awareness, What::SetToBackup));
+        assert!(!of(PathPolicy::Awareness, ChangeKind::SetToBackup));
     }
 }

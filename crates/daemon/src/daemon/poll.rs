@@ -74,13 +74,13 @@ impl Daemon {
                     let now_us = self.started.elapsed().as_micros() as u64;
                     self.adapter.pace().changed(now_us);
                 }
-                for EndpointChange { address, what } in done {
+                for EndpointChange { address, kind } in done {
                     let address = address.to_string();
                     let paths = status::paths(&self.adapter, self.now_us());
                     let path = paths.iter().find(|p| p.addresses.contains(&address));
                     log::line(
-                        extras::level(self.config.paths.policy, what),
-                        &what.to_string(),
+                        extras::level(self.config.paths.policy, kind),
+                        &kind.to_string(),
                         &[
                             ("address", &address),
                             ("interface", &path.map_or("", |p| &p.interface)),

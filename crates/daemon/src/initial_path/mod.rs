@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use mp_host::initial_path::{exempt_near, Host, Learner, Offer, Remote};
+use mp_kernel::initial_path::{Attachment, Prefix};
 use mp_kernel::interfaces::{self, Interface};
-use mp_kernel::primary::{Prefix, Primary};
 use mp_policy::bandit::context::Readings;
 use mp_policy::initial_path;
 use mp_policy::path_manager::Rule;
@@ -56,7 +56,7 @@ pub struct InitialPathBandit {
     /// Destinations that stay the routing table's.
     exempt: HashSet<Prefix>,
     // Dropping it ends the events, and with them the thread.
-    attached: Option<Primary>,
+    attached: Option<Attachment>,
     /// Of the lost events, those that are in the log.
     logged: u64,
     thread: Option<JoinHandle<()>>,
@@ -103,7 +103,7 @@ impl InitialPathBandit {
             None => mp_kernel::cgroup::root()?,
         };
         let own = mp_kernel::choose::own_cookie()?;
-        let attached = Primary::attach(&group, move |event| {
+        let attached = Attachment::attach(&group, move |event| {
             // Below the cgroup there may be containers with a network of their own.
             if event.netns_cookie == own {
                 let _ = send.send(event);
@@ -164,7 +164,7 @@ impl InitialPathBandit {
     }
 
     fn events_lost(&self) -> u64 {
-        self.attached.as_ref().map_or(0, Primary::events_lost)
+        self.attached.as_ref().map_or(0, Attachment::events_lost)
     }
 
     /// Tells the log of events that were lost since the last call.

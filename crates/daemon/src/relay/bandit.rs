@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mp_host::adapter::{Adapter, PathState};
 use mp_host::links::Interface;
-use mp_host::Settings;
+use mp_host::PathSettings;
 use mp_kernel::diag::Subflow;
 use mp_policy::path_manager::PathPolicy;
 
@@ -19,7 +19,7 @@ pub struct LinkBandit {
 }
 
 impl LinkBandit {
-    fn new(settings: &Settings, links: Vec<Interface>) -> LinkBandit {
+    fn new(settings: &PathSettings, links: Vec<Interface>) -> LinkBandit {
         let mut adapter = Adapter::new(settings);
         adapter.set_interfaces(0, links, settings);
         adapter.start(0);
@@ -33,7 +33,7 @@ impl LinkBandit {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn poll(&mut self, settings: &Settings, links: Vec<Interface>, subflows: Vec<Subflow>) {
+    fn poll(&mut self, settings: &PathSettings, links: Vec<Interface>, subflows: Vec<Subflow>) {
         let now_us = self.now_us();
         self.adapter.set_interfaces(now_us, links, settings);
         if !subflows.is_empty() {
@@ -52,7 +52,7 @@ impl LinkBandit {
 
 impl RelaySupervisor {
     /// Polls the path connections, and has the bandit choose where the settings say so. `host`: all paths of the host.
-    pub fn choose(&mut self, host: &[PathState], settings: &Settings) {
+    pub fn choose(&mut self, host: &[PathState], settings: &PathSettings) {
         match (&self.stage, settings.policy) {
             (Stage::On(running), PathPolicy::MsUcb) => {
                 let up = running.device.links();

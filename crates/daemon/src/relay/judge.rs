@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use mp_host::{Glob, Settings as Paths};
+use mp_host::{Glob, PathSettings};
 use mp_policy::link::{decide, Decision, Link, Reason, Usage};
 use mp_relay::device::LinkReport;
 use mp_relay::links::Rules;
@@ -19,7 +19,7 @@ const FILE: &str = "relay-links.json";
 /// The rules, with what is known of the links now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkRules {
-    paths: Paths,
+    paths: PathSettings,
     limits: Vec<(Glob, u64)>,
     /// Links that the relay's settings name: they are not ignored.
     named: Vec<String>,

@@ -34,18 +34,18 @@ pub(crate) fn subflow(host: u8, packets: u32, losses: u32) -> Subflow {
     }
 }
 
-fn with_rules(rules: &[(&str, Rule)]) -> Settings {
+fn with_rules(rules: &[(&str, Rule)]) -> PathSettings {
     let rule = |&(name, rule): &(&str, Rule)| InterfaceRule {
         interface: Glob::new(name),
         rule,
     };
-    Settings {
+    PathSettings {
         rules: rules.iter().map(rule).collect(),
-        ..Settings::default()
+        ..PathSettings::default()
     }
 }
 
-pub(crate) fn started(settings: &Settings) -> Adapter {
+pub(crate) fn started(settings: &PathSettings) -> Adapter {
     let mut adapter = Adapter::new(settings);
     adapter.set_interfaces(
         0,
@@ -82,7 +82,7 @@ fn harm(adapter: &mut Adapter, last: &mut u32, seconds: u32, stream: &mut u64) -
 
 #[test]
 fn every_interface_becomes_an_endpoint_and_goes_with_its_link() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = started(&settings);
     assert_eq!(backups(&adapter), [(1, false), (2, false)]);
     adapter.set_interfaces(
@@ -136,7 +136,7 @@ fn rules_hold_and_ignored_interfaces_are_no_paths() {
 
 #[test]
 fn a_lossy_path_goes_to_backup_with_its_reason_and_returns() {
-    let mut settings = Settings::default();
+    let mut settings = PathSettings::default();
     settings.awareness.backup_time.first_us = 2_000_000;
     let mut adapter = started(&settings);
     let (mut last, mut stream) = (0, 0);
@@ -150,7 +150,7 @@ fn a_lossy_path_goes_to_backup_with_its_reason_and_returns() {
 
 #[test]
 fn a_path_that_all_connections_have_lost_is_opened_again() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = started(&settings);
     adapter.again();
     let mut now = 0;
@@ -174,7 +174,7 @@ fn a_path_that_all_connections_have_lost_is_opened_again() {
 
 #[test]
 fn a_connection_that_uses_no_path_misses_none() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = started(&settings);
     adapter.again();
     let local = Subflow {
@@ -191,7 +191,7 @@ fn a_connection_that_uses_no_path_misses_none() {
 /// Behind two routers of one make.
 #[test]
 fn an_address_that_two_interfaces_have_is_one_endpoint() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = Adapter::new(&settings);
     let twin = Interface {
         index: 3,
@@ -204,9 +204,9 @@ fn an_address_that_two_interfaces_have_is_one_endpoint() {
 
 #[test]
 fn an_interface_whose_new_name_is_ignored_is_let_go() {
-    let settings = Settings {
+    let settings = PathSettings {
         ignore: vec![Glob::new("veth*")],
-        ..Settings::default()
+        ..PathSettings::default()
     };
     let mut adapter = started(&settings);
     let all = vec![interface(1, "veth0", true), interface(2, "wwan0", true)];
@@ -217,7 +217,7 @@ fn an_interface_whose_new_name_is_ignored_is_let_go() {
 /// Its own retransmissions would find out late that the path is back.
 #[test]
 fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = started(&settings);
     adapter.again();
     let mut now = 0;
@@ -258,7 +258,7 @@ fn a_path_that_is_dead_under_its_subflow_gets_a_new_one() {
 
 #[test]
 fn what_is_there_is_taken_over() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = Adapter::new(&settings);
     adapter.set_interfaces(0, vec![interface(1, "wlan0", true)], &settings);
     adapter.take_over([10, 0, 0, 1].into(), false);
@@ -268,7 +268,7 @@ fn what_is_there_is_taken_over() {
 }
 
 /// Five interfaces.
-fn five(settings: &Settings, known: &Memory) -> Adapter {
+fn five(settings: &PathSettings, known: &Memory) -> Adapter {
     let mut adapter = Adapter::new(settings);
     let all = (1..=5).map(|i| interface(i, &format!("eth{i}"), true));
     adapter.set_interfaces(0, all.collect(), settings);
@@ -284,10 +284,10 @@ fn used(adapter: &Adapter) -> Vec<usize> {
 
 #[test]
 fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones() {
-    let settings = Settings {
+    let settings = PathSettings {
         policy: PathPolicy::MsUcbFederated,
         awareness: awareness::Config::rules(),
-        ..Settings::default()
+        ..PathSettings::default()
     };
     let mut adapter = five(&settings, &Memory::new());
     // Packets that each carries in 50 ms while it is not backup.
@@ -315,7 +315,7 @@ fn ms_ucb_has_three_interfaces_at_a_time_carry_data_and_comes_to_the_fast_ones()
 
 #[test]
 fn a_relays_links_are_backup_unless_the_bandit_has_chosen_them() {
-    let settings = Settings {
+    let settings = PathSettings {
         policy: PathPolicy::MsUcb,
         awareness: awareness::Config::rules(),
         ..with_rules(&[("eth1", Rule::Untrusted)])
@@ -345,7 +345,7 @@ fn a_relays_links_are_backup_unless_the_bandit_has_chosen_them() {
 #[test]
 fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
     let in_backup = |in_order: u64| {
-        let mut adapter = started(&Settings::default());
+        let mut adapter = started(&PathSettings::default());
         for step in 1..=160 {
             let stream = Some(u64::from(step) * in_order * 1448);
             let both = [subflow(1, 50 * step, step / 2), subflow(2, 100 * step, 0)];
@@ -361,7 +361,7 @@ fn a_lossy_path_goes_when_what_arrives_does_not_get_to_the_stream() {
 /// What it carries at first says nothing of its path; what it carries after that does.
 #[test]
 fn a_connection_that_begins_slowly_does_not_bring_a_path_in_backup_back_at_once() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut adapter = started(&settings);
     let (mut now, mut sent, mut streams) = (0, [0; 2], [0; 2]);
     let mut poll = |adapter: &mut Adapter, token: u32, packets: u32| {
@@ -422,7 +422,7 @@ fn a_peer_that_stays_away_from_a_restored_path_is_told_again() {
     for n in 1..=80 {
         let now = u64::from(n) * 50_000;
         if n == 20 {
-            adapter.reconfigure(now, &settings, &Settings::default());
+            adapter.reconfigure(now, &settings, &PathSettings::default());
         }
         let backup = adapter.paths[0].backup;
         let both = [1, 2].map(|host: u8| {
@@ -458,7 +458,7 @@ fn every_view_keeps_the_contract() {
         };
         s
     };
-    let mut adapter = started(&Settings::default());
+    let mut adapter = started(&PathSettings::default());
     let mut roles = Vec::new();
     let mut before: Option<(u64, Vec<Path>, Vec<Slot>, u64)> = None;
     for n in 1..=600u32 {

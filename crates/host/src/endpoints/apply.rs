@@ -6,7 +6,7 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{self, Endpoint, Flags};
 use nix::errno::Errno;
 
-use super::{indispensable, EndpointChange, Endpoints, What};
+use super::{indispensable, ChangeKind, EndpointChange, Endpoints};
 use crate::adapter::{Again, Wanted};
 use crate::Error;
 
@@ -67,7 +67,7 @@ impl Endpoints {
                 self.removed.note(endpoint.clone(), false, subflows);
                 gone.push(address);
                 self.before.added.retain(|a| *a != address);
-                done.push(EndpointChange::new(address, What::Removed));
+                done.push(EndpointChange::new(address, ChangeKind::Removed));
             }
         }
         Ok(done)
@@ -131,7 +131,7 @@ impl Endpoints {
                         applied.refused.get_or_insert(refused(w.address, e));
                         continue;
                     }
-                    let what = back.map_or(What::Added, |_| What::AddedAgain);
+                    let what = back.map_or(ChangeKind::Added, |_| ChangeKind::AddedAgain);
                     applied.done.push(EndpointChange::new(w.address, what));
                 }
             }
@@ -168,8 +168,8 @@ impl Endpoints {
                 changed.flags.backup = backup;
                 self.manager.set_endpoint_flags(&changed)?;
                 let what = match backup {
-                    true => What::SetToBackup,
-                    false => What::SetToNormal,
+                    true => ChangeKind::SetToBackup,
+                    false => ChangeKind::SetToNormal,
                 };
                 done.push(EndpointChange::new(w.address, what));
             }
@@ -197,8 +197,8 @@ impl Endpoints {
             self.manager.set_endpoint_flags(&other)?;
             self.manager.set_endpoint_flags(old)?;
             let what = match w.backup {
-                true => What::BackupRepeated,
-                false => What::NormalRepeated,
+                true => ChangeKind::BackupRepeated,
+                false => ChangeKind::NormalRepeated,
             };
             done.push(EndpointChange::new(w.address, what));
         }

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointChange {
     pub address: IpAddr,
-    pub what: What,
+    pub kind: ChangeKind,
 }
 
 /// Kinds of changes, of endpoints and of subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum ChangeKind {
     Added,
     /// Removed a while ago, and added again.
     AddedAgain,
@@ -29,24 +29,24 @@ pub enum What {
 }
 
 impl EndpointChange {
-    pub(super) fn new(address: IpAddr, what: What) -> EndpointChange {
-        EndpointChange { address, what }
+    pub(super) fn new(address: IpAddr, kind: ChangeKind) -> EndpointChange {
+        EndpointChange { address, kind }
     }
 }
 
 /// As the log says it.
-impl fmt::Display for What {
+impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            What::Added => "used",
-            What::AddedAgain => "opened again",
-            What::Removed => "no longer used",
-            What::SetToBackup => "set to backup",
-            What::SetToNormal => "set to normal",
-            What::BackupRepeated => "in backup, told again",
-            What::NormalRepeated => "normal, told again",
-            What::TakenAway => "taken away until down",
-            What::GivenBack => "given back",
+            ChangeKind::Added => "used",
+            ChangeKind::AddedAgain => "opened again",
+            ChangeKind::Removed => "no longer used",
+            ChangeKind::SetToBackup => "set to backup",
+            ChangeKind::SetToNormal => "set to normal",
+            ChangeKind::BackupRepeated => "in backup, told again",
+            ChangeKind::NormalRepeated => "normal, told again",
+            ChangeKind::TakenAway => "taken away until down",
+            ChangeKind::GivenBack => "given back",
         })
     }
 }

@@ -62,7 +62,10 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
             .apply(&wanted, &Again::default(), &subflows)
             .unwrap()
             .done;
-        assert_eq!(done, [EndpointChange::new(address(1), What::AddedAgain)]);
+        assert_eq!(
+            done,
+            [EndpointChange::new(address(1), ChangeKind::AddedAgain)]
+        );
         assert_eq!(there(&endpoints), all);
         assert!(!endpoints.differ(&wanted));
         // Its peers are told again that it is normal, and it stays so.
@@ -71,7 +74,7 @@ fn one_that_is_made_anew_rests_until_the_peer_knows() {
             ..Again::default()
         };
         let done = endpoints.apply(&wanted, &retry, &subflows).unwrap().done;
-        let told = EndpointChange::new(address(1), What::NormalRepeated);
+        let told = EndpointChange::new(address(1), ChangeKind::NormalRepeated);
         assert_eq!(done, [told]);
         let flags = endpoints.list().unwrap();
         assert!(flags.iter().all(|e| !e.flags.backup));
@@ -127,7 +130,7 @@ fn one_that_is_refused_stops_nothing_else() {
         let applied = endpoints.apply(&wanted, &Again::default(), &[]).unwrap();
         assert_eq!(
             applied.done,
-            [EndpointChange::new(address(1), What::SetToBackup)]
+            [EndpointChange::new(address(1), ChangeKind::SetToBackup)]
         );
         let why = applied.refused.unwrap().to_string();
         assert!(
@@ -140,7 +143,7 @@ fn one_that_is_refused_stops_nothing_else() {
         let applied = endpoints.apply(&wanted, &Again::default(), &[]).unwrap();
         assert_eq!(
             applied.done,
-            [EndpointChange::new(address(254), What::Added)]
+            [EndpointChange::new(address(254), ChangeKind::Added)]
         );
         assert!(applied.refused.is_none());
         endpoints.restore(&[]).unwrap();

@@ -5,9 +5,9 @@ use mp_kernel::pm::Endpoint;
 use mp_policy::path_manager::Rule;
 use serde::{Deserialize, Serialize};
 
-use super::{indispensable, EndpointChange, Endpoints, What};
+use super::{indispensable, ChangeKind, EndpointChange, Endpoints};
 use crate::links::Interface;
-use crate::{Error, Settings};
+use crate::{Error, PathSettings};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
@@ -22,7 +22,7 @@ impl Endpoints {
     /// subflows out of the list. Returns what it did.
     pub fn keep_off<'a>(
         &mut self,
-        settings: &Settings,
+        settings: &PathSettings,
         interfaces: impl Iterator<Item = &'a Interface> + Clone,
         subflows: &mut Vec<Subflow>,
     ) -> Result<Vec<EndpointChange>, Error> {
@@ -49,7 +49,7 @@ impl Endpoints {
             self.save()?;
             self.manager.delete_endpoint(&endpoint)?;
             subflows.retain(|s| s.local.ip() != address);
-            done.push(EndpointChange::new(address, What::TakenAway));
+            done.push(EndpointChange::new(address, ChangeKind::TakenAway));
         }
         Ok(done)
     }
@@ -62,7 +62,7 @@ impl Endpoints {
         while let Some(at) = self.before.taken.iter().position(&which) {
             let endpoint = &self.before.taken[at].endpoint;
             if self.add_back(endpoint)? {
-                done.push(EndpointChange::new(endpoint.address, What::GivenBack));
+                done.push(EndpointChange::new(endpoint.address, ChangeKind::GivenBack));
             }
             self.before.taken.remove(at);
             self.save()?;

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mp_kernel::initial_path::{
+    Choice, Choices, Connections, Event, EventKind, Finished, Prefix, Start,
+};
 use mp_kernel::interfaces::{self, Interface};
-use mp_kernel::primary::{Choice, Choices, Connections, Event, Finished, Prefix, Start, What};
 use mp_policy::bandit::context::{self, Reading, Readings};
 use mp_policy::bandit::starter::{self, Starter};
 use mp_policy::bandit::{file, Decision, Policy, Settings};
-use mp_record::experience::{Lived, Log};
+use mp_record::experience::{Log, Outcome};
 use mp_server::wire::Chooser;
 
 use super::{Offer, Remote};
@@ -47,7 +49,7 @@ pub struct Learner {
     began: Instant,
     log: Log,
     /// What is not in the log yet.
-    unsaved: Vec<Lived>,
+    unsaved: Vec<Outcome>,
     /// Whether the last choice could not be put in force.
     failing: bool,
     host: Box<dyn Host>,
@@ -281,7 +283,7 @@ impl Learner {
 
     /// Whether the choice on offer has been taken.
     fn see(&mut self, event: &Event) -> bool {
-        if event.what == What::Down && event.srtt_us > 0 {
+        if event.kind == EventKind::Down && event.srtt_us > 0 {
             if let Some(arm) = self.arm_of(event.local.0) {
                 let rtt_ms = f64::from(event.srtt_us) / 1e3;
                 self.starter.note(arm, Reading::Rtt, rtt_ms);
@@ -290,7 +292,7 @@ impl Learner {
         if let Some(finished) = self.connections.observe(event) {
             self.learn(&finished);
         }
-        matches!(event.what, What::Started(start, tag) if tag == self.tag && counts(start))
+        matches!(event.kind, EventKind::Started(start, tag) if tag == self.tag && counts(start))
     }
 
     fn learn(&mut self, finished: &Finished) {
@@ -312,7 +314,7 @@ impl Learner {
             None => return,
         };
         let reward = self.starter.learn(&decided.context, arm, mbps, ms);
-        self.unsaved.push(Lived {
+        self.unsaved.push(Outcome {
             ended_ms: now_ms(),
             chosen_by: decided.by.word().into(),
             decision: self.told(finished.tag, decided, arm, (mbps, ms), reward),

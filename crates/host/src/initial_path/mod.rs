@@ -5,7 +5,7 @@ mod remote;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use mp_kernel::primary::{Choices, Prefix};
+use mp_kernel::initial_path::{Choices, Prefix};
 use serde::{Deserialize, Serialize};
 
 pub use learner::{Host, Learner};

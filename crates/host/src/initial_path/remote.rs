@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mp_kernel::initial_path::Finished;
 use mp_kernel::interfaces::Interface;
-use mp_kernel::primary::Finished;
 use mp_policy::bandit::context::{Reading, READINGS};
 use mp_server::client::{Choice, Client, Settings};
 use mp_server::wire::Context;

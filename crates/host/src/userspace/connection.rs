@@ -7,10 +7,10 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{Endpoint, Flags, PathManager};
 use mp_policy::path_manager::removal::{self, Between};
 
-use super::{interfaces, Change};
+use super::{interfaces, SubflowChange};
 use crate::adapter::{Adapter, Memory, PathState, ProbeRequest, Wanted};
-use crate::endpoints::What;
-use crate::Settings;
+use crate::endpoints::ChangeKind;
+use crate::PathSettings;
 
 /// Addresses of one connection that are told apart at most.
 const MOST_IDS: u8 = 24;
@@ -30,7 +30,7 @@ impl Connection {
     pub fn new(
         now_us: u64,
         host: &Adapter,
-        settings: &Settings,
+        settings: &PathSettings,
         subflows: &[Subflow],
         known: &Memory,
     ) -> Connection {
@@ -79,7 +79,7 @@ impl Connection {
         manager: &PathManager,
         token: u32,
         subflows: &[Subflow],
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<SubflowChange>,
     ) {
         let (wanted, again) = (self.adapter.wanted(), self.adapter.again());
         let cookies = subflows.iter().map(|s| s.cookie).collect();
@@ -149,14 +149,16 @@ impl Connection {
                 };
                 let refused = at(w.address).filter(|s| !set(s)).count();
                 match refused == 0 {
-                    true => changes.push(Change {
+                    true => changes.push(SubflowChange {
                         token,
                         address: w.address,
-                        what: match w.backup {
-                            true if retry => What::BackupRepeated,
-                            true => What::SetToBackup,
-                            false if retry && before.backup == w.backup => What::NormalRepeated,
-                            false => What::SetToNormal,
+                        kind: match w.backup {
+                            true if retry => ChangeKind::BackupRepeated,
+                            true => ChangeKind::SetToBackup,
+                            false if retry && before.backup == w.backup => {
+                                ChangeKind::NormalRepeated
+                            }
+                            false => ChangeKind::SetToNormal,
                         },
                     }),
                     false => done.backup = before.backup,

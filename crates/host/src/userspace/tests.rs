@@ -20,7 +20,7 @@ fn one_loses(connection: &mut Connection, n: u32) -> u64 {
 
 #[test]
 fn a_connection_begins_with_what_those_before_it_have_learned() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let host = started(&settings);
     let begin = |now, over, known: &Memory| {
         Connection::new(now, &host, &settings, &[subflow(over, 0, 0)], known)
@@ -54,7 +54,7 @@ fn a_connection_begins_with_what_those_before_it_have_learned() {
 
 #[test]
 fn the_host_probes_the_paths_that_a_connection_has_in_backup() {
-    let settings = Settings::default();
+    let settings = PathSettings::default();
     let mut host = started(&settings);
     let mut connection = Connection::new(0, &host, &settings, &[subflow(1, 0, 0)], &Memory::new());
     let mut asked = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{accept, Mind, Record};
-use crate::primary::now_ns;
+use crate::initial_path::now_ns;
 
 /// One monitor interval and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

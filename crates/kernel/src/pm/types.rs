@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Flags {
     /// Announce the address to the peer (ADD_ADDR).
     pub signal: bool,
-    /// Open a subflow from the address to the peer's primary one.
+    /// Open a subflow from the address to the peer's initial address.
     pub subflow: bool,
     /// Not used while a normal subflow lives (RFC 8684 section 3.3.8).
     pub backup: bool,

@@ -18,7 +18,7 @@ pub struct Present {
 
 /// What has become of a path's subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum PresenceChange {
     /// After they were missing, or had died, one is there.
     Established,
     /// None is there, although connections had the time to open one.
@@ -86,13 +86,13 @@ impl Presence {
         up: bool,
         fresh: bool,
         connections: impl Iterator<Item = Present>,
-    ) -> Option<Change> {
+    ) -> Option<PresenceChange> {
         // No handshake gets over a path that is dead.
         if (self.missing || self.stuck) && fresh {
             (self.missing, self.stuck) = (false, false);
             // A new connection may begin there before the path manager asks again.
             self.open |= std::mem::take(&mut self.lapsed);
-            return Some(Change::Established);
+            return Some(PresenceChange::Established);
         }
         // Handshakes over a dead path are missing until it is back, and the path manager says when to begin another.
         let due = self.open && !self.stuck && up && now_us >= self.asked_us + GROWN_US;
@@ -100,7 +100,7 @@ impl Presence {
             return None;
         }
         (self.missing, self.open, self.lapsed) = (true, false, true);
-        Some(Change::Missing)
+        Some(PresenceChange::Missing)
     }
 }
 
@@ -149,13 +149,13 @@ mod tests {
         assert_eq!(poll(&mut path, 9, false), None, "nobody asks");
         path.open(9 * SECOND, false);
         assert_eq!(poll(&mut path, 11, false), None, "handshakes take time");
-        assert_eq!(poll(&mut path, 12, false), Some(Change::Missing));
+        assert_eq!(poll(&mut path, 12, false), Some(PresenceChange::Missing));
         assert_eq!(
             (path.state(), poll(&mut path, 20, false)),
             (State::Closed, None)
         );
         path.open(20 * SECOND, false);
-        assert_eq!(poll(&mut path, 21, true), Some(Change::Established));
+        assert_eq!(poll(&mut path, 21, true), Some(PresenceChange::Established));
         assert_eq!(poll(&mut path, 22, true), None, "one more is no news");
     }
 
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(path.state(), State::Opening);
         let dead = [since(0, true)];
         let change = path.poll(61 * SECOND, true, true, dead.into_iter());
-        assert_eq!(change, Some(Change::Established));
+        assert_eq!(change, Some(PresenceChange::Established));
         assert_eq!(path.state(), State::Established);
     }
 
@@ -190,11 +190,11 @@ mod tests {
                 }
                 let was_open = path.is_open();
                 match path.poll(now, up, fresh, [since(0, here)].into_iter()) {
-                    Some(Change::Missing) => {
+                    Some(PresenceChange::Missing) => {
                         prop_assert!(up && was_open && !here && !path.is_open());
                         missing = true;
                     }
-                    Some(Change::Established) => {
+                    Some(PresenceChange::Established) => {
                         prop_assert!(missing && fresh && path.is_open());
                         missing = false;
                     }

@@ -123,7 +123,7 @@ impl Local {
     async fn transfer(&self, index: usize, end: Option<Duration>, mut stop: watch::Receiver<bool>) {
         let client = &self.client;
         let (flow, recorder) = (&client.services[index].flow, &client.recorder);
-        let (id, primary) = self.begin(index);
+        let (id, initial) = self.begin(index);
         // True: its time is over; false: the run's is.
         let cut = async {
             match end {
@@ -156,7 +156,7 @@ impl Local {
             return;
         }
         let connected = tokio::select! {
-            connected = self.connect(index, primary) => connected,
+            connected = self.connect(index, initial) => connected,
             over = &mut cut => {
                 if over && flow.bytes.is_none() {
                     recorder.end(id, None);
@@ -180,7 +180,7 @@ impl Local {
         let exchange = async {
             tokio::select! {
                 result = self.exchange(id, index, stream, &probe) => result,
-                () = async { self.open_subflows(&fd, primary).await; std::future::pending().await } => Ok(()),
+                () = async { self.open_subflows(&fd, initial).await; std::future::pending().await } => Ok(()),
             }
         };
         tokio::select! {
@@ -262,7 +262,7 @@ impl Local {
     async fn connect(
         &self,
         index: usize,
-        primary: usize,
+        initial: usize,
     ) -> io::Result<(TcpStream, Arc<OwnedFd>, Source)> {
         let Service { flow, congestion } = &self.client.services[index];
         let to = SocketAddr::new(SERVER.into(), FIRST_PORT + index as u16);
@@ -274,7 +274,7 @@ impl Local {
             return Ok((stream, fd, source));
         }
         let from = SocketAddr::new(
-            address(self.client.number, self.client.group.paths[primary]).into(),
+            address(self.client.number, self.client.group.paths[initial]).into(),
             0,
         );
         let congestion = flow.upload.then_some(congestion.as_str());
@@ -336,9 +336,9 @@ impl Local {
     }
 
     /// The path manager ndiffports: further subflows over the same addresses, once the connection is up.
-    async fn open_subflows(&self, fd: &OwnedFd, primary: usize) {
+    async fn open_subflows(&self, fd: &OwnedFd, initial: usize) {
         let Some(manager) = &self.manager else { return };
-        let path = self.client.group.paths[primary];
+        let path = self.client.group.paths[initial];
         let local = IpAddr::from(address(self.client.number, path));
         let Ok(peer) = socket2::SockRef::from(fd).peer_addr() else {
             return;

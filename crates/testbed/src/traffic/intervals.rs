@@ -14,7 +14,7 @@ pub struct Place {
     pub transfer: u32,
     pub subflow: u32,
     /// The path of a subflow whose addresses do not tell it.
-    pub primary: usize,
+    pub initial: usize,
 }
 
 /// By local and remote end.
@@ -40,7 +40,7 @@ pub fn placed(
         } = interval.record;
         let (local, remote) = (interval.record.local.into(), interval.record.remote.into());
         let place = places.get(&(local, remote))?;
-        let path = path_between(local, remote).unwrap_or(place.primary);
+        let path = path_between(local, remote).unwrap_or(place.initial);
         let after = interval.at.saturating_duration_since(epoch);
         let before = epoch.saturating_duration_since(interval.at);
         Some(Interval {

@@ -37,7 +37,7 @@ struct Live {
     transfer: Transfer,
     order: usize,
     group: usize,
-    primary: usize,
+    initial: usize,
     /// Subflows in order of joining, by the ports and addresses at the sender, and at the receiver.
     slots: [Vec<(SocketAddr, SocketAddr)>; 2],
     /// Bytes received by each of the receiver's.
@@ -77,7 +77,7 @@ impl Recorder {
     }
 
     /// A transfer of the plan's flow number `order` begins; returns its id while the run goes on.
-    pub fn begin(&self, order: usize, flow: &Flow, primary: usize) -> u32 {
+    pub fn begin(&self, order: usize, flow: &Flow, initial: usize) -> u32 {
         let mut state = self.state();
         let id = state.live.len() as u32;
         let transfer = Transfer {
@@ -91,7 +91,7 @@ impl Recorder {
             transfer,
             order,
             group: flow.group,
-            primary,
+            initial,
             ..Live::default()
         });
         id
@@ -232,7 +232,7 @@ impl Recorder {
         }
         for subflow in subflows {
             let slot = live.slot(end, &subflow);
-            let path = path_between(subflow.local, subflow.remote).unwrap_or(live.primary);
+            let path = path_between(subflow.local, subflow.remote).unwrap_or(live.initial);
             match end {
                 End::Receiver => live.received[slot] = (path, subflow.received),
                 End::Sender if !subflow.open => {}
@@ -258,7 +258,7 @@ impl Live {
             slots.len() - 1
         });
         if end == End::Receiver && self.received.len() <= slot {
-            self.received.resize(slot + 1, (self.primary, 0));
+            self.received.resize(slot + 1, (self.initial, 0));
         }
         slot
     }
@@ -267,13 +267,13 @@ impl Live {
 /// The senders' subflows.
 fn places(all: &[Live]) -> Places {
     let of = |live: &Live| {
-        let (transfer, primary) = (live.transfer.id, live.primary);
+        let (transfer, initial) = (live.transfer.id, live.initial);
         let keys = live.slots[End::Sender as usize].clone();
         (keys.into_iter().zip(0..)).map(move |(key, subflow)| {
             let place = Place {
                 transfer,
                 subflow,
-                primary,
+                initial,
             };
             (key, place)
         })

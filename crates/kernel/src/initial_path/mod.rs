@@ -1,6 +1,6 @@
 //! The path that connections of unmodified programs start on; further subflows are the kernel's path manager's.
 //!
-//! [`Primary`] attaches to a cgroup (see [`crate::cgroup`]) a program that binds each new TCP or MPTCP connection, just
+//! [`Attachment`] attaches to a cgroup (see [`crate::cgroup`]) a program that binds each new TCP or MPTCP connection, just
 //! before its SYN, to what [`Choices`] has for its destination: [`crate::preload`] does less of it where BPF is not to
 //! be had. [`Connections`] makes of the events what came of each connection.
 
@@ -24,11 +24,11 @@ use crate::error::{Context, Error};
 use crate::{check, object};
 
 pub use connections::{Connections, Finished};
-pub use event::{Event, Start, What};
+pub use event::{Event, EventKind, Start};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/primary.o"));
 /// How long the end of it may be overlooked.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Addresses that have their first bits in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,7 +57,7 @@ pub struct Choice {
 pub struct Choices(Arc<MapHandle>);
 
 /// Lasts as long as this value; a killed process leaves nothing attached.
-pub struct Primary {
+pub struct Attachment {
     choices: Choices,
     /// A counter.
     lost: MapHandle,
@@ -65,19 +65,19 @@ pub struct Primary {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Primary {
+impl Attachment {
     /// For all that lives in this cgroup or below it. Events go to `report`, on a thread of their own.
     pub fn attach(
         cgroup: &Path,
         report: impl FnMut(Event) + Send + 'static,
-    ) -> Result<Primary, Error> {
+    ) -> Result<Attachment, Error> {
         check::check()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, started) = mpsc::sync_channel(1);
         let thread = {
             let (stop, cgroup) = (stop.clone(), cgroup.to_owned());
             std::thread::Builder::new()
-                .name("primary".into())
+                .name("initial-path".into())
                 .spawn(move || {
                     if let Err(error) = serve(&cgroup, report, &stop, &ready) {
                         let _ = ready.send(Err(error));
@@ -92,7 +92,7 @@ impl Primary {
                 return Err(error);
             }
         };
-        Ok(Primary {
+        Ok(Attachment {
             choices,
             lost,
             stop,
@@ -113,7 +113,7 @@ impl Primary {
     }
 }
 
-impl Drop for Primary {
+impl Drop for Attachment {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -234,7 +234,7 @@ fn serve(
     let _ = ready.send(Ok((Choices(Arc::new(choices)), lost)));
     loop {
         let last = stop.load(Ordering::Relaxed);
-        match ring.poll(if last { Duration::ZERO } else { LOOK }) {
+        match ring.poll(if last { Duration::ZERO } else { POLL_INTERVAL }) {
             // A signal came in between.
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
                 return Err(error).context("mp_events")

@@ -4,7 +4,7 @@ use mp_kernel::mptcp_info::TcpInfo;
 
 /// One subflow between two polls.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Change {
+pub struct SubflowDelta {
     pub sent_packets: u64,
     pub lost: u64,
     pub sent_bytes: u64,
@@ -16,8 +16,8 @@ pub struct Change {
     pub arrived_bytes: u64,
 }
 
-impl Change {
-    pub fn between(before: TcpInfo, now: TcpInfo) -> Change {
+impl SubflowDelta {
+    pub fn between(before: TcpInfo, now: TcpInfo) -> SubflowDelta {
         // The kernel's counters of 32 bits wrap.
         let count = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
         let retransmitted = count(now.total_retrans, before.total_retrans);
@@ -26,7 +26,7 @@ impl Change {
         let out_of_order = count(now.rcv_ooopack, before.rcv_ooopack);
         let received_bytes = now.bytes_received.saturating_sub(before.bytes_received);
         let segment = u64::from(now.rcv_mss);
-        Change {
+        SubflowDelta {
             sent_packets: count(now.data_segs_out, before.data_segs_out),
             lost: retransmitted.saturating_sub(needless),
             arrived_packets: arrived,

@@ -9,7 +9,7 @@ use crate::links::Interface;
 
 /// The paths of a host, and who judges them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct PathSettings {
     pub policy: PathPolicy,
     /// Settings of [`PathPolicy::Awareness`]; every policy is asked at its interval.
     pub awareness: awareness::Config,
@@ -19,10 +19,10 @@ pub struct Settings {
     pub rules: Vec<InterfaceRule>,
 }
 
-impl Default for Settings {
+impl Default for PathSettings {
     /// Loss awareness on every interface.
     fn default() -> Self {
-        Settings {
+        PathSettings {
             policy: PathPolicy::Awareness,
             awareness: awareness::Config::loss_aware(),
             ignore: Vec::new(),
@@ -31,9 +31,9 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl PathSettings {
     /// Whether both have the same policy, with the same settings.
-    pub fn judge_as(&self, other: &Settings) -> bool {
+    pub fn judge_as(&self, other: &PathSettings) -> bool {
         (self.policy, self.awareness) == (other.policy, other.awareness)
     }
 
@@ -113,10 +113,10 @@ mod tests {
             interface: Glob::new(pattern),
             rule,
         };
-        let settings = Settings {
+        let settings = PathSettings {
             rules: vec![rule("wwan0", Rule::Preferred), rule("wwan*", Rule::Metered)],
             ignore: vec![Glob::new("veth*")],
-            ..Settings::default()
+            ..PathSettings::default()
         };
         assert_eq!(settings.rule("wwan0"), Rule::Preferred);
         assert_eq!(settings.rule("wwan1"), Rule::Metered);
@@ -132,7 +132,7 @@ mod tests {
             up: true,
             addresses: vec![[10, 0, 0, host].into()],
         };
-        let mut settings = Settings::default();
+        let mut settings = PathSettings::default();
         settings.rules.push(InterfaceRule {
             interface: Glob::new("wwan1"),
             rule: Rule::Preferred,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{Event, Start, What};
+use super::{Event, EventKind, Start};
 
 /// A handshake fails after 127 s at most (`tcp_syn_retries`, `tcp_syn_linear_timeouts`), by default.
 const HANDSHAKE_NS: u64 = 300_000_000_000;
@@ -56,8 +56,8 @@ struct Live {
 impl Connections {
     /// What a connection was like, once its last subflow has gone.
     pub fn observe(&mut self, event: &Event) -> Option<Finished> {
-        match event.what {
-            What::Started(start, tag) => {
+        match event.kind {
+            EventKind::Started(start, tag) => {
                 let finished = Finished {
                     start,
                     tag,
@@ -82,7 +82,7 @@ impl Connections {
                 self.live.insert(event.socket, live);
                 None
             }
-            What::Up => {
+            EventKind::Up => {
                 let first = self.first(event)?;
                 let live = self.live.get_mut(&first)?;
                 live.finished.subflows += 1;
@@ -101,7 +101,7 @@ impl Connections {
                 }
                 None
             }
-            What::Down => {
+            EventKind::Down => {
                 let first = self.first(event)?;
                 let live = self.live.get_mut(&first)?;
                 let place = live
@@ -166,14 +166,14 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn event(socket: u64, time_ns: u64, what: What) -> Event {
+    fn event(socket: u64, time_ns: u64, kind: EventKind) -> Event {
         let join = socket > 1;
         Event {
             time_ns,
-            what,
+            kind,
             netns_cookie: 9,
             socket,
-            token: if what == What::Up || join { 77 } else { 0 },
+            token: if kind == EventKind::Up || join { 77 } else { 0 },
             join,
             local: (Ipv4Addr::new(10, 0, 0, socket as u8).into(), 4000),
             remote: (Ipv4Addr::new(10, 9, 9, 9).into(), 80),
@@ -188,11 +188,14 @@ mod tests {
     fn a_connection_ends_with_its_last_subflow_and_counts_the_bytes_of_all() {
         let mut connections = Connections::default();
         let mut see = |e| connections.observe(&e);
-        assert_eq!(see(event(1, 1_000, What::Started(Start::Chosen, 5))), None);
-        assert_eq!(see(event(1, 31_000, What::Up)), None);
-        assert_eq!(see(event(2, 40_000, What::Up)), None);
-        assert_eq!(see(event(1, 50_000, What::Down)), None);
-        let end = see(event(2, 60_000, What::Down)).unwrap();
+        assert_eq!(
+            see(event(1, 1_000, EventKind::Started(Start::Chosen, 5))),
+            None
+        );
+        assert_eq!(see(event(1, 31_000, EventKind::Up)), None);
+        assert_eq!(see(event(2, 40_000, EventKind::Up)), None);
+        assert_eq!(see(event(1, 50_000, EventKind::Down)), None);
+        let end = see(event(2, 60_000, EventKind::Down)).unwrap();
         assert_eq!((end.tag, end.start, end.subflows), (5, Start::Chosen, 2));
         assert_eq!(end.from, Some(Ipv4Addr::new(10, 0, 0, 1).into()));
         assert_eq!((end.bytes, end.srtt_us), (3300, 10_000), "{end:?}");
@@ -208,7 +211,7 @@ mod tests {
             connections.observe(&event(
                 socket,
                 i * 1_000_000_000,
-                What::Started(Start::Stock, 0),
+                EventKind::Started(Start::Stock, 0),
             ));
             assert!(connections.live.len() <= ROOM, "{i}");
         }
@@ -218,26 +221,26 @@ mod tests {
     fn those_whose_end_was_lost_are_forgotten() {
         let mut connections = Connections::default();
         for i in 0..4 * MOST as u64 {
-            let started = event(1_000 + i, i, What::Started(Start::Stock, 0));
+            let started = event(1_000 + i, i, EventKind::Started(Start::Stock, 0));
             connections.observe(&started);
             let token = i as u32 + 1;
-            let up = event(1_000 + i, i, What::Up);
+            let up = event(1_000 + i, i, EventKind::Up);
             connections.observe(&Event { token, ..up });
             assert!(connections.live.len() <= MOST, "{i}");
             assert!(connections.tokens.len() <= MOST, "{i}");
         }
         let latest = 1_000 + 4 * MOST as u64 - 1;
-        let down = connections.observe(&event(latest, u64::MAX, What::Down));
+        let down = connections.observe(&event(latest, u64::MAX, EventKind::Down));
         assert!(down.is_some(), "the latest is followed");
     }
 
     #[test]
     fn a_handshake_that_fails_is_an_outcome_and_strangers_are_none() {
         let mut connections = Connections::default();
-        connections.observe(&event(1, 0, What::Started(Start::Stock, 0)));
-        let end = connections.observe(&event(1, 5, What::Down)).unwrap();
+        connections.observe(&event(1, 0, EventKind::Started(Start::Stock, 0)));
+        let end = connections.observe(&event(1, 5, EventKind::Down)).unwrap();
         assert_eq!((end.handshake_us, end.from, end.subflows), (None, None, 0));
-        assert_eq!(connections.observe(&event(3, 6, What::Up)), None);
-        assert_eq!(connections.observe(&event(3, 7, What::Down)), None);
+        assert_eq!(connections.observe(&event(3, 6, EventKind::Up)), None);
+        assert_eq!(connections.observe(&event(3, 7, EventKind::Down)), None);
     }
 }

@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 use super::abi;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A program connects, with the tag of the choice; no other addresses are known yet than the destination's.
     Started(Start, u64),
     /// A subflow is established.
@@ -33,7 +33,7 @@ pub enum Start {
 pub struct Event {
     /// CLOCK_MONOTONIC, ns
     pub time_ns: u64,
-    pub what: What,
+    pub kind: EventKind,
     pub netns_cookie: u64,
     /// Of the subflow's socket, unlike any other since boot.
     pub socket: u64,
@@ -55,8 +55,8 @@ impl Event {
     pub(super) fn parse(record: &[u8]) -> Option<Event> {
         let raw = abi::Event::read_from_bytes(record).ok()?;
         let address = |octets| IpAddr::from(Ipv6Addr::from(octets)).to_canonical();
-        let what = match (raw.what, raw.start) {
-            (0, start) => What::Started(
+        let kind = match (raw.what, raw.start) {
+            (0, start) => EventKind::Started(
                 match start {
                     0 => Start::Stock,
                     1 => Start::Chosen,
@@ -65,12 +65,12 @@ impl Event {
                 },
                 raw.tag,
             ),
-            (1, _) => What::Up,
-            _ => What::Down,
+            (1, _) => EventKind::Up,
+            _ => EventKind::Down,
         };
         Some(Event {
             time_ns: raw.time_ns,
-            what,
+            kind,
             netns_cookie: raw.netns_cookie,
             socket: raw.socket,
             token: raw.token,

@@ -14,7 +14,9 @@ use std::time::Duration;
 use common::lab::{self, sh, Lab, PATIENCE, PORT};
 use common::turn;
 use mp_kernel::cgroup::Group;
-use mp_kernel::primary::{Choice, Connections, Event, Finished, Prefix, Primary, Start, What};
+use mp_kernel::initial_path::{
+    Attachment, Choice, Connections, Event, EventKind, Finished, Prefix, Start,
+};
 use mp_kernel::{choose, interfaces, preload};
 use socket2::Protocol;
 
@@ -29,7 +31,7 @@ struct Bench {
     lab: Lab,
     group: Group,
     events: Receiver<Event>,
-    primary: Primary,
+    attachment: Attachment,
 }
 
 impl Bench {
@@ -49,14 +51,14 @@ impl Bench {
         sh(&format!("ip -n {a} addr add {SECOND_V6}/64 dev p2 nodad"));
         let group = Group::new().unwrap();
         let (send, events) = channel();
-        let primary = Primary::attach(group.path(), move |event| {
+        let attachment = Attachment::attach(group.path(), move |event| {
             let _ = send.send(event);
         });
         Bench {
             lab,
             group,
             events,
-            primary: primary.unwrap(),
+            attachment: attachment.unwrap(),
         }
     }
 
@@ -174,7 +176,7 @@ fn a_connection_starts_where_it_is_told_and_the_other_path_joins() {
     assert_eq!(bench.finished().0.start, Start::Stock);
 
     bench
-        .primary
+        .attachment
         .choices()
         .set(Prefix::ALL, &bench.choice())
         .unwrap();
@@ -195,7 +197,7 @@ fn a_connection_starts_where_it_is_told_and_the_other_path_joins() {
     );
     let joined = events
         .iter()
-        .find(|e| e.what == What::Up && e.join)
+        .find(|e| e.kind == EventKind::Up && e.join)
         .unwrap();
     assert_eq!(
         joined.local.0, FIRST,
@@ -212,7 +214,7 @@ fn a_connection_starts_where_it_is_told_and_the_other_path_joins() {
 fn an_ipv6_socket_starts_to_a_mapped_address_from_one_of_ipv4() {
     let Some(_turn) = turn() else { return };
     let bench = Bench::new();
-    let choices = bench.primary.choices();
+    let choices = bench.attachment.choices();
     let both = Choice {
         v6: Some(SECOND_V6),
         ..bench.choice()
@@ -231,7 +233,7 @@ fn an_ipv6_socket_starts_to_a_mapped_address_from_one_of_ipv4() {
 fn what_is_stale_exempt_bound_or_impossible_starts_as_the_routes_have_it() {
     let Some(_turn) = turn() else { return };
     let bench = Bench::new();
-    let choices = bench.primary.choices();
+    let choices = bench.attachment.choices();
     let stale = Choice {
         valid: Some(Duration::ZERO),
         ..bench.choice()
@@ -291,18 +293,18 @@ fn events_that_find_no_room_are_counted() {
     let Some(_turn) = turn() else { return };
     let group = Group::new().unwrap();
     let (release, released) = channel::<()>();
-    let primary = Primary::attach(group.path(), move |_| {
+    let attachment = Attachment::attach(group.path(), move |_| {
         let _ = released.recv();
     })
     .unwrap();
-    let before = primary.events_lost();
+    let before = attachment.events_lost();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "program_process", "--nocapture"])
         .env("MULTIPILOT_TEST_PROGRAM", "many");
     group.adopt(&mut command).unwrap();
     let output = command.output();
-    let after = primary.events_lost();
+    let after = attachment.events_lost();
     // Before anything can panic: the thread that takes in the events waits for it.
     drop(release);
     let output = output.unwrap();
