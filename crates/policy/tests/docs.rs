@@ -51,6 +51,22 @@ fn path_managers() {
     assert_eq!(first_column(&page("scenario.md"), head), names);
 }
 
+/// Every path manager with parameters has a page of its own.
+#[test]
+fn parameters_of_path_managers() {
+    for entry in path_manager::all().iter().filter(|e| !e.parameters.is_empty()) {
+        let parameters = entry.parameters.iter().map(|p| {
+            let range = format!("{} to {}", p.least, p.most);
+            let name = format!("`{}`", p.name);
+            let (unit, default) = (p.unit.to_string(), p.default.to_string());
+            [name, unit, default, range, p.about.to_owned()]
+        });
+        let page = page(&format!("{}.md", entry.name));
+        let head = "| parameter | unit | default | range | meaning |";
+        assert_eq!(rows(&page, head), parameters.collect::<Vec<_>>());
+    }
+}
+
 /// Their order, their names, and which path manager has which.
 #[test]
 fn rules_of_path_awareness() {

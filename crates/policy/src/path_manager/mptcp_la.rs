@@ -31,7 +31,7 @@ const PROBES: u32 = 5;
 const LONGEST_HOLD_US: u64 = 160_000_000;
 const MILLION: u64 = 1_000_000;
 
-/// Units: packets per million, µs, packets.
+/// Units: packets per million, µs, packets. [`Manage::PARAMETERS`] has the ranges and the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// γ of paths with a minimum RTT below `long_rtt_us`: 0.01 %, the paper's value for Wi-Fi.
@@ -46,18 +46,35 @@ pub struct Config {
 }
 
 impl Default for Config {
+    /// Those of the registry.
     fn default() -> Self {
-        Config {
-            gamma_ppm: 100,
-            gamma_long_ppm: 10_000,
-            long_rtt_us: 40_000,
-            window: 1_000,
-            hold_us: 10_000_000,
+        let mut config = Config {
+            gamma_ppm: 0,
+            gamma_long_ppm: 0,
+            long_rtt_us: 0,
+            window: 0,
+            hold_us: 0,
+        };
+        for parameter in MptcpLa::PARAMETERS {
+            config.set(parameter.name, parameter.default);
         }
+        config
     }
 }
 
 impl Config {
+    fn set(&mut self, parameter: &str, value: u64) {
+        let own = match parameter {
+            "gamma_ppm" => &mut self.gamma_ppm,
+            "gamma_long_ppm" => &mut self.gamma_long_ppm,
+            "long_rtt_us" => &mut self.long_rtt_us,
+            "window" => &mut self.window,
+            "hold_us" => &mut self.hold_us,
+            other => unreachable!("{other} is in no list of parameters"),
+        };
+        *own = value;
+    }
+
     fn gamma_ppm(&self, min_rtt_us: u32) -> u64 {
         match u64::from(min_rtt_us) < self.long_rtt_us {
             true => self.gamma_ppm,
@@ -260,14 +277,7 @@ impl Manage for MptcpLa {
     ];
 
     fn set(&mut self, parameter: &str, value: u64) {
-        match parameter {
-            "gamma_ppm" => self.config.gamma_ppm = value,
-            "gamma_long_ppm" => self.config.gamma_long_ppm = value,
-            "long_rtt_us" => self.config.long_rtt_us = value,
-            "window" => self.config.window = value,
-            "hold_us" => self.config.hold_us = value,
-            other => unreachable!("{other} is in no list of parameters"),
-        }
+        self.config.set(parameter, value);
     }
 
     fn observe(&mut self, event: Event, view: &View<'_>, actions: &mut Vec<Action>) {
