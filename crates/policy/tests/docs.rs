@@ -54,7 +54,10 @@ fn path_managers() {
 /// Every path manager with parameters has a page of its own.
 #[test]
 fn parameters_of_path_managers() {
-    for entry in path_manager::all().iter().filter(|e| !e.parameters.is_empty()) {
+    for entry in path_manager::all()
+        .iter()
+        .filter(|e| !e.parameters.is_empty())
+    {
         let parameters = entry.parameters.iter().map(|p| {
             let range = format!("{} to {}", p.least, p.most);
             let name = format!("`{}`", p.name);

@@ -198,33 +198,3 @@ fn a_path_that_comes_back_begins_anew() {
         .on(Event::PathUp(0))
         .contains(&Action::Open { path, backup }));
 }
-
-#[test]
-fn the_reference_lists_every_parameter() {
-    let page = include_str!("../../../../../docs/reference/mptcp-la.md");
-    for p in MptcpLa::PARAMETERS {
-        let row = format!(
-            "| `{}` | {} | {} | {} |",
-            p.name, p.unit, p.default, p.about
-        );
-        assert!(page.contains(&row), "{row}");
-    }
-}
-
-#[test]
-fn the_listed_defaults_are_those_in_use_and_every_name_can_be_set() {
-    let mut manager = MptcpLa {
-        config: Config {
-            gamma_ppm: 0,
-            gamma_long_ppm: 0,
-            long_rtt_us: 0,
-            window: 0,
-            hold_us: 0,
-        },
-        ..MptcpLa::default()
-    };
-    for p in MptcpLa::PARAMETERS {
-        manager.set(p.name, p.default);
-    }
-    assert_eq!(manager.config, Config::default());
-}
