@@ -5,6 +5,11 @@
 //! tcp_info`. In the download the second path dies after 1.5 s. Each poll goes through the adapter of the kernel, which
 //! daemon and testbed share (`mp_host::adapter`), and through that of the simulator (`mp_simulator::view`): two adapters serve
 //! three worlds.
+//!
+//! The decisions are compared too: `loss-aware` decides the same, at the same polls, on the views of either adapter. Nobody
+//! decided while the transfers were recorded, so their subflows stay as they are whatever is decided. Which of them exist is
+//! therefore taken from the record, and their backup flags from the decisions, in the views of both. The rest of the views,
+//! which is all that a decision is about, is as the adapter made it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +20,7 @@ use mp_host::PathSettings;
 use mp_kernel::diag;
 use mp_kernel::mptcp_info::TcpInfo;
 use mp_policy::path_manager::driver::Driver;
-use mp_policy::path_manager::find;
+use mp_policy::path_manager::{find, Action, Event, Manage};
 use mp_policy::view::{Counters, Path, Received, Role, State, Subflow, View};
 use mp_simulator::view::{activity, mark_silent, Halves, Receiving, Sending};
 
@@ -210,11 +215,14 @@ impl Simulated {
 }
 
 /// A view that outlasts its poll.
+#[derive(Clone)]
 struct Kept {
     paths: Vec<Path>,
     subflows: Vec<Subflow>,
     now_us: u64,
+    role: Role,
     bytes: u64,
+    began_us: Option<u64>,
 }
 
 impl Kept {
@@ -223,21 +231,87 @@ impl Kept {
             paths: view.paths.to_vec(),
             subflows: view.subflows.to_vec(),
             now_us: view.now_us,
+            role: view.role,
             bytes: view.bytes,
+            began_us: view.began_us,
         }
     }
 
-    /// Nothing is wrong with `next`, which comes after it.
-    fn check(&self, next: &View<'_>) {
-        let before = View {
+    fn view(&self) -> View<'_> {
+        View {
+            now_us: self.now_us,
+            role: self.role,
             paths: &self.paths,
             subflows: &self.subflows,
-            now_us: self.now_us,
             bytes: self.bytes,
-            ..*next
-        };
-        assert_eq!(next.check(Some(&before)), Ok(()));
+            began_us: self.began_us,
+        }
     }
+
+    /// With these subflows of the record and no other.
+    fn with(self, recorded: &[Facts]) -> Kept {
+        let state = |path: usize| {
+            let on = |facts: &Facts| path_of(facts.local.ip()) == path;
+            match recorded.iter().any(on) {
+                true => State::Established,
+                false => State::Closed,
+            }
+        };
+        let subflow = |s: Subflow| Subflow {
+            state: state(s.path),
+            ..s
+        };
+        Kept {
+            subflows: self.subflows.into_iter().map(subflow).collect(),
+            ..self
+        }
+    }
+}
+
+/// What a path manager decides of a path. Slots are left out, because each world numbers its own; so are probes and times of
+/// polls, which change no path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Open { backup: bool },
+    Close,
+    SetBackup(bool),
+}
+
+/// The decisions of a fresh path manager on these views, each with its time and its path. Subflows are in backup as it has
+/// decided, and those that it has replaced are opening.
+fn decisions(views: &[Kept]) -> Vec<(u64, usize, Decision)> {
+    let mut manager = find("loss-aware").expect("registered").build();
+    let mut decided = Vec::new();
+    let (mut backup, mut replaced) = ([false; 2], [false; 2]);
+    let mut event = Event::Established;
+    for view in views {
+        let mut view = view.clone();
+        for subflow in &mut view.subflows {
+            subflow.backup = backup[subflow.path];
+            if replaced[subflow.path] && subflow.state == State::Established {
+                subflow.state = State::Opening;
+            }
+        }
+        let mut actions = Vec::new();
+        manager.observe(event, &view.view(), &mut actions);
+        event = Event::Timer;
+        for action in actions {
+            let (path, decision) = match action {
+                Action::Open { path, backup } => (path, Decision::Open { backup }),
+                Action::Close { slot } => (view.subflows[slot].path, Decision::Close),
+                Action::SetBackup { slot, backup } => {
+                    (view.subflows[slot].path, Decision::SetBackup(backup))
+                }
+                Action::Probe { .. } | Action::Wake { .. } => continue,
+            };
+            match decision {
+                Decision::Open { backup: b } | Decision::SetBackup(b) => backup[path] = b,
+                Decision::Close => replaced[path] = true,
+            }
+            decided.push((view.now_us, path, decision));
+        }
+    }
+    decided
 }
 
 /// Each counter alike, but for what a world does not have.
@@ -269,27 +343,26 @@ fn same_counters(role: Role, facts: &Facts, kernel: &Counters, simulated: &Count
     }
 }
 
-/// Runs a record through both adapters; the polls at which path 1 was silent.
-fn compare(role: Role, csv: &str) -> Vec<u64> {
+/// Runs a record through both adapters; the polls at which path 1 was silent, and what was decided of which path.
+fn compare(role: Role, csv: &str) -> (Vec<u64>, Vec<(usize, Decision)>) {
     let polls = record(csv);
     let mut adapter = kernel();
     let mut simulated = Simulated::new(role, polls[0].0);
     adapter.start(polls[0].0);
     let mut silent = Vec::new();
     let (mut roles, mut began) = (Vec::new(), Vec::new());
-    let mut before: Option<[Kept; 2]> = None;
+    let mut views: [Vec<Kept>; 2] = Default::default();
     for (now_us, subflows) in &polls {
         let now_us = *now_us;
         adapter.poll(now_us, subflows.clone(), None);
         let (slots, bytes) = simulated.poll(now_us, subflows);
         adapter.with_view(now_us, |kernel| {
             let simulated = simulated.view(now_us, kernel.paths, &slots, bytes);
-            let both = [kernel, &simulated];
-            match &before {
-                None => both.iter().for_each(|v| assert_eq!(v.check(None), Ok(()))),
-                Some(kept) => kept.iter().zip(both).for_each(|(kept, v)| kept.check(v)),
+            for (views, view) in views.iter_mut().zip([kernel, &simulated]) {
+                let before = views.last().map(Kept::view);
+                assert_eq!(view.check(before.as_ref()), Ok(()));
+                views.push(Kept::of(view).with(subflows));
             }
-            before = Some(both.map(Kept::of));
             let whole = |v: &View<'_>| (v.now_us, v.paths.len(), v.bytes);
             assert_eq!(whole(kernel), whole(&simulated), "{now_us}");
             began.extend(kernel.began_us.zip(simulated.began_us));
@@ -312,20 +385,26 @@ fn compare(role: Role, csv: &str) -> Vec<u64> {
     // Which way the data go shows once there are more of them than of requests.
     let wrong = roles.iter().filter(|found| **found != role).count();
     assert!(wrong <= 3 && roles.len() > 20, "{wrong} of {}", roles.len());
-    silent
+    let [kernel, simulated] = views.map(|views| decisions(&views));
+    assert_eq!(kernel, simulated);
+    (silent, kernel.into_iter().map(|(_, p, d)| (p, d)).collect())
 }
 
 #[test]
 fn worlds_see_the_same_of_a_download() {
-    let silent = compare(Role::Receiver, include_str!("views/receiver.csv"));
+    let (silent, decided) = compare(Role::Receiver, include_str!("views/receiver.csv"));
     let first = silent.first().copied().expect("the path that dies");
     assert!((1_600_000..2_100_000).contains(&first), "{silent:?}");
+    let (open, dead) = (Decision::Open { backup: false }, Decision::SetBackup(true));
+    assert_eq!(
+        decided,
+        [(1, open), (1, dead), (1, Decision::Close), (1, open)]
+    );
 }
 
 #[test]
 fn worlds_see_the_same_of_an_upload() {
-    assert_eq!(
-        compare(Role::Sender, include_str!("views/sender.csv")),
-        [0; 0]
-    );
+    let (silent, decided) = compare(Role::Sender, include_str!("views/sender.csv"));
+    assert_eq!(silent, [0; 0]);
+    assert_eq!(decided, [(1, Decision::Open { backup: false })]);
 }
