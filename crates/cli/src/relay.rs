@@ -4,16 +4,18 @@ mod check;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use mp_kernel::interfaces;
 use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
 use mp_relay::egress::{Egress, Own, Prefix};
-use mp_relay::relay::{self, Settings};
+use mp_relay::relay::{self, Predecessor, Serving, Settings, Sockets, Successor};
 use mp_relay::wire::Line;
+use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
+use tokio::signal::unix::{signal, SignalKind};
 
 use crate::names;
 use crate::outcome::{self, Failure, Outcome};
@@ -63,7 +65,12 @@ pub struct RelayArgs {
     /// Only validate the options, the key and the devices, and whether the port is free
     #[arg(long)]
     check: bool,
+    /// Go on for the relay that started this process: its sockets come over stdin
+    #[arg(long, hide = true)]
+    take_over: bool,
 }
+
+const TAKE_OVER: &str = "--take-over";
 
 pub fn main(args: &RelayArgs) -> Outcome {
     let folder = match &args.state {
@@ -104,23 +111,75 @@ fn serve(args: &RelayArgs, store: Store) -> Outcome {
         rate: args.rate,
         observer: None,
     };
-    let (mut first, failed) = (Ok(()), Notify::new());
-    let ready = |local: SocketAddr| {
-        outcome::say(&format!("multipilot: relay on {local} (Ctrl-C ends it)"));
-        first = greet(args, &store, local.port());
-        if first.is_err() {
-            failed.notify_one();
-        }
-    };
-    // Without a device, and without a line for one, it is of no use.
-    let stop = async {
+    runtime()?.block_on(async {
         tokio::select! {
-            () = signals::until_stopped() => {}
-            () = failed.notified() => {}
+            ended = accept(args, &store, settings) => ended,
+            () = signals::until_stopped() => Ok(()),
+        }
+    })
+}
+
+/// Until a successor has taken over, and the flows that are open then have ended.
+async fn accept(args: &RelayArgs, store: &Store, settings: Settings) -> Outcome {
+    let (predecessor, sockets) = match args.take_over {
+        true => {
+            let (predecessor, sockets) = Predecessor::of_stdin()?;
+            (Some(predecessor), sockets)
+        }
+        false => (None, Sockets::bind(args.listen)?),
+    };
+    let serving = Serving::start(settings, &sockets)?;
+    let mut asking =
+        signal(SignalKind::user_defined2()).map_err(|e| Failure::Run(format!("SIGUSR2: {e}")))?;
+    let local = sockets.address()?;
+    match predecessor {
+        Some(predecessor) => {
+            serving.take_over(predecessor).await?;
+            outcome::say(&format!(
+                "multipilot: relay on {local} goes on in this process"
+            ));
+        }
+        None => {
+            outcome::say(&format!("multipilot: relay on {local} (Ctrl-C ends it)"));
+            // Without a device, and without a line for one, it is of no use.
+            greet(args, store, local.port())?;
+        }
+    }
+    let asked = async {
+        loop {
+            asking.recv().await;
+            match Successor::start(successor()?, &sockets).await {
+                Ok(successor) => return Outcome::Ok(successor),
+                Err(e) => outcome::say(&format!("multipilot: {e}; this process goes on")),
+            }
         }
     };
-    runtime()?.block_on(relay::run(settings, ready, stop))?;
-    first
+    let successor = tokio::select! {
+        () = serving.accept() => return Ok(()),
+        asked = asked => asked?,
+    };
+    drop(sockets);
+    let pid = successor.pid();
+    // Without a service manager nobody is told.
+    let _ = sd_notify::notify(&[NotifyState::MainPid(pid)]);
+    outcome::say(&format!(
+        "multipilot: process {pid} goes on; this one ends with the last of its connections"
+    ));
+    serving.hand_over(successor).await;
+    Ok(())
+}
+
+/// This command again, of the version that is installed by now.
+fn successor() -> Outcome<Command> {
+    let mut words = std::env::args_os();
+    let program = words
+        .next()
+        .ok_or_else(|| Failure::Run("no name of this program".into()))?;
+    let mut command = Command::new(program);
+    command
+        .args(words.filter(|word| word != TAKE_OVER))
+        .arg(TAKE_OVER);
+    Ok(command)
 }
 
 /// Remembers the address for lines to come, and prints the first one.

@@ -34,6 +34,7 @@ mod several;
 #[path = "../common/small.rs"]
 mod small;
 mod strangers;
+mod successor;
 mod traffic;
 mod trial;
 

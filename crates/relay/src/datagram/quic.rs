@@ -9,6 +9,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{ready, Context, Poll};
 use std::time::{Duration, Instant};
@@ -287,9 +288,11 @@ impl ClientTls {
 }
 
 /// The relay's end.
+#[derive(Clone)]
 pub struct Endpoint {
     endpoint: noq::Endpoint,
     tls: Arc<QuicServerConfig>,
+    is_deaf: Arc<AtomicBool>,
 }
 
 impl Endpoint {
@@ -298,14 +301,29 @@ impl Endpoint {
         config.alpn_protocols = vec![ALPN.to_vec()];
         let tls: QuicServerConfig = config.try_into().map_err(io::Error::other)?;
         let tls = Arc::new(tls);
-        let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        let is_deaf = Arc::new(AtomicBool::new(false));
+        let socket = Silent {
+            socket: TokioRuntime.wrap_udp_socket(socket)?,
+            is_deaf: is_deaf.clone(),
+        };
         let endpoint = noq::Endpoint::new_with_abstract_socket(
             endpoint_config(),
             Some(ServerConfig::with_crypto(tls.clone())),
-            Box::new(Silent(socket)),
+            Box::new(socket),
             Arc::new(TokioRuntime),
         )?;
-        Ok(Endpoint { endpoint, tls })
+        Ok(Endpoint {
+            endpoint,
+            tls,
+            is_deaf,
+        })
+    }
+
+    /// Tells the devices, and reads no packet any more: they are for another process that has the socket.
+    pub fn close(&self) {
+        self.is_deaf.store(true, Ordering::Relaxed);
+        self.endpoint
+            .close(VarInt::from_u32(0), b"another relay goes on");
     }
 
     /// The next connection that `admits` lets in by its knock, not yet established. [`None`] when the endpoint has ended.
@@ -356,7 +374,11 @@ impl Accepted {
 /// A socket that drops what QUIC would answer to strangers: packets of other versions (with a list of versions), and first
 /// packets without room for a knock (with a refusal).
 #[derive(Debug)]
-struct Silent(Box<dyn AsyncUdpSocket>);
+struct Silent {
+    socket: Box<dyn AsyncUdpSocket>,
+    /// What comes stays in the system's queue.
+    is_deaf: Arc<AtomicBool>,
+}
 
 fn is_answered_to_strangers(packet: &[u8]) -> bool {
     let [first, version @ .., length] = packet.first_chunk::<6>().copied().unwrap_or_default();
@@ -369,7 +391,7 @@ fn is_answered_to_strangers(packet: &[u8]) -> bool {
 
 impl AsyncUdpSocket for Silent {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        self.0.create_sender()
+        self.socket.create_sender()
     }
 
     fn poll_recv(
@@ -378,7 +400,10 @@ impl AsyncUdpSocket for Silent {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [noq::udp::RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.0.poll_recv(cx, bufs, meta))?;
+        if self.is_deaf.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        let count = ready!(self.socket.poll_recv(cx, bufs, meta))?;
         for (buffer, meta) in bufs.iter_mut().zip(meta.iter()).take(count) {
             let stride = meta.stride.max(1);
             for packet in buffer[..meta.len].chunks_mut(stride) {
@@ -392,14 +417,14 @@ impl AsyncUdpSocket for Silent {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.socket.local_addr()
     }
 
     fn max_receive_segments(&self) -> NonZeroUsize {
-        self.0.max_receive_segments()
+        self.socket.max_receive_segments()
     }
 
     fn may_fragment(&self) -> bool {
-        self.0.may_fragment()
+        self.socket.may_fragment()
     }
 }

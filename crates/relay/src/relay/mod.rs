@@ -1,6 +1,10 @@
 //! The relay's end: takes path connections, joins them to flows, and connects those to their targets.
 
+mod successor;
 pub(crate) mod target;
+
+use successor::Kept;
+pub use successor::{Predecessor, Sockets, Successor};
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -16,6 +20,8 @@ use socket2::{Domain, SockRef};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout, timeout_at, Instant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::carrier::Carrier;
 use crate::control::Control;
@@ -44,6 +50,8 @@ const FLOWS: usize = 1024;
 const AFTERMATH: Duration = Duration::from_secs(2);
 /// Flows that have ended, by which late path connections are known.
 const ENDED: NonZeroUsize = NonZeroUsize::new(1 << 16).unwrap();
+/// Between two looks at whether the flows of a relay with a successor have ended.
+const DRAIN_POLL: Duration = Duration::from_millis(200);
 /// Flows of devices that are away are held for so long: a night.
 pub const HOLD: Duration = Duration::from_secs(12 * 3600);
 
@@ -66,7 +74,7 @@ type FlowId = (Id, [u8; 16], u64);
 
 struct Flows {
     open: HashMap<FlowId, mpsc::Sender<Event>>,
-    /// Whether it came to its end.
+    /// Whether a late path connection has nothing to learn: the flow came to its end, or is with the predecessor.
     ended: LruCache<FlowId, bool>,
 }
 
@@ -83,6 +91,18 @@ impl Flows {
     fn end(&mut self, id: FlowId, well: bool) {
         self.open.remove(&id);
         self.ended.put(id, well);
+    }
+
+    fn kept(&self) -> Kept {
+        Kept {
+            open: self.open.keys().copied().collect(),
+            ended: self
+                .ended
+                .iter()
+                .rev()
+                .map(|(id, well)| (*id, *well))
+                .collect(),
+        }
     }
 }
 
@@ -135,6 +155,8 @@ struct Relay {
     strangers: Strangers,
     shares: Mutex<HashMap<Id, Share>>,
     flows: Mutex<Flows>,
+    /// No flow begins here any more: connections without one are closed.
+    is_over: CancellationToken,
 }
 
 /// Until `stop`. `ready` is told where it listens.
@@ -143,55 +165,119 @@ pub async fn run(
     ready: impl FnOnce(SocketAddr),
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let identity = settings.store.identity()?;
-    let relay = Arc::new(Relay {
-        tls: identity.server(),
-        register: Arc::new(Mutex::new(Register::new(settings.store)?)),
-        egress: settings.egress,
-        controller: settings.controller,
-        hold: settings.hold,
-        holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
-        rates: Arc::new(Rates::new(settings.rate)),
-        observer: settings.observer,
-        strangers: Strangers::default(),
-        shares: Mutex::default(),
-        flows: Mutex::default(),
-    });
-    let listener = listen(settings.listen)
-        .and_then(|bound| TcpListener::from_std(bound).map_err(|e| Error::failed("listener", e)))?;
-    let local = listener
-        .local_addr()
-        .map_err(|e| Error::failed(settings.listen, e))?;
-    socket::raise_descriptors();
-    let endpoint = datagram::relay::bind(local)
-        .and_then(|socket| datagram::Endpoint::listen(socket, &identity));
-    let (register, egress) = (relay.register.clone(), relay.egress.clone());
-    let rates = relay.rates.clone();
-    let lane = match endpoint {
-        Ok(endpoint) => Some(tokio::spawn(datagram::relay::serve(
-            endpoint, register, egress, rates,
-        ))),
-        Err(e) => {
+    let sockets = Sockets::bind(settings.listen)?;
+    let serving = Serving::start(settings, &sockets)?;
+    ready(sockets.address()?);
+    tokio::select! {
+        () = serving.accept() => {}
+        () = stop => {}
+    }
+    Ok(())
+}
+
+/// A relay that listens.
+pub struct Serving {
+    relay: Arc<Relay>,
+    listener: TcpListener,
+    lane: Option<(datagram::Endpoint, AbortOnDropHandle<()>)>,
+}
+
+impl Serving {
+    pub fn start(settings: Settings, sockets: &Sockets) -> Result<Serving, Error> {
+        let identity = settings.store.identity()?;
+        let relay = Arc::new(Relay {
+            tls: identity.server(),
+            register: Arc::new(Mutex::new(Register::new(settings.store)?)),
+            egress: settings.egress,
+            controller: settings.controller,
+            hold: settings.hold,
+            holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
+            rates: Arc::new(Rates::new(settings.rate)),
+            observer: settings.observer,
+            strangers: Strangers::default(),
+            shares: Mutex::default(),
+            flows: Mutex::default(),
+            is_over: CancellationToken::new(),
+        });
+        let address = sockets.address()?;
+        let listener = (sockets.tcp.try_clone())
+            .and_then(TcpListener::from_std)
+            .map_err(|e| Error::failed(address, e))?;
+        socket::raise_descriptors();
+        let endpoint = (sockets.udp.as_ref().map_err(String::clone))
+            .and_then(|socket| socket.try_clone().map_err(|e| e.to_string()))
+            .and_then(|socket| {
+                datagram::Endpoint::listen(socket, &identity).map_err(|e| e.to_string())
+            });
+        let endpoint = endpoint.inspect_err(|e| {
             eprintln!(
                 "multipilot: UDP port {}: {e}; devices send UDP directly",
-                local.port()
+                address.port()
             );
-            None
-        }
-    };
-    ready(local);
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => relay.clone().greet(stream),
+        });
+        let lane = endpoint.ok().map(|endpoint| {
+            let (register, egress) = (relay.register.clone(), relay.egress.clone());
+            let lanes =
+                datagram::relay::serve(endpoint.clone(), register, egress, relay.rates.clone());
+            (endpoint, AbortOnDropHandle::new(tokio::spawn(lanes)))
+        });
+        Ok(Serving {
+            relay,
+            listener,
+            lane,
+        })
+    }
+
+    /// Never returns.
+    pub async fn accept(&self) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => self.relay.clone().greet(stream),
                 // Out of descriptors, most likely: others end.
                 Err(_) => sleep(Duration::from_millis(50)).await,
-            },
-            () = &mut stop => {
-                lane.inspect(|lane| lane.abort());
-                return Ok(());
             }
+        }
+    }
+
+    /// Before it accepts: flows that stay with the predecessor are not for this relay.
+    pub async fn take_over(&self, mut predecessor: Predecessor) -> Result<(), Error> {
+        let kept = predecessor.take_over().await;
+        let kept = kept.map_err(|e| Error::failed("the relay before this one", e))?;
+        let relay = self.relay.clone();
+        {
+            let mut flows = lock(&relay.flows);
+            let open = kept.open.iter().map(|id| (*id, true));
+            for (id, well) in kept.ended.into_iter().chain(open) {
+                flows.end(id, well);
+            }
+        }
+        tokio::spawn(async move {
+            predecessor.ended().await;
+            // A device that still tries to join one learns that it is lost.
+            let mut flows = lock(&relay.flows);
+            kept.open.into_iter().for_each(|id| flows.end(id, false));
+        });
+        Ok(())
+    }
+
+    /// Leaves all to the successor but the open flows, and returns when they have ended. Those without a path get none any
+    /// more, and are not waited for.
+    pub async fn hand_over(self, mut successor: Successor) {
+        let Serving {
+            relay,
+            listener,
+            lane,
+        } = self;
+        drop(listener);
+        if let Some((endpoint, _)) = &lane {
+            endpoint.close();
+        }
+        relay.is_over.cancel();
+        let kept = lock(&relay.flows).kept();
+        // If it has ended already, its own words say why.
+        let _ = successor.tell(&kept).await;
+        while lock(&relay.flows).open.len() > lock(&relay.holding).flows() {
+            sleep(DRAIN_POLL).await;
         }
     }
 }
@@ -247,7 +333,8 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 impl Relay {
     fn greet(self: Arc<Self>, mut stream: TcpStream) {
         let mut place = self.strangers.enter();
-        tokio::spawn(async move {
+        let is_over = self.is_over.clone();
+        let greeting = async move {
             let deadline = Instant::now() + HANDSHAKE;
             let _ = socket::tune(&SockRef::from(&stream), self.controller.name());
             let knocked = tokio::select! {
@@ -265,14 +352,16 @@ impl Relay {
             };
             let accepting = handshake::accept(stream, self.tls.clone(), &secret, &self.register);
             if let Ok(Ok(carrier)) = timeout_at(deadline, accepting).await {
-                self.idle(carrier, secret.id, permit).await;
+                tokio::spawn(self.idle(carrier, secret.id, permit));
             }
-        });
+        };
+        tokio::spawn(async move { is_over.run_until_cancelled(greeting).await });
     }
 
     /// A connection that has no flow yet.
     async fn idle(self: Arc<Self>, mut carrier: Carrier, device: Id, permit: OwnedSemaphorePermit) {
-        let opener = timeout(IDLE, async {
+        let is_over = self.is_over.clone();
+        let opener = is_over.run_until_cancelled(timeout(IDLE, async {
             loop {
                 match Opener::decode(carrier.input()) {
                     Ok(None) => carrier.more().await.ok()?,
@@ -283,8 +372,8 @@ impl Relay {
                     Err(_) => return None,
                 }
             }
-        });
-        if let Ok(Some(opener)) = opener.await {
+        }));
+        if let Some(Ok(Some(opener))) = opener.await {
             self.join(device, opener, carrier, permit).await;
         }
     }
@@ -342,6 +431,7 @@ impl Relay {
         }
         match flows.ended.get(&id) {
             Some(true) => return Found::Over(None),
+            _ if self.is_over.is_cancelled() => return Found::Over(None),
             // It was given up, or belongs to a relay of before.
             None if !resumes => {}
             _ => return Found::Over(Some(Frame::Reset)),

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use mp_kernel::choose::inside;
 use mp_testing::{Turn, Turns};
@@ -131,6 +131,11 @@ impl Hosts {
         let mut relay = self.running.remove(0);
         relay.kill().unwrap();
         relay.wait().unwrap();
+    }
+
+    /// Waits for the end of the relay of [`Hosts::new`].
+    pub fn relay_has_ended(&mut self) -> ExitStatus {
+        self.running.remove(0).wait().unwrap()
     }
 
     /// The same again; until it listens.
