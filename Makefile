@@ -45,8 +45,9 @@ build: setup ## the multipilot command
 	@$(LINK)
 
 # The stamp is older than the package's dependencies when pyproject.toml changes; the extension itself is cargo's to judge.
+# What an interrupted call has left may not work.
 $(VENV)/.stamp: python/pyproject.toml
-	python3 -m venv $(VENV)
+	python3 -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --upgrade pip
 	$(VENV)/bin/pip install maturin
 	touch $@
