@@ -36,6 +36,8 @@ use crate::wire::{path_byte, Malformed, Refusal};
 
 /// A path that has lived for so long was none that the relay closes at once.
 const LASTING: Duration = Duration::from_secs(10);
+/// So long after the last path has gone, packets are lost. Then programs learn that there is none.
+const GRACE: Duration = Duration::from_secs(1);
 /// Of bulk, between two turns of the process.
 const SOCKET_BUFFER: usize = 1 << 21;
 
@@ -93,6 +95,8 @@ struct State {
     flows: LruCache<u32, Known>,
     next: u32,
     joiner: Joiner,
+    /// When the last path went.
+    left: Option<Duration>,
     failure: Option<String>,
 }
 
@@ -182,6 +186,7 @@ impl Lane {
             flows: LruCache::unbounded(),
             next: 0,
             joiner: Joiner::default(),
+            left: None,
             failure: None,
         };
         let lane = Arc::new(Lane {
@@ -292,6 +297,7 @@ impl Lane {
                     }
                 }
                 Sent::TooBig => return Err(Undelivered::TooBig(widest)),
+                Sent::NoPath if state.left.is_some_and(|left| now < left + GRACE) => {}
                 Sent::NoPath => return Err(Undelivered::NoPath),
             }
         }
@@ -359,8 +365,9 @@ impl Lane {
         Ok(())
     }
 
-    /// One connection's whole life; an error where it did not come about.
-    async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<(), Failed> {
+    /// One connection's whole life, and whether the relay's next process takes another at once; an error where it did not
+    /// come about.
+    async fn path(&self, slot: usize, link: &Link, turn: usize) -> Result<bool, Failed> {
         let channel = timeout(PATIENCE, self.connect(slot, link, turn));
         let channel = channel.await.map_err(|_| {
             io::Error::other("no answer over UDP: firewalls between here and the relay have to let UDP to its port through")
@@ -376,7 +383,7 @@ impl Lane {
             }
         };
         tokio::select! {
-            () = receiving => Ok(()),
+            () = receiving => Ok(joined.channel.is_handed_over()),
             Err(e) = joined.follow(link.priority) => Err(e.into()),
         }
     }
@@ -498,7 +505,11 @@ impl Drop for Joined<'_> {
         let mut state = lock(&self.lane.state);
         count(&self.lane.carried[self.slot], self.channel.carried());
         state.paths.leave(self.slot, &self.channel);
-        self.lane.up.send_replace(state.paths.are_open());
+        let is_open = state.paths.are_open();
+        if !is_open {
+            state.left = Some(self.lane.now());
+        }
+        self.lane.up.send_replace(is_open);
     }
 }
 
@@ -573,7 +584,12 @@ async fn keep(lane: Arc<Lane>, slot: usize) {
             };
             let begun = Instant::now();
             match lane.path(slot, link, turn).await {
-                Ok(()) => failures = failures_after(failures, begun.elapsed()),
+                // The pause comes after a further one.
+                Ok(true) if failures == 0 => {
+                    failures = 1;
+                    return false;
+                }
+                Ok(_) => failures = failures_after(failures, begun.elapsed()),
                 Err(failed) => {
                     turn += 1;
                     lock(&lane.state).failure = Some(format!("over {}: {failed}", link.name));

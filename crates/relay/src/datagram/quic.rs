@@ -46,6 +46,8 @@ const FIRST_MTU: u16 = 1280 - 48;
 /// An acknowledgement for so many packets, at the latest after so long: each costs both ends as much as a packet.
 const ACK_EVERY: u32 = 10;
 const ACK_WITHIN: Duration = Duration::from_millis(5);
+/// A relay closes with it where another process goes on in its place.
+const HANDED_OVER: VarInt = VarInt::from_u32(1);
 /// Received at once.
 pub const BATCH: usize = 64;
 
@@ -224,6 +226,12 @@ impl Channel {
         self.connection.closed().await;
     }
 
+    /// The relay has closed it, and can be reached again at once.
+    pub fn is_handed_over(&self) -> bool {
+        let why = self.connection.close_reason();
+        matches!(why, Some(ConnectionError::ApplicationClosed(close)) if close.error_code == HANDED_OVER)
+    }
+
     pub fn close(&self) {
         self.connection.close(VarInt::from_u32(0), b"");
     }
@@ -322,8 +330,7 @@ impl Endpoint {
     /// Tells the devices, and reads no packet any more: they are for another process that has the socket.
     pub fn close(&self) {
         self.is_deaf.store(true, Ordering::Relaxed);
-        self.endpoint
-            .close(VarInt::from_u32(0), b"another relay goes on");
+        self.endpoint.close(HANDED_OVER, b"another process goes on");
     }
 
     /// The next connection that `admits` lets in by its knock, not yet established. [`None`] when the endpoint has ended.

@@ -276,8 +276,12 @@ impl Serving {
         let kept = lock(&relay.flows).kept();
         // If it has ended already, its own words say why.
         let _ = successor.tell(&kept).await;
-        while lock(&relay.flows).open.len() > lock(&relay.holding).flows() {
+        loop {
+            // Also where there is no flow: the devices are still to hear that the lane is closed.
             sleep(DRAIN_POLL).await;
+            if lock(&relay.flows).open.len() <= lock(&relay.holding).flows() {
+                return;
+            }
         }
     }
 }
