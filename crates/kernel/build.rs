@@ -52,7 +52,7 @@ fn main() {
             &out.join(format!("{object}.o")),
         ));
     }
-    for source in ["primary", "mark", "mptcpify", "transparent"] {
+    for source in ["initial_path", "mark", "mptcpify", "transparent"] {
         jobs.push(bpf(&headers, source, &[], &out.join(format!("{source}.o"))));
     }
     jobs.push(shim(&out.join("preload.so")));

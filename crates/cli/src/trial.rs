@@ -154,15 +154,12 @@ fn chosen(all: Vec<Way>, only: &[String]) -> Outcome<Vec<Way>> {
     let lacks = mp_kernel::check::mptcp().err();
     let all_mptcp = ways.iter().all(|way| way.carrier == Carrier::Mptcp);
     if let (Some(lack), true) = (&lacks, all_mptcp) {
-        let line = format!("this machine lacks {} ({})", lack.what, lack.mend);
+        let line = format!("this machine lacks {lack}");
         return Err(Failure::Unable(line));
     }
     let keep = |way: &Way| match &lacks {
         Some(lack) if way.carrier == Carrier::Mptcp => {
-            say(&format!(
-                "left out: mptcp, this machine lacks {} ({})",
-                lack.what, lack.mend
-            ));
+            say(&format!("left out: mptcp, this machine lacks {lack}"));
             false
         }
         _ => true,

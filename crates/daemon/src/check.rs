@@ -51,8 +51,7 @@ pub fn check(file: &Path) -> Result<(), Error> {
 }
 
 pub fn mptcp() -> Result<(), Error> {
-    kernel::mptcp()
-        .map_err(|lack| Error::Missing(format!("this machine lacks {} ({})", lack.what, lack.mend)))
+    kernel::mptcp().map_err(|lack| Error::Missing(format!("this machine lacks {lack}")))
 }
 
 fn at(file: &Path, error: Error) -> Error {

@@ -20,7 +20,13 @@ pub struct Missing(pub Vec<Lack>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lack {
     pub what: &'static str,
-    pub mend: &'static str,
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.remedy)
+    }
 }
 
 impl fmt::Display for Missing {
@@ -31,7 +37,7 @@ impl fmt::Display for Missing {
             } else {
                 "; and "
             };
-            write!(f, "{separator}{} ({})", lack.what, lack.mend)?;
+            write!(f, "{separator}{lack}")?;
         }
         Ok(())
     }
@@ -41,23 +47,24 @@ impl std::error::Error for Missing {}
 
 pub(crate) const ROOT: Lack = Lack {
     what: "root for this user",
-    mend: "run it with sudo, or grant CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON",
+    remedy: "run it with sudo, or grant CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON",
 };
 const NO_MPTCP: Lack = Lack {
     what: "a kernel with MPTCP",
-    mend: "boot one with CONFIG_MPTCP, as Debian 12, Ubuntu 22.04 and Fedora 36 and later have it",
+    remedy:
+        "boot one with CONFIG_MPTCP, as Debian 12, Ubuntu 22.04 and Fedora 36 and later have it",
 };
 const MPTCP_OFF: Lack = Lack {
     what: "MPTCP switched on",
-    mend: "sysctl -w net.mptcp.enabled=1",
+    remedy: "sysctl -w net.mptcp.enabled=1",
 };
 const NO_BTF: Lack = Lack {
     what: "type information of the kernel in /sys/kernel/btf/vmlinux",
-    mend: "boot a kernel with CONFIG_DEBUG_INFO_BTF, as the distributions' own have it",
+    remedy: "boot a kernel with CONFIG_DEBUG_INFO_BTF, as the distributions' own have it",
 };
 const NO_BPFFS: Lack = Lack {
     what: "the bpf file system",
-    mend: "boot a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
+    remedy: "boot a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
 };
 
 /// Whether MPTCP controllers can be loaded and chosen here. Changes nothing.

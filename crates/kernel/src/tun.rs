@@ -22,8 +22,8 @@ pub fn check() -> Result<(), Missing> {
     device().map(drop)
 }
 
-fn lacks(what: &'static str, mend: &'static str) -> Missing {
-    Missing(vec![Lack { what, mend }])
+fn lacks(what: &'static str, remedy: &'static str) -> Missing {
+    Missing(vec![Lack { what, remedy }])
 }
 
 fn device() -> Result<File, Missing> {

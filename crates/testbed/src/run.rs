@@ -373,8 +373,7 @@ pub fn check(multipath: Multipath) -> Result<(), Error> {
     if multipath == Multipath::Mptcp {
         mp_kernel::check::mptcp().map_err(|lack| {
             Error::Missing(format!(
-                "this machine lacks {} ({}); --world sim works without",
-                lack.what, lack.mend
+                "this machine lacks {lack}; --world sim works without"
             ))
         })?;
     }

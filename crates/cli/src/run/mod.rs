@@ -138,9 +138,7 @@ pub fn main(args: &RunArgs) -> Outcome {
     let paths = args.path_manager.as_deref().map(path_manager).transpose()?;
     names::known_controller(args.controller.as_deref())?;
     let (path, rest) = program(args)?;
-    check::mptcp().map_err(|lack| {
-        Failure::Unable(format!("this machine lacks {} ({})", lack.what, lack.mend))
-    })?;
+    check::mptcp().map_err(|lack| Failure::Unable(format!("this machine lacks {lack}")))?;
     let _paths = paths.map(host::choose).transpose()?;
     let controller = args
         .controller

@@ -1,4 +1,4 @@
-//! The structs of `controllers/bpf/primary.bpf.c` in Rust; the test compares their layouts.
+//! The structs of `controllers/bpf/initial_path.bpf.c` in Rust; the test compares their layouts.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -57,7 +57,7 @@ pub struct Event {
 fn structs_match_the_layout_in_c() {
     use crate::layout::{assert_matches, layout_of};
     assert_matches(
-        &["primary.bpf.c"],
+        &["initial_path.bpf.c"],
         &[
             ("mp_prefix", layout_of!(Prefix: length, address)),
             (

@@ -26,7 +26,7 @@ use crate::{check, object};
 pub use connections::{Connections, Finished};
 pub use event::{Event, EventKind, Start};
 
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/primary.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/initial_path.o"));
 /// How long the end of it may be overlooked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -216,7 +216,7 @@ fn serve(
         object
             .maps()
             .find(|map| map.name() == name)
-            .expect("primary.bpf.c has this map")
+            .expect("initial_path.bpf.c has this map")
     };
     let events = map("mp_events");
     let mut builder = RingBufferBuilder::new();

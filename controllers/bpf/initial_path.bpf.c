@@ -17,7 +17,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* These mirror crates/kernel/src/primary. IPv4 as ::ffff:a.b.c.d everywhere. */
+/* These mirror crates/kernel/src/initial_path. IPv4 as ::ffff:a.b.c.d everywhere. */
 struct mp_prefix {
 	__u32 length; /* bits, 0 to 128 */
 	__u8 address[16];
