@@ -13,6 +13,7 @@ use crate::hosts::{until, Hosts, LINKS, RELAY};
 pub const ECHO: [&str; 2] = ["198.51.100.2:53", "[2001:db8:99::2]:53"];
 /// Between two packets of a call.
 const GAP: Duration = Duration::from_millis(20);
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Answers every packet with what it says, backwards.
 pub fn echo(hosts: &Hosts, address: &str) {
@@ -42,12 +43,18 @@ pub fn connect(hosts: &Hosts, address: &str) -> UdpSocket {
     socket
 }
 
+/// Until it is answered: on a busy machine a packet may be lost.
 pub fn ask(socket: &UdpSocket, question: &[u8]) {
-    socket.send(question).unwrap();
-    let mut buffer = vec![0; 1 << 16];
-    let count = socket.recv(&mut buffer).unwrap();
     let backwards: Vec<u8> = question.iter().rev().copied().collect();
-    assert_eq!(&buffer[..count], &backwards[..]);
+    let mut buffer = vec![0; 1 << 16];
+    let patience = socket.read_timeout().unwrap();
+    socket.set_read_timeout(Some(AGAIN)).unwrap();
+    until("a question is answered", || {
+        socket.send(question).unwrap();
+        let received = socket.recv(&mut buffer);
+        received.is_ok_and(|count| buffer[..count] == backwards)
+    });
+    socket.set_read_timeout(patience).unwrap();
 }
 
 /// What `status` says of UDP.
