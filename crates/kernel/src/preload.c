@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * LD_PRELOAD: a program that asks for a TCP socket gets an MPTCP one, and plain TCP where MPTCP is refused. Where
- * MULTIPILOT_FROM names addresses, its connections start from them: what initial_path.bpf.c does, as well as it can be done
- * without BPF. Where MULTIPILOT_RELAY names a port of this host, its TCP connections lead through the relay there.
+ * MULTIPILOT_FROM names addresses, its connections start from them: what initial_path.bpf.c does, as well as it can be
+ * done without BPF. Where MULTIPILOT_RELAY names a port of this host, its TCP connections lead through the relay there.
  * MULTIPILOT_WHILE, of a user session, names a file that is there while the daemon is at work.
  *
  * A statically linked program never asks libc's socket(), and a set-user-ID one ignores LD_PRELOAD: neither can be
