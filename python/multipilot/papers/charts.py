@@ -206,10 +206,11 @@ def _bars(axes: Axes, panel: Bars) -> None:
     paper = {spot: value for spot, value in enumerate(panel.paper) if value is not None}
     kernel = {spot: mean.mean for spot, mean in enumerate(panel.kernel) if mean is not None and mean.n}
     handles = []
-    for kind, marks, shift, style in (
+    styles: tuple[tuple[str, dict[int, float], float, dict[str, Any]], ...] = (
         ("paper", paper, 0.2, {"marker": "D", "ms": 7, "mfc": "none", "mew": 1.3}),
         ("kernel", kernel, -0.2, {"marker": "s", "ms": 6}),
-    ):
+    )
+    for kind, marks, shift, style in styles:
         if marks:
             axes.plot([spot + shift for spot in marks], [*marks.values()], ls="", color=svg.INK, zorder=5, **style)
             handles.append(key(kind))
