@@ -50,7 +50,7 @@ const FLOWS: usize = 1024;
 const AFTERMATH: Duration = Duration::from_secs(2);
 /// Flows that have ended, by which late path connections are known.
 const ENDED: NonZeroUsize = NonZeroUsize::new(1 << 16).unwrap();
-/// Between two looks at whether the flows of a relay with a successor have ended.
+/// Polling interval for the end of the flows of a relay that has a successor.
 const DRAIN_POLL: Duration = Duration::from_millis(200);
 /// Flows of devices that are away are held for so long: a night.
 pub const HOLD: Duration = Duration::from_secs(12 * 3600);
