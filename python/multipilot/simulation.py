@@ -104,23 +104,23 @@ def default_mss() -> int:
 
 
 def list_controllers() -> list[dict[str, Any]]:
-    """Congestion controllers: name, summary, source, what they steer (``window`` or ``rate``), whether they
-    are coupled, parameters."""
+    """Congestion controllers: name, summary, source, kind (``window`` or ``rate``), whether they are coupled,
+    parameters."""
     return _entries(_core.controllers())
 
 
 def list_schedulers() -> list[dict[str, Any]]:
-    """Schedulers: name, summary, source, worlds."""
+    """Schedulers: name, summary, source, worlds, parameters."""
     return _entries(_core.schedulers())
 
 
 def list_path_managers() -> list[dict[str, Any]]:
-    """Path managers: name, summary, source, worlds."""
+    """Path managers: name, summary, source, worlds, parameters."""
     return _entries(_core.path_managers())
 
 
 def list_initial_paths() -> list[dict[str, Any]]:
-    """Ways to choose the initial path: name, summary, source, worlds."""
+    """Ways to choose the initial path: name, summary, source, worlds, parameters."""
     return _entries(_core.initial_paths())
 
 

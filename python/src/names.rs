@@ -1,5 +1,6 @@
 //! What there is to choose from, by name, as JSON.
 
+use mp_parameter::Parameter;
 use mp_policy::registry::Entry;
 use mp_policy::{initial_path, path_manager, scheduler};
 use mp_scenario::Overrides;
@@ -8,31 +9,21 @@ use serde_json::{json, Value};
 
 use crate::ScenarioError;
 
+fn parameters(all: &[Parameter]) -> Value {
+    let parameter = |p: &Parameter| json!({"name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about});
+    all.iter().map(parameter).collect()
+}
+
 /// Those of `controllers/`.
 #[pyfunction]
 pub fn controllers() -> String {
-    let parameters = |c: &mp_controllers::Controller| -> Value {
-        c.parameters
-            .iter()
-            .map(|p| {
-                json!({"name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about})
-            })
-            .collect()
-    };
-    let entries: Value = mp_controllers::all()
-        .iter()
-        .map(|c| {
-            json!({"name": c.name, "summary": c.summary, "source": c.source, "steers": c.kind.name(), "coupled": c.coupled, "parameters": parameters(c)})
-        })
-        .collect();
-    entries.to_string()
+    let entry = |c: &mp_controllers::Controller| json!({"name": c.name, "summary": c.summary, "source": c.source, "kind": c.kind.name(), "coupled": c.coupled, "parameters": parameters(c.parameters)});
+    let all = mp_controllers::all().iter().map(entry);
+    all.collect::<Value>().to_string()
 }
 
 fn registered<T>(all: &[Entry<T>]) -> String {
-    let entry = |e: &Entry<T>| {
-        let worlds: Vec<&str> = e.worlds.iter().map(|w| w.name()).collect();
-        json!({"name": e.name, "summary": e.summary, "source": e.source, "worlds": worlds})
-    };
+    let entry = |e: &Entry<T>| json!({"name": e.name, "summary": e.summary, "source": e.source, "worlds": e.world_names(), "parameters": parameters(e.parameters)});
     all.iter().map(entry).collect::<Value>().to_string()
 }
 

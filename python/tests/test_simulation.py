@@ -189,6 +189,9 @@ def test_what_there_is_to_choose_from() -> None:
     assert "default" in [entry["name"] for entry in multipilot.list_schedulers()]
     assert "fullmesh" in [entry["name"] for entry in multipilot.list_path_managers()]
     assert "active-explorer" in [entry["name"] for entry in multipilot.list_initial_paths()]
+    (rule,) = [entry for entry in multipilot.list_path_managers() if entry["name"] == "mptcp-la"]
+    assert {parameter["unit"] for parameter in rule["parameters"]} == {"packets", "packets per million"}
+    assert {entry["kind"] for entry in multipilot.list_controllers()} == {"window", "rate"}
 
 
 def test_ctrl_c_ends_a_long_batch() -> None:
