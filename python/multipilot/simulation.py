@@ -104,8 +104,8 @@ def default_mss() -> int:
 
 
 def list_controllers() -> list[dict[str, Any]]:
-    """Congestion controllers: name, summary, source, kind (``window`` or ``rate``), whether they are coupled,
-    parameters."""
+    """Congestion controllers, Linux' own too: name, summary, source, kind (``window`` or ``rate``), whether they are
+    coupled, worlds, parameters."""
     return _entries(_core.controllers())
 
 

@@ -65,10 +65,6 @@ def test_built_in_scenarios_have_names(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     names = [entry["name"] for entry in multipilot.list_scenarios()]
     assert {"wifi-lte", "rsf/1-no-loss", "ddpg/varying-capacity"} <= set(names)
-    document = json.loads(
-        subprocess.run([console.command(), "list", "scenarios", "--json"], capture_output=True).stdout
-    )
-    assert [{**entry, "source": ""} for entry in multipilot.list_scenarios()] == document["scenarios"]
     record = multipilot.simulate("wifi-lte", controllers=["lia"], duration=1, telemetry=False)
     assert (record.scenario, record.variants) == ("wifi-lte", ["lia"])
     # Its traces are built in too, and the scenario as a text, or from the record, still names them.
@@ -182,9 +178,16 @@ def test_an_unknown_controller_is_named() -> None:
         multipilot.simulate(SCENARIO, controllers=["nosuch"])
 
 
+def test_lists_are_those_of_the_command() -> None:
+    said = subprocess.run([console.command(), "list", "--json"], capture_output=True, check=True).stdout
+    document = json.loads(said)
+    for kind in ("controllers", "schedulers", "path_managers", "initial_paths", "scenarios"):
+        assert getattr(multipilot, f"list_{kind}")() == document[kind]
+
+
 def test_what_there_is_to_choose_from() -> None:
     names = [entry["name"] for entry in multipilot.list_controllers()]
-    assert {"reno", "lia", "olia", "balia", "rsf-db"} <= set(names)
+    assert {"cubic", "reno", "lia", "olia", "balia", "rsf-db"} <= set(names)
     assert all(entry["summary"] and entry["source"] for entry in multipilot.list_controllers())
     assert "default" in [entry["name"] for entry in multipilot.list_schedulers()]
     assert "fullmesh" in [entry["name"] for entry in multipilot.list_path_managers()]

@@ -1,12 +1,14 @@
 #![forbid(unsafe_code)]
-//! Scenarios as people name them: by file, or by the name of one that is built in. The command and the Python extension have
-//! them from here.
+//! What people name: scenarios, by file or by the name of one that is built in, and the entries of every registry as JSON. The
+//! command and the Python extension have both from here.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use mp_scenario::{did_you_mean, Error, Experiment, Overrides};
+
+pub mod list;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));

@@ -1,13 +1,11 @@
 //! `multipilot list`: everything that has a name.
 
 use clap::{Args, ValueEnum};
-use mp_parameter::Parameter;
-use mp_policy::registry::{Entry, World, EVERYWHERE};
-use mp_scenario::Overrides;
+use mp_builtin::list;
+use mp_policy::registry::EVERYWHERE;
 use serde_json::{json, Map, Value};
 
-use crate::outcome::{print, Outcome};
-use crate::scenario;
+use crate::outcome::{print, usage, Outcome};
 use crate::sheet::{self, Column};
 
 #[derive(Args, Debug)]
@@ -48,10 +46,10 @@ impl Kind {
     fn entries(self) -> Outcome<Vec<Value>> {
         let plain = |name: &str, summary: &str, source: &str| json!({ "name": name, "summary": summary, "source": source });
         Ok(match self {
-            Kind::Controllers => controllers(),
-            Kind::Schedulers => registered(mp_policy::scheduler::all()),
-            Kind::PathManagers => registered(mp_policy::path_manager::all()),
-            Kind::InitialPaths => registered(mp_policy::initial_path::all()),
+            Kind::Controllers => list::controllers(),
+            Kind::Schedulers => list::schedulers(),
+            Kind::PathManagers => list::path_managers(),
+            Kind::InitialPaths => list::initial_paths(),
             // Of beams and RF chains in a scenario's [radio].
             Kind::Allocations => mp_wireless::allocation::SCHEMES
                 .iter()
@@ -62,48 +60,10 @@ impl Kind {
                 "default actor of ddpg-mpcc",
                 "crates/policy/actors/ddpg.json",
             )],
-            Kind::Scenarios => scenarios()?,
+            Kind::Scenarios => list::scenarios().map_err(usage)?,
             Kind::Loaded => loaded()?,
         })
     }
-}
-
-fn registered<T>(all: &[Entry<T>]) -> Vec<Value> {
-    let entry = |e: &Entry<T>| {
-        let mut entry = json!({ "name": e.name, "summary": e.summary, "source": e.source, "worlds": e.world_names() });
-        if !e.parameters.is_empty() {
-            entry["parameters"] = parameters(e.parameters);
-        }
-        entry
-    };
-    all.iter().map(entry).collect()
-}
-
-fn controllers() -> Vec<Value> {
-    let entry = |c: &mp_controllers::Entry| {
-        json!({
-            "name": c.name, "summary": c.summary, "source": c.source, "kind": c.kind.name(), "coupled": c.coupled,
-            // Each is built for the kernel and for the simulator, and the kernel's own have models in the simulator.
-            "worlds": EVERYWHERE.map(World::name), "parameters": parameters(c.parameters)
-        })
-    };
-    mp_controllers::entries().map(entry).collect()
-}
-
-fn parameters(all: &[Parameter]) -> Value {
-    let parameter = |p: &Parameter| json!({ "name": p.name, "unit": p.unit.name(), "default": p.default, "least": p.least, "most": p.most, "about": p.about });
-    all.iter().map(parameter).collect()
-}
-
-fn scenarios() -> Outcome<Vec<Value>> {
-    let entry = |name| {
-        let experiment = scenario::builtin(name, &Overrides::default())?;
-        let first = &experiment.cells[0].scenario;
-        Ok(
-            json!({ "name": name, "summary": experiment.title, "source": "", "description": first.description, "cells": experiment.cells.len() }),
-        )
-    };
-    mp_builtin::names().map(entry).collect()
 }
 
 fn loaded() -> Outcome<Vec<Value>> {

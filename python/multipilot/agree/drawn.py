@@ -25,8 +25,6 @@ RANGES = Ranges(rate_mbps=(2.0, 100.0), rtt_ms=(5.0, 300.0), queue=(0.3, 4.0), l
 LOSSY = 0.5
 CELLS = 24
 DURATION_S = 20
-#: Of Linux itself, which the registry of our controllers has not.
-LINUX = ("linux-reno", "cubic", "bbr")
 
 #: Short flows: size in kB, arrivals a second at most, load as a share of all paths' rates, and downloads at least.
 SIZE_KB, MOST_ARRIVALS, LOAD, DOWNLOADS = (30.0, 1000.0), 4.0, 0.3, 10
@@ -148,7 +146,7 @@ AnyCell = Cell | DrawnCell
 
 
 def controllers() -> list[str]:
-    return [*LINUX, *(str(entry["name"]) for entry in json.loads(_core.controllers()))]
+    return [str(entry["name"]) for entry in json.loads(_core.controllers())]
 
 
 def draw(seed: str, count: int = CELLS, traces: Sequence[Trace] = ()) -> list[DrawnCell]:
