@@ -17,7 +17,7 @@ from multipilot.papers.provenance import of_files
 from multipilot.papers.results import OWN, REAL, SIM, WORLDS, Results
 from multipilot.papers.runs import Asked, Runner
 
-#: Seconds that samples may take; no further one begins after that.
+#: Seconds that samples may take where nobody says; no further one begins after that.
 SAMPLING_S = 60.0
 _PARTS = 3
 _UNSAMPLED = "the paper's Python has changed, and --check has not confirmed it"
@@ -88,7 +88,7 @@ class _Entry:
     test: bool
 
 
-def check(paper: Paper, runner: Runner, worlds: Sequence[str]) -> Checked:
+def check(paper: Paper, runner: Runner, worlds: Sequence[str], sampling_s: float = SAMPLING_S) -> Checked:
     """Takes samples of the claims whose sources have changed."""
     found = Checked()
     if paper.claims.folder is None:
@@ -97,7 +97,7 @@ def check(paper: Paper, runner: Runner, worlds: Sequence[str]) -> Checked:
     entries = {world: _entries(paper, runner, world, kept.get(world, {})) for world in worlds}
     asked = [e for world, some in entries.items() for e in some if _may_be_confirmed(e, world)]
     samples = kept.get(lock.SAMPLES, {})
-    differing = _differing(paper, runner, {e.claim.item for e in asked}, samples)
+    differing = _differing(paper, runner, {e.claim.item for e in asked}, samples, sampling_s)
     silent = _silent(paper, runner, samples)
     for world, some in entries.items():
         _judge(paper, world, some, differing, silent, found)
@@ -197,12 +197,14 @@ def _silent(paper: Paper, runner: Runner, samples: Mapping[str, lock.Entry]) -> 
     return {item.name for item in paper.items if not any(told.get(name) for name in item.scenarios or (OWN,))}
 
 
-def _differing(paper: Paper, runner: Runner, names: set[str], samples: Mapping[str, lock.Entry]) -> dict[str, str]:
+def _differing(
+    paper: Paper, runner: Runner, names: set[str], samples: Mapping[str, lock.Entry], sampling_s: float
+) -> dict[str, str]:
     """Why results of an item may be others, by item; items whose samples give the same are left out."""
     items = [item for item in paper.items if item.name in names]
     scenarios = {scenario for item in items for scenario in item.scenarios or (OWN,)}
     experiments = [e for e in paper.experiments if e.scenario in scenarios]
-    end = monotonic() + SAMPLING_S
+    end = monotonic() + sampling_s
     why: dict[str, str] = {}
     with console.progress() as progress:
         own = [None] if OWN in scenarios else []
@@ -212,7 +214,7 @@ def _differing(paper: Paper, runner: Runner, names: set[str], samples: Mapping[s
             if kept is None:
                 why[name] = "their scenarios have changed"
             elif monotonic() > end:
-                why[name] = f"their samples take more than {SAMPLING_S:.0f} s"
+                why[name] = f"their samples take more than {spell(sampling_s)}"
             elif kept != (sample.take(paper, runner, one, kept["cell"]) if one else sample.take_own(paper)):
                 why[name] = "a sample gives another result"
     return {
@@ -233,9 +235,9 @@ def renewed(paper: Paper, runner: Runner, found: Checked) -> Path:
     return lock.write(paper.claims.folder, paper.name, kept)
 
 
-def take_over(paper: Paper, runner: Runner) -> list[str]:
+def take_over(paper: Paper, runner: Runner, sampling_s: float = SAMPLING_S) -> list[str]:
     """Records of other sources become records of these where a sample of them gives the same; which experiments'."""
-    end = monotonic() + SAMPLING_S
+    end = monotonic() + sampling_s
     taken = []
     with console.progress() as progress:
         for experiment in progress.track(paper.experiments, description="records"):

@@ -43,7 +43,11 @@ def paper(
         int | None, typer.Option(min=1, help="runs of each variant in the simulator [default: 20; pilot: 16]")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="real time for kernel and relay, e.g. 30m or 2h; the next call continues with the rest")
+        str,
+        typer.Option(
+            help="real time for kernel and relay, e.g. 30m or 2h; the next call continues with the rest. With "
+            "--check --lock: time for samples"
+        ),
     ] = "60m",
     jobs: Annotated[int, typer.Option(min=1, max=16, help="parallel points of kernel or relay")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder of records and page [default: results/PAPER]")] = None,
@@ -112,7 +116,7 @@ def paper(
             quick=quick,
         )
         if checked:
-            _check(chosen, runner, worlds, wanted, lock)
+            _check(chosen, runner, worlds, wanted, seconds if lock else None)
             return
         if lock and data is not None:
             raise ValueError("--lock with --data: the lock has the verdicts on the paper's own data alone")
@@ -145,16 +149,20 @@ def paper(
         raise typer.Exit(RUN_FAILED)
 
 
-def _check(chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], lock: bool) -> None:
+def _check(
+    chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], renew_within_s: float | None
+) -> None:
     """Exit code 1 if a verdict is stale or missing; of a paper without claims, if a record is."""
+    lock = renew_within_s is not None
+    sampling_s = check.SAMPLING_S if renew_within_s is None else renew_within_s
     if other := _other_sources(chosen, runner):
         say(f"samples are not of this checkout: {other}")
     if lock:
         refuse_to_lock(chosen, runner)
-        if taken := check.take_over(chosen, runner):
+        if taken := check.take_over(chosen, runner, sampling_s):
             say(f"records of other sources taken over, their samples give the same: {', '.join(taken)}")
     claims = replace(chosen.claims, all=tuple(c for c in chosen.claims.all if c.item in wanted))
-    found = check.check(replace(chosen, claims=claims), replace(runner, quick=False), worlds)
+    found = check.check(replace(chosen, claims=claims), replace(runner, quick=False), worlds, sampling_s)
     lines = [*found.lines]
     for world in worlds:
         items = found.items(chosen, world) if chosen.claims.all else set(wanted)

@@ -148,12 +148,19 @@ def paper(tmp_path: Path) -> Paper:
     )
 
 
-def checked(paper: Paper, copy: Path, out: Path, world: str = SIM, command: str = "") -> tuple[check.Checked, Runner]:
+def checked(
+    paper: Paper,
+    copy: Path,
+    out: Path,
+    world: str = SIM,
+    command: str = "",
+    sampling_s: float = check.SAMPLING_S,
+) -> tuple[check.Checked, Runner]:
     """As by a command built from the copy."""
     runner = Runner("rsf", out, find_scenarios("rsf"), command or console.command(), 2)
     runner.__dict__["checkout"] = found = Sources(copy)
     runner.__dict__["sources"] = {world: found.whole(world) for world in WORLDS}
-    return check.check(paper, runner, [world]), runner
+    return check.check(paper, runner, [world], sampling_s), runner
 
 
 def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
@@ -185,6 +192,8 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     # What all runs use: the samples decide, here that nothing has changed.
     add(copy, "crates/simulator/src/tcp/sender.rs", "fn unused() {}\n")
     assert told() == ([], set(), ids)
+    found, _ = checked(paper, copy, tmp_path, sampling_s=-1)
+    assert found.stale[SIM] == ids, "no time for a sample"
     # The same sources with another result.
     other = tmp_path / "multipilot"
     other.write_text(f'#!/bin/sh\nexec {console.command()} "$@" --set mss=1200\n', encoding="utf-8")
