@@ -101,7 +101,7 @@ test-python: build python
 test: setup-tests python ## every test but the extras
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory build PROFILE=$(PROFILE)
-	@$(MAKE) --no-print-directory -j3 --output-sync=line lint test-rust test-python
+	@$(MAKE) --no-print-directory -j3 lint test-rust test-python
 
 test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 under QEMU and try every controller there
 	tests/kernels/run debian12
