@@ -108,8 +108,8 @@ fn the_relay_over_mptcp_is_a_row_beside_that_over_tcp() {
     assert_eq!(of, ["linux-reno/tcp", "linux-reno/mptcp"]);
     for row in &rows {
         assert_eq!(
-            (&row["fallback"], &row["unfinished"], &row["notes"]),
-            (&false.into(), &0.into(), &serde_json::json!([])),
+            (&row["fallback"], &row["unfinished"], &row["transfers"]),
+            (&false.into(), &0.into(), &1.into()),
             "{row}"
         );
         assert!(row["path_mbps"]["a"].as_f64().unwrap() > 0.0, "{row}");
