@@ -97,10 +97,9 @@ test-rust: setup-tests
 test-python: build python
 	cd python && ../$(PY) -m pytest -m 'not extras'
 
-# Clippy and the Python tests compute while the kernel's tests wait.
-test: setup-tests python ## every test but the extras
+# Clippy and the Python tests compute while the kernel's tests wait. All have to find the command built.
+test: setup-tests build python ## every test but the extras
 	cargo test --workspace --locked --no-run
-	@$(MAKE) --no-print-directory build PROFILE=$(PROFILE)
 	@$(MAKE) --no-print-directory -j3 lint test-rust test-python
 
 test-kernels: setup-extras build ## boot the stock kernels of Debian 12 and 13 under QEMU and try every controller there

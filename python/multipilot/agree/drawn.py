@@ -16,9 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from multipilot import _core
 from multipilot.agree.grid import Cell, folder_of
 from multipilot.draws import NAMES, Link, Ranges, between, whole
+from multipilot.simulation import list_controllers
 
 RANGES = Ranges(rate_mbps=(2.0, 100.0), rtt_ms=(5.0, 300.0), queue=(0.3, 4.0), loss=(0.0005, 0.05))
 #: Share of links with random loss.
@@ -146,7 +146,7 @@ AnyCell = Cell | DrawnCell
 
 
 def controllers() -> list[str]:
-    return [str(entry["name"]) for entry in json.loads(_core.controllers())]
+    return [str(entry["name"]) for entry in list_controllers()]
 
 
 def draw(seed: str, count: int = CELLS, traces: Sequence[Trace] = ()) -> list[DrawnCell]:

@@ -116,7 +116,7 @@ def paper(
             quick=quick,
         )
         if checked:
-            _check(chosen, runner, worlds, wanted, seconds if lock else None)
+            _check(chosen, runner, worlds, wanted, lock, seconds if lock else check.SAMPLING_S)
             return
         if lock and data is not None:
             raise ValueError("--lock with --data: the lock has the verdicts on the paper's own data alone")
@@ -150,11 +150,9 @@ def paper(
 
 
 def _check(
-    chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], renew_within_s: float | None
+    chosen: Paper, runner: Runner, worlds: tuple[str, ...], wanted: list[str], lock: bool, sampling_s: float
 ) -> None:
     """Exit code 1 if a verdict is stale or missing; of a paper without claims, if a record is."""
-    lock = renew_within_s is not None
-    sampling_s = check.SAMPLING_S if renew_within_s is None else renew_within_s
     if other := _other_sources(chosen, runner):
         say(f"samples are not of this checkout: {other}")
     if lock:
