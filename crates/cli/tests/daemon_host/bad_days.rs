@@ -66,7 +66,10 @@ fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
     until("the new name has its rule", || {
         priority(&hosts, "cell") == "backup"
     });
-    assert!(endpoints(&hosts).contains("backup dev cell"));
+    // Its endpoint was deleted as the link went, and rests before it is added.
+    until("so has its endpoint", || {
+        endpoints(&hosts).contains("backup dev cell")
+    });
     download.goes_on();
 
     // Another lease.
@@ -78,7 +81,9 @@ fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
         let wifi = hosts.interface("wifi");
         wifi["addresses"][0] == "10.77.1.7" && wifi["subflows"] == 1
     });
-    assert!(!endpoints(&hosts).contains("10.77.1.1 "));
+    until("the old one has no endpoint", || {
+        !endpoints(&hosts).contains("10.77.1.1 ")
+    });
     download.goes_on();
 
     // Both gone, and back: the connection has had no path at all.
@@ -135,6 +140,8 @@ fn a_download_outlives_all_that_happens_to_the_links_and_the_daemon_follows() {
     download.goes_on();
 
     // Killed, and taken over again.
+    let two = || endpoints(&hosts).matches(" id ").count() == 2;
+    until("each link that is left has an endpoint", two);
     hosts.kill();
     assert_eq!(endpoints(&hosts).matches(" id ").count(), 2);
     download.goes_on();
