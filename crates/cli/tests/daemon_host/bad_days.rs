@@ -292,19 +292,8 @@ fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
     other.wait().unwrap();
 
     // A daemon that was killed, and then its namespace went: the next one anywhere clears up.
-    let files = || {
-        let all = fs::read_dir("/run/multipilot").unwrap().flatten();
-        let names = all.map(|e| e.file_name().to_string_lossy().into_owned());
-        names
-            .filter(|n| n.starts_with("daemon-"))
-            .collect::<Vec<_>>()
-    };
-    let before = files();
     hosts.up("", &[]);
-    let of_dead: Vec<String> = files()
-        .into_iter()
-        .filter(|n| !before.contains(n))
-        .collect();
+    let of_dead = hosts.notes();
     assert_eq!(of_dead.len(), 2, "{of_dead:?}");
     hosts.kill();
     let live = |name: &String| Path::new("/run/multipilot").join(name).exists();
@@ -313,7 +302,7 @@ fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
     hosts.kill();
     hosts.renew("20mbit");
     hosts.up("", &[]);
-    assert!(!of_dead.iter().any(live), "{:?}", files());
+    assert!(!of_dead.iter().any(live), "{of_dead:?}");
     hosts.down();
 }
 
