@@ -91,7 +91,7 @@ test lint test-python test-extras: PROFILE := dev
 # A test that cannot run here adds a line to the file, and the end says how many did.
 test-rust: setup-tests
 	@mkdir -p target && rm -f $(SKIPPED)
-	cargo test --workspace --locked
+	MAKEFLAGS= cargo test --workspace --locked
 	@[ ! -s $(SKIPPED) ] || { echo "$$(wc -l < $(SKIPPED)) tests skipped:"; cat $(SKIPPED); }
 
 test-python: build python
