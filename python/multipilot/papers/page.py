@@ -26,6 +26,7 @@ td.name, th.name { text-align: left; padding-left: 0 }
 table.wide tr.row td { border-bottom: 0; padding-top: 14px; white-space: normal; font-weight: 600 }
 table.wide tr.why td { white-space: normal; text-align: left; color: var(--muted); padding: 2px 0 14px }
 table.wide { font-size: 13px }
+table.wide td:first-child { white-space: normal }
 table.wide th, table.wide td { padding: 5px 5px; vertical-align: top }
 table.wide th { font-size: 12px; vertical-align: bottom }
 table.wide td .half { display: block; font-size: 11px; line-height: 1.2 }
