@@ -88,7 +88,8 @@ lint: setup-tests python ## formatters and linters for Rust, C and Python
 # As cargo test: it has built nearly all of it already.
 test lint test-python test-extras: PROFILE := dev
 
-# A test that cannot run here adds a line to the file, and the end says how many did.
+# A test that cannot run here adds a line to the file, and the end says how many did. MAKEFLAGS would send cargo to a
+# jobserver that it cannot reach.
 test-rust: setup-tests
 	@mkdir -p target && rm -f $(SKIPPED)
 	MAKEFLAGS= cargo test --workspace --locked

@@ -262,23 +262,25 @@ for link in wifi lte; do ip route show table all dev $link | grep 10.2.0.1 > $li
 bounce() { ip link set $1 down; sleep $2; ip link set $1 up; }
 toggle() { bounce $1 $2; while read -r route; do ip route replace $route dev $1; done < $1.routes; }
 turn() { daemon control 2>> log & ready; sleep 0.3; \"$@\"; sleep $rest; mp down 2>> log; sleep 0.3; }
-curl -sf -o got $MULTIPILOT_URL & download=$!
+(curl -sf -o got $MULTIPILOT_URL && wc -c < got > size) & download=$!
 rest=0.7; for turn in 'wifi 0.4' 'lte 0.01' 'wifi 0.01' 'lte 0.4'; do turn toggle $turn; done
 rest=4; turn bounce wifi 0.01; ip mptcp endpoint show > left
-got() { wc -c < got; }
-more=$(($(got) + 4000000)); until [ $(got) -gt $more ]; do kill -0 $download || exit; sleep 0.1; done
-kill $download; echo yes > goes-on
+kill -0 $download && echo yes > goes-on
+wait $download
 ";
     let scenario = "duration = \"120s\"
 paths.wifi = { rate = \"20Mbit\", delay = \"5ms\", queue = \"100p\" }
 paths.lte = { rate = \"20Mbit\", delay = \"37ms\", queue = \"200p\" }
-connections = [{ bytes = \"400MB\", command = \"COMMAND\" }]
+connections = [{ bytes = \"120MB\", command = \"COMMAND\" }]
 variants = [{ controller = \"linux-reno\" }]
 ";
     emulate(folder.path(), "", scenario, script);
     let (log, left) = (text(folder.path(), "log"), text(folder.path(), "left"));
+    let goes_on = folder.path().join("goes-on").exists();
+    assert!(goes_on, "the transfer ended before the daemon: {log}");
     assert_eq!(left.matches(" id ").count(), 1, "{left}{log}");
-    assert!(folder.path().join("goes-on").exists(), "{log}");
+    let size = fs::read_to_string(folder.path().join("size")).unwrap_or_default();
+    assert_eq!(size.trim(), "120000000", "{log}");
 }
 
 #[test]
