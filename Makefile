@@ -125,6 +125,7 @@ pages: build python ## the papers' pages from the records in results/, simulated
 	done
 
 bench: setup-tests build python ## the figures of docs/measurements.md
+	cargo build --quiet --locked --profile $(PROFILE) -p mp-relay --example quic
 	$(PY) benches/run
 
 # PREFIX (default /usr/local) and DESTDIR as everywhere.

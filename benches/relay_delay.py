@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay_host import Host, emulated, result
+from relay_host import Host, emulated, result, running
+from relay_programs import SERVER
 
 #: A voice codec's packets, and a video call's: one each so many seconds, bytes.
 VOICE, VIDEO = (0.02, 160), (0.004, 1200)
@@ -110,6 +111,33 @@ def call(binary: Path, runs: int, count: int) -> dict[str, dict[str, list[float]
             binary, runs, (RELAY,), whole, lost_halfway, direction="upload", more=dies(at_s)
         ),
     }
+
+
+def quic(binary: Path, runs: int, seconds: int) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """A download over QUIC with CUBIC to port 443, Mbit/s, and round trips of a small UDP flow beside it, ms."""
+    example = binary.parent / "examples/quic"
+    if not example.exists():
+        sys.exit(f"{example} is missing: build it with cargo build --release -p mp-relay --example quic")
+
+    def act(it: Host, _: Way) -> dict[str, float]:
+        server = it.stack.enter_context(running(it.server, str(example), "serve", f"{SERVER}:443"))
+        assert server.stdout is not None
+        key = server.stdout.readline().strip()
+        bulk = it.stack.enter_context(running(it.device, str(example), "fetch", f"{SERVER}:443", key, str(seconds)))
+        time.sleep(1)
+        ping = it.client("spread", "udp", seconds - 2)
+        return {"mbps": result(bulk), **ping}
+
+    cases = {
+        "30 + 30 Mbit/s, 20 ms": [link(30, 10), link(30, 10)],
+        "40 + 20 Mbit/s, 10 and 40 ms": [link(40, 5), link(20, 20)],
+        "the same, 1 % loss on the second": [link(40, 5), link(20, 20, ", loss = 0.01")],
+        "40 + 20 Mbit/s, 20 and 80 ms, queues of 500 packets": [
+            link(40, 10, ', queue = "500p"'),
+            link(20, 40, ', queue = "500p"'),
+        ],
+    }
+    return {name: measured(binary, runs, (DIRECT, RELAY), links, act) for name, links in cases.items()}
 
 
 def silence(binary: Path, runs: int) -> dict[str, dict[str, list[dict[str, float]]]]:

@@ -50,6 +50,19 @@ def show_call(cases: dict[str, dict[str, list[float]]]) -> None:
     )
 
 
+def show_quic(cases: dict[str, dict[str, list[dict[str, float]]]]) -> None:
+    rows = [
+        [case, way, *(middle((run[key] for run in runs), 1) for key in ("mbps", "p50", "p99"))]
+        for case, ways in cases.items()
+        for way, runs in ways.items()
+    ]
+    table(
+        "A download over QUIC with CUBIC, and round trips of a small UDP flow beside it",
+        ["case", "over", "download, Mbit/s", "round trip, median, ms", "99 %, ms"],
+        rows,
+    )
+
+
 def show_silence(cases: dict[str, dict[str, list[dict[str, float]]]]) -> None:
     aims = iter((".3", ".1"))
     rows = [
@@ -151,6 +164,7 @@ SHOW: dict[str, Callable[[Any], None]] = {
     "shares": show_shares,
     "voice": show_voice,
     "call": show_call,
+    "quic": show_quic,
     "silence": show_silence,
     "pages": show_pages,
     "busy": show_busy,

@@ -1,5 +1,5 @@
 //! The datagram lane without sockets: a packet is read as it was written, every packet arrives once whatever copies come
-//! in whatever order, and no state of the paths keeps one back.
+//! in whatever order, no state of the paths keeps a copied one back, and bulk waits in turns and arrives in order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -11,8 +11,10 @@ use mp_policy::MAX_SUBFLOWS;
 use mp_relay::datagram::deal::Dealer;
 use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
+use mp_relay::datagram::order::{self, Order};
 use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
 use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
+use mp_relay::datagram::queue::{self, Queue};
 use mp_relay::datagram::repeat::{self, Known, Repeats};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
@@ -166,9 +168,10 @@ proptest! {
         prop_assert!(bulk.take(size, copied.len() as u32 * gap + 200 * MS));
     }
 
-    /// Whatever the paths' state: a packet goes out while one is active, and only on those that are.
+    /// Whatever the paths' state: a copied packet goes out while a path is active, bulk while it need not wait, and only on those that
+    /// are.
     #[test]
-    fn a_packet_always_goes_somewhere(
+    fn a_copied_packet_always_goes_somewhere(
         entry in 0..scheduler::all().len(),
         paths in prop::collection::vec((any::<bool>(), any::<bool>(), 0..200u32, 1..200_000u32, 0..1u64 << 30), MAX_SUBFLOWS),
         backups: [bool; MAX_SUBFLOWS], bytes in 1usize..1500, copied: bool, now in 1u64..1 << 40,
@@ -183,9 +186,13 @@ proptest! {
         }
         let mut dealer = Dealer::new(&scheduler::all()[entry]);
         for turn in 0..3 {
-            let slots = dealer.pick(bytes, copied, &views, now + turn);
+            let picked = dealer.pick(bytes, 0, copied, &views, now + turn);
             let is = |fits: fn(&SubflowView) -> bool| (0..MAX_SUBFLOWS).filter(|s| fits(&views[*s])).fold(0u8, |set, s| set | 1 << s);
             let (active, live) = (is(|v| v.active), is(SubflowView::alive));
+            let Some(slots) = picked else {
+                prop_assert!(!copied && live != 0);
+                continue;
+            };
             prop_assert_eq!(slots & !active, 0);
             prop_assert_eq!(slots == 0, active == 0);
             prop_assert!(live == 0 || slots & live != 0, "{:b} of {:b}", slots, live);
@@ -205,23 +212,23 @@ proptest! {
         let mut meter = Meter::default();
         meter.on_mtu(1400);
         let mut now = Duration::from_secs(1);
-        for (kind, bytes, wait) in steps {
+        for (number, (kind, bytes, wait)) in (0u64..).zip(steps) {
             now += wait * MS;
             match kind {
-                0 => meter.on_sent(bytes, now),
-                1 => meter.on_ack(bytes, now - (wait + 1) * MS, now),
+                0 => meter.on_sent(number, bytes, now),
+                1 => meter.on_ack(number / 2, bytes, now - (wait + 1) * MS, now),
                 2 => meter.on_lost(bytes),
                 _ => meter.set_in_flight(0),
             }
-            let view = meter.view(now);
-            prop_assert!(view.active && view.cwnd >= 64);
+            let view = meter.view(0, now);
+            prop_assert!(view.active && view.cwnd >= 8);
             prop_assert_eq!(view.room == 0, view.window() == 0, "{:?}", view);
         }
-        meter.on_ack(1, now, now);
-        meter.on_sent(1000, now);
+        meter.on_ack(1000, 1, now, now);
+        meter.on_sent(1000, 1000, now);
         prop_assert!(!meter.is_stale(now + 200 * MS));
         prop_assert!(meter.is_stale(now + 1000 * MS));
-        meter.on_ack(1000, now, now + 1000 * MS);
+        meter.on_ack(1000, 1000, now, now + 1000 * MS);
         prop_assert!(!meter.is_stale(now + 1001 * MS));
     }
 }
@@ -232,12 +239,12 @@ fn the_rate_is_what_was_delivered() {
     meter.on_mtu(1400);
     // 1,000 bytes a millisecond with 20 ms of round trip: 8 Mbit/s.
     for i in 0..2_000u32 {
-        meter.on_sent(1000, i * MS);
+        meter.on_sent(i.into(), 1000, i * MS);
         if i >= 20 {
-            meter.on_ack(1000, (i - 20) * MS, i * MS);
+            meter.on_ack((i - 20).into(), 1000, (i - 20) * MS, i * MS);
         }
     }
-    let view = meter.view(2_000 * MS);
+    let view = meter.view(0, 2_000 * MS);
     assert!(
         view.pacing_rate.abs_diff(1_000_000) < 100_000,
         "{}",
@@ -253,32 +260,34 @@ fn a_lost_acknowledgement_is_no_lost_packet() {
     let mut meter = Meter::default();
     for number in 0..2_000u32 {
         let now = number * MS;
-        meter.on_sent(200, now);
+        meter.on_sent(number.into(), 200, now);
         match number % 20 {
             0 => meter.on_lost(200),
-            _ => meter.on_ack(200, now, now + 20 * MS),
+            _ => meter.on_ack(number.into(), 200, now, now + 20 * MS),
         }
         if number % 20 == 7 {
             meter.on_lost(0);
         }
     }
     assert!((meter.loss() - 0.05).abs() < 0.005, "{}", meter.loss());
-    assert_eq!(meter.view(2_000 * MS).lost, 100);
+    assert_eq!(meter.view(0, 2_000 * MS).lost, 100);
 }
 
 /// Of a path that loses packets at random.
 struct Lossy {
     meter: Meter,
     loss: f64,
+    sent: u64,
 }
 
 impl Lossy {
     /// Whether a packet arrives.
     fn carries(&mut self, random: &mut SmallRng, now: Duration) -> bool {
-        self.meter.on_sent(200, now);
+        self.sent += 1;
+        self.meter.on_sent(self.sent, 200, now);
         let arrives = !random.random_bool(self.loss);
         match arrives {
-            true => self.meter.on_ack(200, now, now + 20 * MS),
+            true => self.meter.on_ack(self.sent, 200, now, now + 20 * MS),
             false => self.meter.on_lost(200),
         }
         arrives
@@ -291,6 +300,7 @@ fn call(losses: [f64; 2], packets: u32) -> (f64, f64) {
     let mut paths = losses.map(|loss| Lossy {
         meter: Meter::default(),
         loss,
+        sent: 0,
     });
     let mut dealer = Dealer::new(scheduler::find("min-rtt").unwrap());
     let (mut repeats, mut seen) = (Repeats::default(), Seen::default());
@@ -301,9 +311,11 @@ fn call(losses: [f64; 2], packets: u32) -> (f64, f64) {
         let mut views = [SubflowView::default(); MAX_SUBFLOWS];
         let mut known = [Known::default(); MAX_SUBFLOWS];
         for (slot, path) in paths.iter().enumerate() {
-            (views[slot], known[slot].loss) = (path.meter.view(now), path.meter.loss());
+            (views[slot], known[slot].loss) = (path.meter.view(0, now), path.meter.loss());
         }
-        let slots = dealer.pick(200, true, &views, now.as_micros() as u64);
+        let slots = dealer
+            .pick(200, 0, true, &views, now.as_micros() as u64)
+            .unwrap();
         assert_eq!(slots, 0b11);
         for path in &mut paths {
             if path.carries(&mut random, now) {
@@ -410,20 +422,20 @@ impl Slow {
         // Three packets later, 4 ms each (RFC 9002, section 6.1.1).
         let heard = if arrives { rtt } else { rtt + 12 * MS };
         self.sent += 1;
-        self.lossy.meter.on_sent(1200, now);
+        self.lossy.meter.on_sent(self.sent.into(), 1200, now);
         self.fates
             .push(Reverse((now + heard, self.sent, arrives, now)));
         arrives
     }
 
     fn hear(&mut self, now: Duration) {
-        while let Some(Reverse((at, _, arrives, sent))) = self.fates.peek().copied() {
+        while let Some(Reverse((at, number, arrives, sent))) = self.fates.peek().copied() {
             if at > now {
                 break;
             }
             self.fates.pop();
             match arrives {
-                true => self.lossy.meter.on_ack(1200, sent, at),
+                true => self.lossy.meter.on_ack(number.into(), 1200, sent, at),
                 false => self.lossy.meter.on_lost(1200),
             }
         }
@@ -439,6 +451,7 @@ fn lost_of_calls(calls: u64, jitter: Duration) -> u32 {
             lossy: Lossy {
                 meter: Meter::default(),
                 loss: 0.05,
+                sent: 0,
             },
             rtt: rtt * MS,
             jitter,
@@ -467,9 +480,11 @@ fn lost_of_calls(calls: u64, jitter: Duration) -> u32 {
             for (slot, path) in paths.iter().enumerate() {
                 let meter = &path.lossy.meter;
                 let (loss, queue) = (meter.loss(), meter.queue());
-                (views[slot], known[slot]) = (meter.view(now), Known { loss, queue });
+                (views[slot], known[slot]) = (meter.view(0, now), Known { loss, queue });
             }
-            let slots = dealer.pick(1200, true, &views, now.as_micros() as u64);
+            let slots = dealer
+                .pick(1200, 0, true, &views, now.as_micros() as u64)
+                .unwrap();
             assert_eq!(slots, 0b11);
             for path in &mut paths {
                 if path.carries(&mut random, now) {
@@ -506,14 +521,164 @@ fn a_standing_queue_is_found_and_jitter_is_none() {
     let mut acked = |from: u32, to: u32, rtt: &dyn Fn(u32) -> u32| {
         for ms in from..to {
             let at = ms * MS;
-            meter.on_ack(1200, at.saturating_sub(rtt(ms) * MS), at);
+            meter.on_ack(ms.into(), 1200, at.saturating_sub(rtt(ms) * MS), at);
         }
         meter.queue()
     };
     assert_eq!(acked(1_000, 2_000, &|_| 20), Duration::ZERO);
     assert!(acked(2_000, 3_000, &|ms| 20 + ms * 7 % 80) <= 2 * MS);
-    assert_eq!(acked(3_000, 4_000, &|_| 60), 40 * MS);
-    assert_eq!(acked(4_000, 5_000, &|_| 21), MS);
+    assert_eq!(acked(3_000, 3_400, &|_| 60), 40 * MS);
+    assert_eq!(acked(3_400, 4_000, &|_| 21), MS);
+}
+
+/// A packet of flow and number.
+fn packet(flow: u32, number: u32, bytes: usize) -> bytes::Bytes {
+    let mut packet = vec![0; bytes.max(8)];
+    packet[..4].copy_from_slice(&flow.to_be_bytes());
+    packet[4..8].copy_from_slice(&number.to_be_bytes());
+    packet.into()
+}
+
+proptest! {
+    /// Whatever comes and goes when: each packet goes once, in its flow's order, or was dropped or waits; what waits is bounded.
+    #[test]
+    fn bulk_waits_in_order_and_within_bounds(
+        steps in prop::collection::vec((0u32..4, 1usize..60, 8usize..1500, 0u64..30, 0usize..80), 1..200),
+    ) {
+        let (mut queue, mut now) = (Queue::default(), Duration::ZERO);
+        let (mut put, mut gone, mut dropped) = ([0u32; 4], [0u32; 4], 0);
+        let mut next = [0u32; 4];
+        for (flow, count, bytes, pause, room) in steps {
+            now += pause as u32 * MS;
+            for _ in 0..count {
+                dropped += queue.put(flow, packet(flow, put[flow as usize], bytes), now);
+                put[flow as usize] += 1;
+            }
+            let mut left = room;
+            loop {
+                let (lost, went) = queue.take(now, |of, packet| {
+                    let number = u32::from_be_bytes(packet[4..8].try_into().unwrap());
+                    assert_eq!(packet[..4], of.to_be_bytes());
+                    if left == 0 {
+                        return false;
+                    }
+                    left -= 1;
+                    assert!(number >= next[of as usize]);
+                    next[of as usize] = number + 1;
+                    gone[of as usize] += 1;
+                    true
+                });
+                dropped += lost;
+                if !went {
+                    break;
+                }
+            }
+            prop_assert!(queue.bytes() <= queue::MOST);
+        }
+        let mut waits = 0;
+        while !queue.is_empty() {
+            let (lost, went) = queue.take(now, |_, _| true);
+            (dropped, waits) = (dropped + lost, waits + u32::from(went));
+        }
+        let sum = |of: [u32; 4]| of.iter().sum::<u32>();
+        prop_assert_eq!(u64::from(sum(put)), u64::from(sum(gone) + waits) + dropped);
+    }
+
+    /// Two paths that keep their own order, one later than the other, and that lose some: what comes out is in order, nothing is lost
+    /// or doubled, and nothing waits for longer than it may.
+    #[test]
+    fn what_paths_of_unlike_length_bring_is_put_in_order(
+        first: u32, late in 0u32..25, choices in prop::collection::vec((any::<bool>(), 0u8..10), 1..400),
+    ) {
+        // One a millisecond.
+        let mut arrivals: Vec<_> = (0u32..).zip(&choices).filter(|(_, (_, fate))| *fate > 0).map(|(number, (slow, _))| {
+            (number + 10 + u32::from(*slow) * late, number, usize::from(*slow))
+        }).collect();
+        arrivals.sort();
+        let (mut order, mut out) = (Order::default(), Vec::new());
+        let mut came = std::collections::HashMap::new();
+        let mut pending = arrivals.iter().peekable();
+        for ms in 0..2_000 {
+            let now = ms * MS;
+            while let Some((_, number, slot)) = pending.next_if(|(at, ..)| *at <= ms) {
+                came.insert(*number, now);
+                match order.take(first.wrapping_add(*number), *slot, now) {
+                    None => out.push((*number, now)),
+                    Some(place) => order.hold(place, *number, 1, now),
+                }
+                while let Some(number) = order.pop(now) {
+                    out.push((number, now));
+                }
+            }
+            if order.due().is_some_and(|due| due <= now) {
+                while let Some(number) = order.pop(now) {
+                    out.push((number, now));
+                }
+                prop_assert!(order.due().is_none_or(|due| due > now), "it would be asked without end");
+            }
+        }
+        prop_assert!(!order.holds());
+        prop_assert_eq!(out.len(), arrivals.len());
+        // Before the first packet of a path nobody knows of it; what it brings up to there is late.
+        let first_of = |slot| arrivals.iter().find(|(.., of)| *of == slot).map(|(at, ..)| *at);
+        let both = first_of(0).max(first_of(1)).unwrap_or(0);
+        let settled = out.iter().filter(|(_, at)| *at <= both * MS).map(|(number, _)| *number).max();
+        let after: Vec<_> = out.iter().map(|(number, _)| *number).filter(|number| Some(*number) > settled).collect();
+        prop_assert!(after.is_sorted(), "{:?}", out);
+        for (number, at) in &out {
+            prop_assert!(*at - came[number] <= order::LONGEST, "{}", number);
+        }
+    }
+}
+
+/// A flood and a flow that sends a tenth of it, each with a packet a round: the small one is served as it comes.
+#[test]
+fn a_flood_does_not_delay_another_flow() {
+    let (mut queue, mut waited) = (Queue::default(), Vec::new());
+    for ms in 0..2_000u32 {
+        let now = ms * MS;
+        for number in 0..10 {
+            queue.put(1, packet(1, 10 * ms + number, 1400), now);
+        }
+        queue.put(2, packet(2, ms, 1400), now);
+        for _ in 0..4 {
+            queue.take(now, |flow, packet| {
+                let number = u32::from_be_bytes(packet[4..8].try_into().unwrap());
+                if flow == 2 {
+                    waited.push(ms - number);
+                }
+                true
+            });
+        }
+    }
+    assert_eq!(waited.len(), 2_000);
+    assert!(waited.iter().all(|ms| *ms <= 1), "{waited:?}");
+}
+
+/// A loss on the only path of a flow is none that is waited for; nor is one on two paths that have both brought later ones.
+#[test]
+fn nothing_waits_for_what_is_lost() {
+    let mut order = Order::default();
+    let now = 1_000 * MS;
+    for (number, slot) in [(0, 0), (2, 0), (3, 0)] {
+        assert_eq!(order.take(number, slot, now), None, "{number}");
+    }
+    // 4 is lost; path 1 may have it.
+    let mut held = |number, slot| match order.take(number, slot, now) {
+        Some(place) => {
+            order.hold(place, number, 1, now);
+            let gone: Vec<_> = std::iter::from_fn(|| order.pop(now)).collect();
+            (true, gone)
+        }
+        None => {
+            let gone: Vec<_> = std::iter::from_fn(|| order.pop(now)).collect();
+            (false, gone)
+        }
+    };
+    assert_eq!(held(5, 1), (true, vec![]));
+    assert_eq!(held(7, 0), (true, vec![5]), "both are past 4");
+    assert_eq!(held(8, 0), (true, vec![]), "path 1 may have 6");
+    assert_eq!(held(9, 1), (true, vec![7, 8, 9]));
 }
 
 mod packets {
@@ -624,6 +789,33 @@ mod packets {
             prop_assert_eq!(udp::parse(&whole[0]), Some(udp::Udp { from, to, payload: &payload }));
             prop_assert!(checksum_holds(&whole[0]));
             prop_assert_eq!(fragments.waiting(), 0);
+        }
+    }
+
+    /// As hosts do it, and whole again on the way back.
+    #[test]
+    fn a_long_packet_of_ipv6_is_divided() {
+        let (from, to) = (
+            "[2001:db8::1]:53".parse().unwrap(),
+            "[2001:db8::2]:4000".parse().unwrap(),
+        );
+        for length in [1453, 1500, 4000, 65_000] {
+            let payload: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
+            let packet = udp::build(from, to, &payload).unwrap();
+            let pieces = fragments::divide(&packet, 7);
+            assert!(
+                pieces.len() > 1 && pieces.iter().all(|piece| piece.len() <= fragments::LONGEST)
+            );
+            let same = fragment(&packet, 1448).into_iter().map(|(_, mut piece)| {
+                piece[44..48].copy_from_slice(&[0, 0, 0, 7]);
+                piece
+            });
+            assert!(pieces.iter().eq(same.collect::<Vec<_>>().iter()));
+            let mut joined = Fragments::default();
+            let whole = pieces
+                .iter()
+                .filter_map(|piece| joined.take(piece, Duration::ZERO));
+            assert_eq!(whole.collect::<Vec<_>>(), [packet]);
         }
     }
 

@@ -1,12 +1,15 @@
 //! Fragments of IP that come out of the TUN, of programs whose kernel knows a smaller path MTU and of hosts behind this one, joined
-//! to the packets that they were.
+//! to the packets that they were. And IPv6 packets into the TUN, divided, because no router may do that.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use etherparse::defrag::IpDefragBuf;
-use etherparse::{IpFragOffset, IpNumber, Ipv4Slice, Ipv6Header, Ipv6HeaderSlice, PacketBuilder};
+use etherparse::{
+    IpFragOffset, IpNumber, Ipv4Slice, Ipv6FragmentHeader, Ipv6Header, Ipv6HeaderSlice,
+    PacketBuilder,
+};
 use lru::LruCache;
 
 /// As Linux has it (net.ipv4.ipfrag_time).
@@ -14,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Packets that are not whole yet; each takes 64 KiB at most.
 pub const MOST: usize = 64;
 const FRAGMENT: u8 = 44;
+/// A longer packet of IPv6 goes into the TUN in fragments of at most so many bytes.
+pub const LONGEST: usize = 1500;
 
 /// Whether it is for this module.
 pub fn concerns(packet: &[u8]) -> bool {
@@ -25,6 +30,29 @@ pub fn concerns(packet: &[u8]) -> bool {
         Some(6) => packet.get(6) == Some(&FRAGMENT),
         _ => false,
     }
+}
+
+/// The fragments of an IPv6 packet without extension headers, in order (RFC 8200, section 4.5).
+pub fn divide(packet: &[u8], identification: u32) -> Vec<Vec<u8>> {
+    let Some((header, payload)) = packet.split_at_checked(Ipv6Header::LEN) else {
+        return Vec::new();
+    };
+    let each = (LONGEST - Ipv6Header::LEN - Ipv6FragmentHeader::LEN) / 8 * 8;
+    let pieces = payload.chunks(each).enumerate().map(|(index, piece)| {
+        let at = (index * each) as u16;
+        let more = u16::from(usize::from(at) + piece.len() < payload.len());
+        let mut fragment = Vec::with_capacity(LONGEST);
+        fragment.extend_from_slice(header);
+        let length = (Ipv6FragmentHeader::LEN + piece.len()) as u16;
+        fragment[4..6].copy_from_slice(&length.to_be_bytes());
+        fragment[6] = FRAGMENT;
+        fragment.extend_from_slice(&[header[6], 0]);
+        fragment.extend_from_slice(&(at | more).to_be_bytes());
+        fragment.extend_from_slice(&identification.to_be_bytes());
+        fragment.extend_from_slice(piece);
+        fragment
+    });
+    pieces.collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

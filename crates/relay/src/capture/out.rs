@@ -3,15 +3,20 @@
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use mp_kernel::tun;
 
+use super::fragments::{divide, LONGEST};
 use super::{icmp, udp};
 use crate::datagram::device::Sink;
 use crate::datagram::echo::Answer;
 use crate::datagram::packet::Destination;
 use crate::links::same_family;
 use crate::wire::Refusal;
+
+/// Of the next packet in fragments.
+static NEXT_ID: AtomicU32 = AtomicU32::new(0);
 
 pub struct Out {
     pub tun: File,
@@ -25,10 +30,18 @@ impl Out {
         self.peers.iter().find(same).copied()
     }
 
-    /// What does not fit is lost, as on any link.
     pub fn write(&self, packet: Option<Vec<u8>>) {
         let Some(packet) = packet else { return };
-        let parts = [IoSlice::new(&[0; tun::HEADER]), IoSlice::new(&packet)];
+        if packet.first().is_some_and(|first| first >> 4 == 6) && packet.len() > LONGEST {
+            let all = divide(&packet, NEXT_ID.fetch_add(1, Ordering::Relaxed));
+            return all.iter().for_each(|fragment| self.put(fragment));
+        }
+        self.put(&packet);
+    }
+
+    /// What does not fit is lost, as on any link.
+    fn put(&self, packet: &[u8]) {
+        let parts = [IoSlice::new(&[0; tun::HEADER]), IoSlice::new(packet)];
         let _ = (&self.tun).write_vectored(&parts);
     }
 }

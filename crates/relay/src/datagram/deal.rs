@@ -1,4 +1,4 @@
-//! Which paths carry a packet. Somebody always does while there is a path: no packet waits.
+//! Which paths carry a packet. A packet of a call never waits while there is a path; bulk does.
 
 use mp_policy::scheduler::{self, shown, ConnectionView, Entry, Schedule, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
@@ -9,6 +9,8 @@ use crate::SCHEDULER;
 pub type Slots = u8;
 /// For schedulers that mind the receiver's window, which datagrams have none of.
 const WINDOW: u64 = 1 << 24;
+/// A path that bulk has filled has room for copies up to this many of its windows, or so many packets.
+const ROOM_FOR_COPIES: (u32, u32) = (2, 64);
 
 #[derive(Debug)]
 pub struct Dealer {
@@ -27,14 +29,16 @@ impl Dealer {
         }
     }
 
-    /// For a packet of this many bytes, whose flow is worth copies or not. Nothing where no path is active.
+    /// For a packet of this many bytes, with so many that wait behind it, whose flow is worth copies or not: its paths, or no bit
+    /// where no path is active; [`None`]: it waits for an acknowledgement.
     pub fn pick(
         &mut self,
         bytes: usize,
+        behind: usize,
         copied: bool,
         views: &[SubflowView; MAX_SUBFLOWS],
         now_us: u64,
-    ) -> Slots {
+    ) -> Option<Slots> {
         let which = |fits: &dyn Fn(&SubflowView) -> bool| {
             let slots = views.iter().enumerate().filter(|(_, v)| fits(v));
             slots.fold(0, |set, (slot, _)| set | 1 << slot)
@@ -46,29 +50,34 @@ impl Dealer {
         };
         if live == 0 {
             // One of them may have come back: all, until one has shown it.
-            return which(&|v| v.active);
+            return Some(which(&|v| v.active));
         }
-        if copied || self.scheduler.replicates() {
-            // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
-            let free = which(&|v| v.active && v.window() > 0 && !(v.backup && normal != 0));
-            return match free & live {
+        // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
+        let within = |(windows, packets): (u32, u32)| {
+            let room = |v: &SubflowView| v.cwnd.saturating_mul(windows).max(packets);
+            let fits = |v: &SubflowView| v.active && v.in_flight + v.unsent < room(v);
+            which(&|v| fits(v) && !(v.backup && normal != 0))
+        };
+        if copied {
+            let free = within(ROOM_FOR_COPIES);
+            return Some(match free & live {
                 0 => 1 << least_loaded(bytes, live, views),
                 _ => free,
+            });
+        }
+        let chosen = if self.scheduler.replicates() {
+            within((1, 0))
+        } else {
+            let connection = ConnectionView {
+                now_us,
+                unsent: (bytes + behind) as u64,
+                in_flight: views.iter().map(|v| v.queued).sum(),
+                window_left: WINDOW,
+                reinjected: 0,
             };
-        }
-        let connection = ConnectionView {
-            now_us,
-            unsent: bytes as u64,
-            in_flight: views.iter().map(|v| v.queued).sum(),
-            window_left: WINDOW,
-            reinjected: 0,
+            self.scheduler.pick(&connection, &shown(views)[..]).subflows & live
         };
-        let choice = self.scheduler.pick(&connection, &shown(views)[..]);
-        match choice.subflows & live {
-            // All are full, or the scheduler would rather wait.
-            0 => 1 << least_loaded(bytes, live, views),
-            slots => slots,
-        }
+        (chosen & live != 0).then_some(chosen)
     }
 
     /// Another connection, or none, has this slot.

@@ -1,6 +1,6 @@
 //! The device's end of the lane: a QUIC connection over each link that is up, and the flows of this host.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
@@ -20,9 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::flow::{Flow, Idle, Seen, EXPIRE_EVERY, MOST};
+use super::deal::Slots;
+use super::flow::{minds_order, Arrival, Flow, Idle, EXPIRE_EVERY, MOST};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
-use super::parts::{split, Joiner};
+use super::parts::{split, Joiner, Part};
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::device::Place;
@@ -95,12 +96,58 @@ struct State {
     flows: LruCache<u32, Known>,
     next: u32,
     joiner: Joiner,
+    /// Flows of which packets wait for earlier ones.
+    waiting: HashSet<u32>,
     /// When the last path went.
     left: Option<Duration>,
     failure: Option<String>,
 }
 
+impl Known {
+    fn carries(&mut self, slots: Slots, bytes: usize) {
+        for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
+            self.carried[slot] += bytes as u64;
+        }
+    }
+}
+
 impl State {
+    /// What the program gets of a packet: nothing while parts are missing.
+    fn pass(
+        &mut self,
+        sink: &dyn Sink,
+        id: u32,
+        packet: (u32, Option<Part>, &[u8]),
+        now: Duration,
+    ) {
+        let (sequence, part, payload) = packet;
+        let Some(known) = self.flows.peek(&id) else {
+            return;
+        };
+        let joined = part.map(|part| self.joiner.take(id, sequence, part, payload, now));
+        match &joined {
+            None => sink.deliver(known.target, known.application, payload),
+            Some(Some(whole)) => sink.deliver(known.target, known.application, whole),
+            Some(None) => {}
+        }
+    }
+
+    /// Packets of this flow that need not wait any more; when the next one need not.
+    fn release(&mut self, sink: &dyn Sink, id: u32, now: Duration) -> Option<Duration> {
+        while let Some(kept) = self
+            .flows
+            .peek_mut(&id)
+            .and_then(|known| known.flow.pop(now))
+        {
+            self.pass(sink, id, (kept.sequence, kept.part, &kept.payload), now);
+        }
+        let due = self.flows.peek(&id).and_then(|known| known.flow.due());
+        if due.is_none() {
+            self.waiting.remove(&id);
+        }
+        due
+    }
+
     fn remove(&mut self, id: u32) -> Option<Known> {
         let known = self.flows.pop(&id)?;
         self.ids.remove(&(known.application, known.target));
@@ -186,6 +233,7 @@ impl Lane {
             flows: LruCache::unbounded(),
             next: 0,
             joiner: Joiner::default(),
+            waiting: HashSet::new(),
             left: None,
             failure: None,
         };
@@ -204,12 +252,8 @@ impl Lane {
             tasks.spawn(keep(lane.clone(), slot));
         }
         tasks.spawn(expire(lane.clone()));
-        let repeating = lock(&lane.state).paths.repeating();
-        let repeated = lane.clone();
-        tasks.spawn(paths::repeat_when_due(repeating, move || {
-            let now = repeated.now();
-            Some(lock(&repeated.state).paths.repeat(now, &repeated.counts))
-        }));
+        let (wake, tended) = (lock(&lane.state).paths.wake(), lane.clone());
+        tasks.spawn(paths::tend(wake, move || Some(tended.tend())));
         lane
     }
 
@@ -290,18 +334,33 @@ impl Lane {
                 part: *part,
                 payload,
             };
-            match state.paths.send(&packet, copied, now, &self.counts) {
-                Sent::Yes(slots) => {
-                    for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
-                        known.carried[slot] += payload.len() as u64;
-                    }
-                }
+            match state.paths.send(id, &packet, copied, now, &self.counts) {
+                Sent::Yes(slots) => known.carries(slots, payload.len()),
+                Sent::Later => {}
                 Sent::TooBig => return Err(Undelivered::TooBig(widest)),
                 Sent::NoPath if state.left.is_some_and(|left| now < left + GRACE) => {}
                 Sent::NoPath => return Err(Undelivered::NoPath),
             }
         }
         Ok(())
+    }
+
+    /// What is due; after what time more is, where there is more.
+    fn tend(&self) -> Option<Duration> {
+        let now = self.now();
+        let state = &mut *lock(&self.state);
+        let flows = &mut state.flows;
+        let carried = |flow, slots, bytes| {
+            if let Some(known) = flows.peek_mut(&flow) {
+                known.carries(slots, bytes);
+            }
+        };
+        let pause = state.paths.tend(now, &self.counts, carried);
+        let waiting: Vec<u32> = state.waiting.iter().copied().collect();
+        let dues = waiting
+            .into_iter()
+            .filter_map(|id| state.release(&*self.sink, id, now));
+        dues.map(|due| due.saturating_sub(now)).chain(pause).min()
     }
 
     /// Whether no path gets an answer.
@@ -332,27 +391,32 @@ impl Lane {
                 let Some(known) = state.flows.get_mut(&flow) else {
                     return Ok(());
                 };
-                (known.heard, known.flow.last) = (true, now);
+                known.heard = true;
                 known.carried[slot] += payload.len() as u64;
-                if !known.flow.seen.take(sequence) {
+                let minds = minds_order(known.target.port());
+                let packet = (sequence, part, payload);
+                let arrival = known.flow.arrives(packet, slot, minds, now);
+                if arrival == Arrival::Copy {
                     count(&self.counts.duplicates, 1);
                     return Ok(());
                 }
                 count(&self.counts.received, 1);
-                let (from, to) = (known.target, known.application);
-                let joined = part.map(|part| state.joiner.take(flow, sequence, part, payload, now));
-                drop(state);
-                match &joined {
-                    None => self.sink.deliver(from, to, payload),
-                    Some(Some(whole)) => self.sink.deliver(from, to, whole),
-                    Some(None) => {}
+                if arrival == Arrival::Waits {
+                    if state.waiting.insert(flow) {
+                        state.paths.wake().now();
+                    }
+                } else {
+                    state.pass(&*self.sink, flow, packet, now);
+                }
+                if state.waiting.contains(&flow) {
+                    state.release(&*self.sink, flow, now);
                 }
             }
             Packet::Unknown { flow } => {
                 if let Some(known) = state.flows.peek_mut(&flow) {
                     // It begins again, and its numbers too.
                     known.heard = false;
-                    known.flow.seen = Seen::default();
+                    known.flow.begin_again();
                 }
             }
             Packet::Refused { flow, why } => {

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use super::order::Order;
+use super::parts::Part;
+
 /// A flow within this rate is copied, bytes/s: calls, games, DNS, the first bytes of everything.
 const RATE: u64 = 3_000_000 / 8;
 /// … after so many bytes at any rate.
@@ -24,6 +29,13 @@ pub struct Most {
 /// Both ends look for quiet flows so often.
 pub const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 const DNS: u16 = 53;
+const QUIC: u16 = 443;
+
+/// Whether a flow of bulk to this port is to be in order. QUIC takes a packet for lost when one that was sent three later has come
+/// (RFC 9002, section 6.1.1), and sends less; others may rather have a packet late than all of them.
+pub fn minds_order(port: u16) -> bool {
+    port == QUIC
+}
 
 /// A flow in which no packet goes for so long is forgotten. The device forgets first: its next packet opens a flow anew. Were
 /// the relay first, it would not know the flow of that packet, nor the target, and the packet would be lost.
@@ -151,14 +163,36 @@ impl Seen {
     }
 }
 
+/// A packet that waits for earlier ones.
+#[derive(Debug)]
+pub struct Kept {
+    pub sequence: u32,
+    pub part: Option<Part>,
+    pub payload: Bytes,
+}
+
+/// What becomes of a packet that has come.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is a copy.
+    Copy,
+    /// On its way, and [`Flow::pop`] after it.
+    Goes,
+    /// Until [`Flow::pop`].
+    Waits,
+}
+
 /// What both ends keep of a flow.
 #[derive(Debug)]
 pub struct Flow {
     pub budget: Budget,
-    pub seen: Seen,
+    seen: Seen,
     next: u32,
     /// When a packet went either way.
     pub last: Duration,
+    /// Of what comes: whether the other end takes it for bulk.
+    incoming: Budget,
+    order: Order<Kept>,
 }
 
 impl Flow {
@@ -168,7 +202,56 @@ impl Flow {
             seen: Seen::default(),
             next: 0,
             last: now,
+            incoming: Budget::new(now),
+            order: Order::default(),
         }
+    }
+
+    /// Over the path of this slot, of a flow that minds the order or not.
+    pub fn arrives(
+        &mut self,
+        packet: (u32, Option<Part>, &[u8]),
+        slot: usize,
+        minds_order: bool,
+        now: Duration,
+    ) -> Arrival {
+        let (sequence, part, payload) = packet;
+        self.last = now;
+        if !self.seen.take(sequence) {
+            return Arrival::Copy;
+        }
+        let is_bulk = !self.incoming.take(payload.len(), now);
+        if !minds_order || !is_bulk && !self.order.holds() {
+            return Arrival::Goes;
+        }
+        let Some(place) = self.order.take(sequence, slot, now) else {
+            return Arrival::Goes;
+        };
+        let payload = Bytes::copy_from_slice(payload);
+        let bytes = payload.len();
+        let kept = Kept {
+            sequence,
+            part,
+            payload,
+        };
+        self.order.hold(place, kept, bytes, now);
+        Arrival::Waits
+    }
+
+    /// The next packet that need not wait any more.
+    pub fn pop(&mut self, now: Duration) -> Option<Kept> {
+        self.order.pop(now)
+    }
+
+    /// When it is to be asked for one at the latest.
+    pub fn due(&self) -> Option<Duration> {
+        self.order.due()
+    }
+
+    /// The other end does, with its numbers.
+    pub fn begin_again(&mut self) {
+        self.seen = Seen::default();
+        self.order = Order::default();
     }
 
     pub fn number(&mut self) -> u32 {

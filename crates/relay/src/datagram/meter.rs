@@ -1,8 +1,10 @@
-//! What one path does, measured from its acknowledgements: the schedulers' view of it. It gates nothing.
+//! What one path does, measured from its acknowledgements: the schedulers' view of it.
 
 use std::time::Duration;
 
 use mp_policy::scheduler::SubflowView;
+
+use super::window::Window;
 
 /// No acknowledgement for the larger of this and [`STALE_ROUND_TRIPS`] while there should be some: the path is stale. The
 /// peer may wait 25 ms with an acknowledgement (RFC 9000, max_ack_delay).
@@ -16,10 +18,6 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const LOSS_OVER: u32 = 256;
 /// … and unknown, thus none, before so many.
 const LOSS_FROM: u32 = 64;
-/// A queue stands if no packet of so long found it shorter, as CoDel has it (RFC 8289, section 4.2): jitter is none.
-const STANDING: Duration = Duration::from_millis(100);
-/// At least so many packets may be in flight, before the path counts as full.
-const FEWEST: u32 = 64;
 
 /// Time is that since any fixed moment.
 #[derive(Debug, Default)]
@@ -28,10 +26,7 @@ pub struct Meter {
     mss: u32,
     srtt: Duration,
     rttvar: Duration,
-    min_rtt: Option<Duration>,
-    /// The lowest round trips of the interval under way, and of the one before; when the first began.
-    lows: [Duration; 2],
-    low_since: Duration,
+    window: Window,
     in_flight: u64,
     sent: u64,
     lost: u64,
@@ -51,19 +46,20 @@ impl Meter {
         self.mss = mss;
     }
 
-    pub fn on_sent(&mut self, bytes: u64, now: Duration) {
+    pub fn on_sent(&mut self, number: u64, bytes: u64, now: Duration) {
         self.sent += 1;
         self.in_flight += bytes;
+        self.window.on_sent(number, self.in_flight);
         self.waiting.get_or_insert(now);
     }
 
-    pub fn on_ack(&mut self, bytes: u64, sent: Duration, now: Duration) {
+    pub fn on_ack(&mut self, number: u64, bytes: u64, sent: Duration, now: Duration) {
         self.delivered += 1;
         self.learn(false);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.waiting = (self.in_flight > 0).then_some(now);
         let rtt = now.saturating_sub(sent);
-        match self.min_rtt {
+        match self.window.base() {
             None => (self.srtt, self.rttvar) = (rtt, rtt / 2),
             // RFC 6298.
             Some(_) => {
@@ -71,15 +67,7 @@ impl Meter {
                 self.srtt = (7 * self.srtt + rtt) / 8;
             }
         }
-        if self.min_rtt.is_none() || now.saturating_sub(self.low_since) >= STANDING.max(self.srtt) {
-            self.lows = match self.min_rtt {
-                None => [rtt; 2],
-                Some(_) => [rtt, self.lows[0]],
-            };
-            self.low_since = now;
-        }
-        self.lows[0] = self.lows[0].min(rtt);
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        self.window.on_ack(number, bytes, rtt, now);
         self.interval.1 += bytes;
         let elapsed = now.saturating_sub(self.interval.0);
         if elapsed >= INTERVAL.max(self.srtt) {
@@ -97,6 +85,7 @@ impl Meter {
         }
         self.lost += 1;
         self.learn(true);
+        self.window.on_lost();
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
@@ -118,8 +107,7 @@ impl Meter {
 
     /// What a packet waits in queues at least, by the round trips of late.
     pub fn queue(&self) -> Duration {
-        let low = self.lows[0].min(self.lows[1]);
-        low.saturating_sub(self.min_rtt.unwrap_or(low))
+        self.window.queue()
     }
 
     /// As the transport has counted them.
@@ -141,14 +129,15 @@ impl Meter {
             .is_some_and(|since| now.saturating_sub(since) > patience)
     }
 
-    pub fn view(&self, now: Duration) -> SubflowView {
+    /// With so many bytes that QUIC has not sent yet.
+    pub fn view(&self, unsent: u64, now: Duration) -> SubflowView {
         let mss = self.mss.max(1);
         let micros = |d: Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
-        let min_rtt_us = self.min_rtt.map_or(0, micros);
-        let product = u128::from(self.rate()) * u128::from(min_rtt_us) / 1_000_000;
-        let window = u32::try_from(2 * product / u128::from(mss)).unwrap_or(u32::MAX);
-        let cwnd = window.max(FEWEST);
+        let min_rtt_us = self.window.base().map_or(0, micros);
+        let cwnd = u32::try_from(self.window.bytes() / u64::from(mss)).unwrap_or(u32::MAX);
         let in_flight = u32::try_from(self.in_flight.div_ceil(u64::from(mss))).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(unsent / u64::from(mss)).unwrap_or(u32::MAX);
+        let room = cwnd.saturating_sub(in_flight.saturating_add(waiting));
         SubflowView {
             active: true,
             stale: self.is_stale(now),
@@ -158,9 +147,9 @@ impl Meter {
             min_rtt_us,
             cwnd,
             in_flight,
-            unsent: 0,
-            queued: self.in_flight,
-            room: u64::from(cwnd.saturating_sub(in_flight)) * u64::from(mss),
+            unsent: waiting,
+            queued: self.in_flight + unsent,
+            room: u64::from(room) * u64::from(mss),
             pacing_rate: self.rate(),
             sent: self.sent,
             lost: self.lost,

@@ -9,10 +9,14 @@ pub mod device;
 pub mod echo;
 pub mod flow;
 pub mod meter;
+pub mod order;
 pub mod packet;
 pub mod parts;
+pub mod queue;
 pub mod repeat;
+pub mod window;
 
+mod outlet;
 mod paths;
 mod ping;
 mod quic;

@@ -1,6 +1,6 @@
 //! The open paths of one end, and a packet's way onto them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use mp_policy::link::Priority;
 use mp_policy::scheduler::{Entry, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::deal::{Dealer, Slots};
 use super::packet::{Packet, MOST_HEADER};
 use super::parts::Part;
+use super::queue::Queue;
 use super::quic::Channel;
 use super::repeat::{self, Known, Repeats};
 
@@ -27,7 +28,7 @@ pub struct Counts {
     /// Copies that came later than the first.
     pub duplicates: AtomicU64,
     pub too_big: AtomicU64,
-    /// There was no path.
+    /// There was no path, or too much waited for one.
     pub dropped: AtomicU64,
 }
 
@@ -38,6 +39,8 @@ pub fn count(of: &AtomicU64, more: u64) {
 pub enum Sent {
     /// Over these.
     Yes(Slots),
+    /// Until a path has room.
+    Later,
     TooBig,
     NoPath,
 }
@@ -55,8 +58,28 @@ pub struct Paths {
     /// The paths as the first packet of the batch has found them, and what the batch has given them since.
     batch: Option<Batch>,
     repeats: Repeats,
-    /// There is something to repeat, or there are no paths any more.
-    repeating: Arc<Notify>,
+    /// Bulk for which no path has room.
+    queue: Queue,
+    wake: Arc<Wake>,
+}
+
+/// Wakes [`tend`]: there is something to repeat, a path has had an acknowledgement while bulk waits, or there are no paths any more.
+#[derive(Debug, Default)]
+pub struct Wake {
+    notify: Notify,
+    bulk_waits: AtomicBool,
+}
+
+impl Wake {
+    pub fn now(&self) {
+        self.notify.notify_one();
+    }
+
+    pub fn on_acks(&self) {
+        if self.bulk_waits.load(Ordering::Relaxed) {
+            self.notify.notify_one();
+        }
+    }
 }
 
 struct Batch {
@@ -65,13 +88,17 @@ struct Batch {
     known: [Known; MAX_SUBFLOWS],
 }
 
-/// Does what `due` does, which says how long nothing is due; `None`: nothing is there. It ends when there are no paths any
-/// more.
-pub async fn repeat_when_due(repeating: Arc<Notify>, due: impl Fn() -> Option<Option<Duration>>) {
+/// Where bulk waits and no acknowledgement comes, a path may have become stale, or another one have come.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Does what `due` does, which says after what time it is to be done anew; `None`: once there is something. It ends when there are
+/// no paths any more.
+pub async fn tend(wake: Arc<Wake>, due: impl Fn() -> Option<Option<Duration>>) {
     while let Some(pause) = due() {
+        let notified = wake.notify.notified();
         match pause {
-            Some(pause) => sleep(pause).await,
-            None => repeating.notified().await,
+            Some(pause) => drop(timeout(pause, notified).await),
+            None => notified.await,
         }
     }
 }
@@ -86,7 +113,8 @@ impl Paths {
             queues: Default::default(),
             batch: None,
             repeats: Repeats::default(),
-            repeating: Arc::default(),
+            queue: Queue::default(),
+            wake: Arc::default(),
         }
     }
 
@@ -95,6 +123,7 @@ impl Paths {
         self.flush();
         self.dealer.forget(slot);
         self.priorities[slot] = priority;
+        channel.wakes(self.wake.clone());
         if let Some(old) = self.channels[slot].replace(channel) {
             old.close();
         }
@@ -159,44 +188,95 @@ impl Paths {
         )
     }
 
-    /// Chooses the packet's paths. It goes with the next [`Paths::flush`].
-    pub fn send(&mut self, packet: &Packet, copied: bool, now: Duration, counts: &Counts) -> Sent {
+    /// Chooses the paths of a packet of this flow. It goes with the next [`Paths::flush`], or later.
+    pub fn send(
+        &mut self,
+        flow: u32,
+        packet: &Packet,
+        copied: bool,
+        now: Duration,
+        counts: &Counts,
+    ) -> Sent {
         let datagram = self.encode(packet);
+        let sent = match copied || self.queue.is_empty() {
+            true => self.deal(&datagram, 0, copied, now, counts),
+            // Who waits goes first.
+            false => Sent::Later,
+        };
+        match (&sent, packet) {
+            (Sent::Later, _) => {
+                if self.queue.is_empty() {
+                    self.wake.bulk_waits.store(true, Ordering::Relaxed);
+                    self.wake.now();
+                }
+                count(&counts.dropped, self.queue.put(flow, datagram, now));
+            }
+            (Sent::Yes(slots), Packet::Data { .. }) if copied => {
+                self.repeat_later(*slots, datagram, now);
+            }
+            _ => {}
+        }
+        sent
+    }
+
+    /// With so many bytes of bulk that wait.
+    fn deal(
+        &mut self,
+        datagram: &Bytes,
+        behind: usize,
+        copied: bool,
+        now: Duration,
+        counts: &Counts,
+    ) -> Sent {
         let batch = self
             .batch
             .get_or_insert_with(|| Batch::begin(&self.channels, &self.priorities));
-        let fitting = batch.fitting(datagram.len());
-        let now_us = now.as_micros() as u64;
-        let slots = self.dealer.pick(datagram.len(), copied, &fitting, now_us);
-        if slots == 0 {
-            let (kind, sent) = match batch.rooms.iter().any(|room| *room > 0) {
-                true => (&counts.too_big, Sent::TooBig),
-                false => (&counts.dropped, Sent::NoPath),
-            };
-            count(kind, 1);
-            return sent;
-        }
-        for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
-            batch.give(slot, datagram.len() as u64);
-            self.queues[slot].push(datagram.clone());
-        }
-        count(&counts.sent, 1);
-        count(&counts.copies, u64::from(slots.count_ones()) - 1);
-        if let (true, Packet::Data { .. }) = (copied, packet) {
-            if let Some(slot) = repeat::path(slots, &batch.known, &fitting) {
-                self.repeats.put(slot, datagram, now);
-                self.repeating.notify_one();
+        let (bytes, now_us) = (datagram.len(), now.as_micros() as u64);
+        let fitting = batch.fitting(bytes);
+        let slots = self.dealer.pick(bytes, behind, copied, &fitting, now_us);
+        match slots {
+            None => Sent::Later,
+            Some(0) => {
+                let (kind, sent) = match batch.rooms.iter().any(|room| *room > 0) {
+                    true => (&counts.too_big, Sent::TooBig),
+                    false => (&counts.dropped, Sent::NoPath),
+                };
+                count(kind, 1);
+                sent
+            }
+            Some(slots) => {
+                for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
+                    batch.give(slot, bytes as u64);
+                    self.queues[slot].push(datagram.clone());
+                }
+                count(&counts.sent, 1);
+                count(&counts.copies, u64::from(slots.count_ones()) - 1);
+                Sent::Yes(slots)
             }
         }
-        Sent::Yes(slots)
     }
 
-    pub fn repeating(&self) -> Arc<Notify> {
-        self.repeating.clone()
+    fn repeat_later(&mut self, slots: Slots, datagram: Bytes, now: Duration) {
+        let Some(batch) = &self.batch else { return };
+        let fitting = batch.fitting(datagram.len());
+        if let Some(slot) = repeat::path(slots, &batch.known, &fitting) {
+            self.repeats.put(slot, datagram, now);
+            self.wake.now();
+        }
     }
 
-    /// Sends what is to be repeated by now; for how long there is nothing else, where there is more.
-    pub fn repeat(&mut self, now: Duration, counts: &Counts) -> Option<Duration> {
+    pub fn wake(&self) -> Arc<Wake> {
+        self.wake.clone()
+    }
+
+    /// Sends what is to be repeated by now, and of what waits what there is room for: `carried` has its flow, paths and bytes. After
+    /// what time there is more to do, where there is.
+    pub fn tend(
+        &mut self,
+        now: Duration,
+        counts: &Counts,
+        mut carried: impl FnMut(u32, Slots, usize),
+    ) -> Option<Duration> {
         while let Some((slot, datagram)) = self.repeats.take(now) {
             // The path may be another one by now.
             let channel = self.channels[slot].as_ref();
@@ -205,8 +285,27 @@ impl Paths {
                 count(&counts.copies, 1);
             }
         }
+        let mut queue = std::mem::take(&mut self.queue);
+        let mut goes = true;
+        while goes {
+            let behind = queue.bytes();
+            let (dropped, gone) = queue.take(now, |flow, datagram| {
+                let sent = self.deal(datagram, behind, false, now, counts);
+                if let Sent::Yes(slots) = sent {
+                    carried(flow, slots, datagram.len());
+                }
+                !matches!(sent, Sent::Later)
+            });
+            count(&counts.dropped, dropped);
+            goes = gone;
+        }
+        self.queue = queue;
         self.flush();
-        self.repeats.due().map(|due| due.saturating_sub(now))
+        let waits = !self.queue.is_empty();
+        self.wake.bulk_waits.store(waits, Ordering::Relaxed);
+        let repeats = self.repeats.due().map(|due| due.saturating_sub(now));
+        let looks = waits.then_some(LOOK_EVERY);
+        repeats.into_iter().chain(looks).min()
     }
 
     fn encode(&mut self, packet: &Packet) -> Bytes {
@@ -232,7 +331,7 @@ impl Paths {
 
 impl Drop for Paths {
     fn drop(&mut self) {
-        self.repeating.notify_one();
+        self.wake.now();
     }
 }
 
@@ -271,7 +370,8 @@ impl Batch {
     fn give(&mut self, slot: usize, bytes: u64) {
         let view = &mut self.views[slot];
         view.queued += bytes;
-        view.in_flight += 1;
+        let packets = view.queued.div_ceil(view.mss.max(1).into()) as u32;
+        view.in_flight = packets.saturating_sub(view.unsent);
         view.room = view.room.saturating_sub(bytes);
     }
 }

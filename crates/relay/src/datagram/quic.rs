@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{ready, Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,12 @@ use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::rustls::pki_types::CertificateDer;
 use noq::{
     AckFrequencyConfig, AsyncUdpSocket, ClientConfig, ConnectionError, ConnectionId,
-    EndpointConfig, IdleTimeout, Runtime, ServerConfig, TokioRuntime, TransportConfig, UdpSender,
-    VarInt,
+    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, Runtime, ServerConfig, TokioRuntime,
+    TransportConfig, UdpSender, VarInt,
 };
 
 use super::meter::Meter;
+use super::paths::Wake;
 use super::repeat::Known;
 use crate::handshake::{is_wrong_key, Failed};
 use crate::keys::{self, Identity, PublicKey};
@@ -46,17 +47,30 @@ const FIRST_MTU: u16 = 1280 - 48;
 /// An acknowledgement for so many packets, at the latest after so long: each costs both ends as much as a packet.
 const ACK_EVERY: u32 = 10;
 const ACK_WITHIN: Duration = Duration::from_millis(5);
+/// After it the path MTU is searched again where only large packets were lost: most often that was an overflow of a queue, and the
+/// search takes a few packets.
+const AFTER_BLACK_HOLE: Duration = Duration::from_secs(2);
 /// A relay closes with it where another process goes on in its place.
 const HANDED_OVER: VarInt = VarInt::from_u32(1);
 /// Received at once.
 pub const BATCH: usize = 64;
 
-/// Never in the way: the packets are those of flows with congestion control of their own, and a window that shrinks with
-/// losses makes calls wait for seconds.
+/// Never in the way: a window of QUIC's would make calls wait. Bulk waits before it comes here ([`super::window`]).
 #[derive(Clone)]
 struct Measuring {
     meter: Arc<Mutex<Meter>>,
     base: Instant,
+    wake: Arc<OnceLock<Arc<Wake>>>,
+}
+
+impl Measuring {
+    fn new() -> Measuring {
+        Measuring {
+            meter: Arc::default(),
+            base: Instant::now(),
+            wake: Arc::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Measuring {
@@ -68,8 +82,8 @@ impl fmt::Debug for Measuring {
 const NO_LIMIT: u64 = 1 << 40;
 
 impl Controller for Measuring {
-    fn on_packet_sent(&mut self, now: Instant, bytes: u16, _: u64) {
-        lock(&self.meter).on_sent(bytes.into(), now.duration_since(self.base));
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, number: u64) {
+        lock(&self.meter).on_sent(number, bytes.into(), now.duration_since(self.base));
     }
 
     fn on_ack(
@@ -77,16 +91,19 @@ impl Controller for Measuring {
         now: Instant,
         sent: Instant,
         bytes: u64,
-        _: u64,
+        number: u64,
         _: bool,
         _: &noq_proto::RttEstimator,
     ) {
         let since = |at: Instant| at.duration_since(self.base);
-        lock(&self.meter).on_ack(bytes, since(sent), since(now));
+        lock(&self.meter).on_ack(number, bytes, since(sent), since(now));
     }
 
     fn on_end_acks(&mut self, _: Instant, in_flight: u64, _: bool, _: Option<u64>) {
         lock(&self.meter).set_in_flight(in_flight);
+        if let Some(wake) = self.wake.get() {
+            wake.on_acks();
+        }
     }
 
     fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: bool, _: u64, _: u64) {}
@@ -127,8 +144,11 @@ fn transport(measuring: &Measuring) -> Arc<TransportConfig> {
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY - 1))
         .max_ack_delay(Some(ACK_WITHIN));
+    let mut search = MtuDiscoveryConfig::default();
+    search.black_hole_cooldown(AFTER_BLACK_HOLE);
     let mut config = TransportConfig::default();
     config
+        .mtu_discovery_config(Some(search))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
@@ -160,6 +180,11 @@ impl Channel {
         }
     }
 
+    /// What its acknowledgements wake.
+    pub fn wakes(&self, wake: Arc<Wake>) {
+        let _ = self.measuring.wake.set(wake);
+    }
+
     /// Bytes of a datagram that fits.
     pub fn room(&self) -> usize {
         self.connection.max_datagram_size().unwrap_or(0)
@@ -172,7 +197,8 @@ impl Channel {
     }
 
     pub fn view(&self) -> SubflowView {
-        lock(&self.measuring.meter).view(self.measuring.base.elapsed())
+        let unsent = SEND_BUFFER.saturating_sub(self.connection.datagram_send_buffer_space());
+        lock(&self.measuring.meter).view(unsent as u64, self.measuring.base.elapsed())
     }
 
     pub fn known(&self) -> Known {
@@ -252,10 +278,7 @@ pub async fn connect(
     knock: [u8; DATAGRAM_KNOCK_LENGTH],
 ) -> Result<Channel, Failed> {
     let endpoint = noq::Endpoint::new(endpoint_config(), None, socket, Arc::new(TokioRuntime))?;
-    let measuring = Measuring {
-        meter: Arc::default(),
-        base: Instant::now(),
-    };
+    let measuring = Measuring::new();
     let mut config = ClientConfig::new(identity.0.clone());
     config.transport_config(transport(&measuring));
     config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&knock)));
@@ -346,10 +369,7 @@ impl Endpoint {
                 incoming.ignore();
                 continue;
             };
-            let measuring = Measuring {
-                meter: Arc::default(),
-                base: Instant::now(),
-            };
+            let measuring = Measuring::new();
             let mut config = ServerConfig::with_crypto(self.tls.clone());
             config.transport_config(transport(&measuring));
             if let Ok(connecting) = incoming.accept_with(Arc::new(config)) {

@@ -1,6 +1,6 @@
 //! The relay's end of the lane: sessions of devices, their paths, and a socket of its own for each flow.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -10,18 +10,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lru::LruCache;
-use nix::errno::Errno;
 use nix::sys::socket::{recv, MsgFlags};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, timeout};
 
-use super::echo::Request;
-use super::flow::{Flow, Idle, EXPIRE_EVERY, MOST};
+use super::flow::{minds_order, Arrival, Flow, Idle, EXPIRE_EVERY, MOST};
+use super::outlet::{is_of_path_mtu, Burst, Outlet};
 use super::packet::{Destination, Hello, Packet};
-use super::parts::{split, Joiner};
+use super::parts::{split, Joiner, Part};
 use super::paths::{self, Counts, Paths};
 use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
@@ -190,14 +189,13 @@ impl Lanes {
         let receiving = async {
             let mut batch = vec![Bytes::new(); BATCH];
             while let Some(count) = channel.receive(&mut batch).await {
-                for datagram in &mut batch[..count] {
-                    let datagram = std::mem::take(datagram);
-                    if session.receive(&datagram, &self.egress).is_err() {
-                        return;
-                    }
+                if session
+                    .receive(slot, &batch[..count], &self.egress)
+                    .is_err()
+                {
+                    return;
                 }
-                // What was told the device meanwhile.
-                lock(&session.state).paths.flush();
+                batch[..count].fill(Bytes::new());
             }
         };
         let set_priority = |words: &[u8]| -> io::Result<u8> {
@@ -242,17 +240,15 @@ impl Lanes {
                 paths: Paths::new(scheduler),
                 flows: LruCache::unbounded(),
                 joiner: Joiner::default(),
+                waiting: HashSet::new(),
+                burst: Burst::default(),
                 absent: Duration::ZERO,
             }),
         });
-        let repeating = lock(&session.state).paths.repeating();
-        let repeated = Arc::downgrade(&session);
-        tokio::spawn(paths::repeat_when_due(repeating, move || {
-            let session = repeated.upgrade()?;
-            let now = session.now();
-            let pause = lock(&session.state).paths.repeat(now, &session.counts);
-            Some(pause)
-        }));
+        let wake = lock(&session.state).paths.wake();
+        let tended = Arc::downgrade(&session);
+        let tending = paths::tend(wake, move || Some(tended.upgrade()?.tend()));
+        tokio::spawn(tending);
         sessions.insert(key, session.clone());
         Some(session)
     }
@@ -282,38 +278,11 @@ struct State {
     /// The one that was quiet longest goes first.
     flows: LruCache<u32, Open>,
     joiner: Joiner,
+    /// Flows of which packets wait for earlier ones.
+    waiting: HashSet<u32>,
+    burst: Burst,
     /// When the last path went.
     absent: Duration,
-}
-
-/// What a flow has at the relay.
-enum Outlet {
-    Udp(Arc<tokio::net::UdpSocket>),
-    Echo(Arc<Ping>),
-}
-
-impl Outlet {
-    fn send(&self, payload: &[u8]) -> io::Result<()> {
-        match self {
-            // Past tokio, which does not know yet that a new socket can be written to. What does not fit is lost.
-            Outlet::Udp(socket) => {
-                let send = || SockRef::from(&**socket).send(payload).map(drop);
-                match send() {
-                    Err(e) if is_of_path_mtu(&e) => send(),
-                    sent => sent,
-                }
-            }
-            Outlet::Echo(ping) => match Request::decode(payload) {
-                Some(request) => ping.send(&request),
-                None => Ok(()),
-            },
-        }
-    }
-}
-
-/// A router has said what fits, since the call before: the system knows it now, and sends what is longer in fragments.
-fn is_of_path_mtu(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::EMSGSIZE as i32)
 }
 
 struct Open {
@@ -344,7 +313,28 @@ impl Session {
     }
 
     /// Of the device. An error: it is none of this version.
-    fn receive(self: &Arc<Self>, datagram: &[u8], egress: &Egress) -> Result<(), Malformed> {
+    fn receive(
+        self: &Arc<Self>,
+        slot: usize,
+        datagrams: &[Bytes],
+        egress: &Egress,
+    ) -> Result<(), Malformed> {
+        let state = &mut *lock(&self.state);
+        let mut all = datagrams.iter();
+        let received = all.try_for_each(|datagram| self.take(state, slot, datagram, egress));
+        self.leave(state);
+        // What was told the device meanwhile.
+        state.paths.flush();
+        received
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        state: &mut State,
+        slot: usize,
+        datagram: &Bytes,
+        egress: &Egress,
+    ) -> Result<(), Malformed> {
         let Packet::Data {
             flow: id,
             sequence,
@@ -356,7 +346,6 @@ impl Session {
             return Err(Malformed("a datagram that relays send"));
         };
         let now = self.now();
-        let state = &mut *lock(&self.state);
         let open = match (state.flows.get_mut(&id), target) {
             (Some(open), _) => open,
             (None, Some(target)) => match self.open(id, target, egress) {
@@ -374,30 +363,92 @@ impl Session {
                 return Ok(());
             }
         };
-        open.flow.last = now;
-        if !open.flow.seen.take(sequence) {
-            return Ok(());
-        }
-        let joined = part.map(|part| state.joiner.take(id, sequence, part, payload, now));
-        let whole: &[u8] = match &joined {
-            None => payload,
-            Some(Some(whole)) => whole,
-            Some(None) => return Ok(()),
-        };
-        if !self.admits(Way::Up, whole) {
-            return Ok(());
-        }
-        match open.outlet.send(whole) {
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                self.refuse(state, id, refusal(&e));
+        let packet = (sequence, part, payload);
+        let minds = minds_order(open.port);
+        match open.flow.arrives(packet, slot, minds, now) {
+            Arrival::Copy => return Ok(()),
+            Arrival::Goes => {
+                let payload = datagram.slice_ref(payload);
+                self.pass(state, id, (sequence, part, payload), now);
             }
-            _ => {}
+            Arrival::Waits => {
+                if state.waiting.insert(id) {
+                    state.paths.wake().now();
+                }
+            }
+        }
+        if state.waiting.contains(&id) {
+            self.release(state, id, now);
         }
         Ok(())
     }
 
+    /// To the target, with [`Session::leave`], unless parts are missing.
+    fn pass(&self, state: &mut State, id: u32, packet: (u32, Option<Part>, Bytes), now: Duration) {
+        let (sequence, part, payload) = packet;
+        let whole = match part {
+            None => payload,
+            Some(part) => match state.joiner.take(id, sequence, part, &payload, now) {
+                Some(whole) => whole.into(),
+                None => return,
+            },
+        };
+        if self.admits(Way::Up, &whole) {
+            if let Some(before) = state.burst.put(id, whole) {
+                self.send(state, before);
+            }
+        }
+    }
+
+    /// What waits for it has left.
+    fn leave(&self, state: &mut State) {
+        if let Some(burst) = state.burst.take() {
+            self.send(state, burst);
+        }
+    }
+
+    fn send(&self, state: &mut State, (id, packets): (u32, Vec<Bytes>)) {
+        let sent = state.flows.peek(&id).map(|open| open.outlet.send(&packets));
+        match sent {
+            Some(Err(e)) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                self.refuse(state, id, refusal(&e));
+            }
+            _ => {}
+        }
+    }
+
+    /// Packets of this flow that need not wait any more; when the next one need not.
+    fn release(&self, state: &mut State, id: u32, now: Duration) -> Option<Duration> {
+        while let Some(kept) = state
+            .flows
+            .peek_mut(&id)
+            .and_then(|open| open.flow.pop(now))
+        {
+            self.pass(state, id, (kept.sequence, kept.part, kept.payload), now);
+        }
+        let due = state.flows.peek(&id).and_then(|open| open.flow.due());
+        if due.is_none() {
+            state.waiting.remove(&id);
+        }
+        due
+    }
+
+    /// What is due; after what time more is, where there is more.
+    fn tend(&self) -> Option<Duration> {
+        let now = self.now();
+        let state = &mut *lock(&self.state);
+        let waiting: Vec<u32> = state.waiting.iter().copied().collect();
+        let dues = waiting
+            .into_iter()
+            .filter_map(|id| self.release(state, id, now));
+        let due = dues.min().map(|due| due.saturating_sub(now));
+        self.leave(state);
+        let pause = state.paths.tend(now, &self.counts, |_, _, _| {});
+        due.into_iter().chain(pause).min()
+    }
+
     fn tell(&self, state: &mut State, packet: &Packet) {
-        state.paths.send(packet, true, self.now(), &self.counts);
+        state.paths.send(0, packet, true, self.now(), &self.counts);
     }
 
     fn refuse(&self, state: &mut State, flow: u32, why: Refusal) {
@@ -468,7 +519,7 @@ impl Session {
                 part,
                 payload,
             };
-            state.paths.send(&packet, copied, now, &self.counts);
+            state.paths.send(id, &packet, copied, now, &self.counts);
         };
         if payload.len() <= widest || most == 0 || probes(open.port, payload) {
             send(None, payload);
@@ -600,6 +651,8 @@ mod tests {
                 paths: Paths::new(crate::scheduler(SCHEDULER)),
                 flows: LruCache::unbounded(),
                 joiner: Joiner::default(),
+                waiting: HashSet::new(),
+                burst: Burst::default(),
                 absent: Duration::ZERO,
             }),
         })
@@ -639,7 +692,8 @@ mod tests {
                 payload,
             };
             sequence += 1;
-            session.receive(&packet.encode(), &egress).unwrap();
+            let datagram = packet.encode().into();
+            session.receive(0, &[datagram], &egress).unwrap();
         };
         send(b"first");
         let mut buffer = [0; 100];
@@ -664,6 +718,48 @@ mod tests {
         assert_eq!(session.all.load(Ordering::Relaxed), 1);
         lock(&session.state).flows.clear();
         assert_eq!(session.all.load(Ordering::Relaxed), 0);
+    }
+
+    /// Some of one length, a shorter one, one of another flow, some that are longer than the path's MTU, and an empty one.
+    #[tokio::test]
+    async fn packets_that_come_together_leave_as_they_came() {
+        let targets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let egress = Egress {
+            allow: vec!["127.0.0.0/8".parse().unwrap()],
+            ..Egress::default()
+        };
+        let session = session();
+        let lengths = [200; 70]
+            .into_iter()
+            .chain([30, 200, 0, 200, 20_000, 20_000, 7]);
+        let packets: Vec<(usize, usize)> = lengths
+            .map(|length| (0, length))
+            .chain([(1, 5), (0, 5), (0, 5)])
+            .collect();
+        let datagrams: Vec<Bytes> = (0u32..)
+            .zip(&packets)
+            .map(|(sequence, (flow, length))| {
+                let packet = Packet::Data {
+                    flow: *flow as u32,
+                    sequence,
+                    target: Some(Destination::Udp(targets[*flow].local_addr().unwrap())),
+                    part: None,
+                    payload: &vec![sequence as u8; *length],
+                };
+                packet.encode().into()
+            })
+            .collect();
+        session.receive(0, &datagrams, &egress).unwrap();
+        let patience = Some(Duration::from_secs(10));
+        targets
+            .iter()
+            .for_each(|target| target.set_read_timeout(patience).unwrap());
+        let mut buffer = vec![0; 1 << 16];
+        for (sequence, (flow, length)) in packets.iter().enumerate() {
+            let (count, _) = targets[*flow].recv_from(&mut buffer).unwrap();
+            assert_eq!(count, *length, "packet {sequence}");
+            assert!(buffer[..count].iter().all(|byte| *byte == sequence as u8));
+        }
     }
 
     #[test]

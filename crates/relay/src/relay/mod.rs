@@ -1,8 +1,10 @@
 //! The relay's end: takes path connections, joins them to flows, and connects those to their targets.
 
+mod ended;
 mod successor;
 pub(crate) mod target;
 
+use ended::Ended;
 use successor::Kept;
 pub use successor::{Predecessor, Sockets, Successor};
 
@@ -10,11 +12,9 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lru::LruCache;
 use rustls::ServerConfig;
 use socket2::{Domain, SockRef};
 use tokio::net::{TcpListener, TcpStream};
@@ -48,8 +48,6 @@ const CONNECTIONS: usize = 4096;
 const FLOWS: usize = 1024;
 /// A flow that was refused tells so to paths that come this late.
 const AFTERMATH: Duration = Duration::from_secs(2);
-/// Flows that have ended, by which late path connections are known.
-const ENDED: NonZeroUsize = NonZeroUsize::new(1 << 16).unwrap();
 /// Polling interval for the end of the flows of a relay that has a successor.
 const DRAIN_POLL: Duration = Duration::from_millis(200);
 /// Flows of devices that are away are held for so long: a night.
@@ -72,19 +70,10 @@ pub struct Settings {
 type Id = [u8; ID_LENGTH];
 type FlowId = (Id, [u8; 16], u64);
 
+#[derive(Default)]
 struct Flows {
     open: HashMap<FlowId, mpsc::Sender<Event>>,
-    /// Whether a late path connection has nothing to learn: the flow came to its end, or is with the predecessor.
-    ended: LruCache<FlowId, bool>,
-}
-
-impl Default for Flows {
-    fn default() -> Flows {
-        Flows {
-            open: HashMap::new(),
-            ended: LruCache::sparse(ENDED),
-        }
-    }
+    ended: Ended,
 }
 
 impl Flows {
@@ -96,12 +85,7 @@ impl Flows {
     fn kept(&self) -> Kept {
         Kept {
             open: self.open.keys().copied().collect(),
-            ended: self
-                .ended
-                .iter()
-                .rev()
-                .map(|(id, well)| (*id, *well))
-                .collect(),
+            ended: self.ended.iter().collect(),
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Puts the packets of a bulk flow in order again that have come over paths of unlike length.
+//!
+//! Nobody waits for what is lost: a path delivers in order, so a packet is lost once every path has delivered a later one. Nobody
+//! waits for longer than [`LONGEST`], nor for a path that has brought nothing of the flow for so long.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use mp_policy::MAX_SUBFLOWS;
+
+/// Longer than two paths of use differ, queues included.
+pub const LONGEST: Duration = Duration::from_millis(60);
+/// Bytes held of one flow; beyond, the next ones go.
+pub const MOST: usize = 1 << 22;
+/// A number that is so far off begins anew.
+const FAR: u64 = 1 << 16;
+
+/// Time is that since any fixed moment.
+#[derive(Debug)]
+pub struct Order<T> {
+    /// The lowest number that nothing has gone in place of; none before the first packet. Numbers wrap, these do not.
+    next: Option<i64>,
+    held: BTreeMap<i64, (T, usize)>,
+    bytes: usize,
+    /// When those that are held have come, or have been held, in the order in which they came.
+    since: VecDeque<(Duration, i64)>,
+    /// What is not above it has waited for long enough.
+    overdue: i64,
+    /// The highest that each path has brought, and when.
+    paths: [Option<(i64, Duration)>; MAX_SUBFLOWS],
+}
+
+/// The place of a packet that has to wait.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place(i64);
+
+impl<T> Default for Order<T> {
+    fn default() -> Order<T> {
+        Order {
+            next: None,
+            held: BTreeMap::new(),
+            bytes: 0,
+            since: VecDeque::new(),
+            overdue: i64::MIN,
+            paths: [None; MAX_SUBFLOWS],
+        }
+    }
+}
+
+impl<T> Order<T> {
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// A packet that is no copy of an earlier one has come over this path: [`None`] where it goes at once, before what is held.
+    pub fn take(&mut self, sequence: u32, slot: usize, now: Duration) -> Option<Place> {
+        let next = self.next.unwrap_or(sequence.into());
+        let number = next + i64::from(sequence.wrapping_sub(next as u32) as i32);
+        if number.abs_diff(next) >= FAR {
+            self.next = Some(number);
+            self.overdue = i64::MAX;
+            self.paths = [None; MAX_SUBFLOWS];
+        } else {
+            self.next = Some(next);
+        }
+        let newest = self.paths[slot].map_or(number, |(newest, _)| newest.max(number));
+        self.paths[slot] = Some((newest, now));
+        let is_first = self.held.keys().next().is_none_or(|first| *first > number);
+        let next = self.next.unwrap_or(number);
+        if number > next && !(is_first && number <= self.all_past(now)) {
+            return Some(Place(number));
+        }
+        self.next = Some(next.max(number + 1));
+        None
+    }
+
+    /// Until its turn comes.
+    pub fn hold(&mut self, Place(number): Place, item: T, bytes: usize, now: Duration) {
+        self.bytes += bytes;
+        self.since.push_back((now, number));
+        self.held.insert(number, (item, bytes));
+    }
+
+    /// The next one that need not wait any more.
+    pub fn pop(&mut self, now: Duration) -> Option<T> {
+        while let Some((since, number)) = self.since.front().copied() {
+            let is_overdue = now.saturating_sub(since) >= LONGEST;
+            if is_overdue {
+                self.overdue = self.overdue.max(number);
+            }
+            if !is_overdue && self.held.contains_key(&number) {
+                break;
+            }
+            self.since.pop_front();
+        }
+        let (first, next) = (*self.held.keys().next()?, self.next?);
+        let goes = first <= next.max(self.overdue).max(self.all_past(now)) || self.bytes > MOST;
+        if !goes {
+            return None;
+        }
+        self.next = Some(next.max(first + 1));
+        let (item, bytes) = self.held.remove(&first)?;
+        self.bytes -= bytes;
+        if self.held.is_empty() {
+            self.overdue = i64::MIN;
+        }
+        Some(item)
+    }
+
+    /// What every path of late has brought, or passed.
+    fn all_past(&self, now: Duration) -> i64 {
+        let of_late = |path: &&(i64, Duration)| now.saturating_sub(path.1) < LONGEST;
+        let paths = self.paths.iter().flatten().filter(of_late);
+        paths.map(|(newest, _)| *newest).min().unwrap_or(i64::MAX)
+    }
+
+    /// When something has to go, whatever comes; after [`Order::pop`] has found nothing.
+    pub fn due(&self) -> Option<Duration> {
+        let (since, _) = self.since.front()?;
+        self.holds().then_some(*since + LONGEST)
+    }
+}

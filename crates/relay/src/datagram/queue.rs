@@ -1,0 +1,132 @@
+//! Bulk that waits for a path: a queue for each flow, taken in turns, each with CoDel at its head (FQ-CoDel, RFC 8290).
+//!
+//! RFC 8290's list of new flows is missing: flows that send little do not come here.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mp_links::{CoDel, Verdict};
+
+/// RFC 8289, section 4.4.
+const TARGET: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes a flow has for each turn.
+const QUANTUM: i64 = 1514;
+/// Bytes that wait, together; beyond, the flow that has most loses its oldest.
+pub const MOST: usize = 1 << 22;
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    flows: HashMap<u32, Waiting>,
+    turns: VecDeque<u32>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    packets: VecDeque<(Duration, Bytes)>,
+    bytes: usize,
+    /// Of this turn.
+    left: i64,
+    codel: CoDel,
+    /// CoDel has let the first one pass.
+    has_passed: bool,
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<(Duration, Bytes)> {
+        let (since, packet) = self.packets.pop_front()?;
+        self.bytes -= packet.len();
+        self.has_passed = false;
+        Some((since, packet))
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many were dropped for it.
+    pub fn put(&mut self, flow: u32, packet: Bytes, now: Duration) -> u64 {
+        let turns = &mut self.turns;
+        let waiting = self.flows.entry(flow).or_insert_with(|| {
+            turns.push_back(flow);
+            Waiting {
+                packets: VecDeque::new(),
+                bytes: 0,
+                left: QUANTUM,
+                codel: CoDel::new(nanos(TARGET), nanos(INTERVAL)),
+                has_passed: false,
+            }
+        });
+        waiting.bytes += packet.len();
+        self.bytes += packet.len();
+        waiting.packets.push_back((now, packet));
+        let mut dropped = 0;
+        while self.bytes > MOST {
+            let longest = self.flows.iter_mut().max_by_key(|(_, of)| of.bytes);
+            let Some((_, longest)) = longest else { break };
+            let before = longest.bytes;
+            longest.pop();
+            self.bytes -= before - longest.bytes;
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// The packet whose turn it is goes, unless `go` says that it has to wait: it is asked again next time. How many were dropped
+    /// before; [`None`]: nothing has gone.
+    pub fn take(&mut self, now: Duration, mut go: impl FnMut(u32, &Bytes) -> bool) -> (u64, bool) {
+        let mut dropped = 0;
+        while let Some(flow) = self.turns.front().copied() {
+            let Some(waiting) = self.flows.get_mut(&flow) else {
+                self.turns.pop_front();
+                continue;
+            };
+            if waiting.left <= 0 {
+                waiting.left += QUANTUM;
+                self.turns.rotate_left(1);
+                continue;
+            }
+            let Some((since, packet)) = waiting.packets.front() else {
+                self.turns.pop_front();
+                self.flows.remove(&flow);
+                continue;
+            };
+            let length = packet.len();
+            if !waiting.has_passed {
+                let (at, sojourn) = (nanos(now), nanos(now.saturating_sub(*since)));
+                let behind = (waiting.bytes - length) as u64;
+                if waiting.codel.dequeue(at, sojourn, behind) == Verdict::Signal {
+                    self.bytes -= length;
+                    waiting.pop();
+                    dropped += 1;
+                    continue;
+                }
+                waiting.has_passed = true;
+            }
+            if !go(flow, packet) {
+                return (dropped, false);
+            }
+            self.bytes -= length;
+            waiting.left -= length as i64;
+            waiting.pop();
+            if waiting.packets.is_empty() {
+                self.turns.pop_front();
+                self.flows.remove(&flow);
+            }
+            return (dropped, true);
+        }
+        (dropped, false)
+    }
+}

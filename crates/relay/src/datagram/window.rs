@@ -1,0 +1,454 @@
+//! How many bytes of one path may be in flight before bulk packets wait: the path's own, and a short queue.
+//!
+//! Losses do not reduce the window (but for [`LOSSY`]), because the flows inside react to theirs. The queueing delay does, of packets that
+//! were sent when the window was nearly used up. It is what none of them in a [`PERIOD`] found shorter: neither jitter nor
+//! acknowledgements in bursts count. A queue that does not shrink with the window is not of this lane; from then on it counts as part
+//! of the path.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// As CoDel has it (RFC 8289, section 4.2); a round trip where that is longer …
+pub const PERIOD: Duration = Duration::from_millis(100);
+/// … and at least so many packets: fewer may all have found the same jitter.
+const PACKETS: u32 = 8;
+/// Bytes at the start, when nothing is known of the path.
+const FIRST: u64 = 64 * 1400;
+/// Bytes at least.
+const FEWEST: u64 = 8 * 1400;
+/// The window is nearly used up from this share on …
+const NEARLY: f64 = 0.9;
+/// … which so many packets have to find in a period.
+const SAMPLES: u32 = 4;
+/// The queue that is aimed at, or a quarter of the path's round trip; half of it after a loss, because the link may have no room for more.
+const TARGET: Duration = Duration::from_millis(10);
+/// The share of lost packets from which on a queue overflows whose delay is below the target (RFC 8085, section 3.1.11: a tunnel that
+/// carries flows without congestion control needs its own limit).
+const LOSSY: f64 = 0.2;
+/// A queue that shrinks by less than this share of what the window's reduction explains …
+const OWN: f64 = 0.5;
+/// … in so many periods in a row is of other flows.
+const PERIODS: u32 = 3;
+/// Once the path's round trip counts as longer, half the window for a period so often tells whether it still is.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Time is that since any fixed moment; windows and rates are in bytes and bytes/s.
+#[derive(Debug)]
+pub struct Window {
+    bytes: u64,
+    /// The path's own round trip.
+    base: Option<Duration>,
+    /// The first queue, or overflow, has been met.
+    is_known: bool,
+    sent: VecDeque<Sent>,
+    period: Period,
+    /// The lowest round trip of the period before.
+    low: Duration,
+    /// When the path's round trip was found to be longer, or probed since, and the window before a probe.
+    probed: Option<Duration>,
+    before_probe: Option<f64>,
+    /// The longest queue since it is above the target, and the window then; periods since in which it did not shrink with the window.
+    longest: Option<(Duration, f64, u32)>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u64,
+    /// With this packet.
+    in_flight: u64,
+    /// It nearly used up the window.
+    is_full: bool,
+}
+
+#[derive(Debug, Default)]
+struct Period {
+    since: Duration,
+    low: Option<Duration>,
+    /// Of packets that nearly used up the window, and how many there were.
+    low_of_full: Option<Duration>,
+    full: u32,
+    /// The most bytes in flight, each for its round trip, of packets with a queue above the target.
+    rate_of_queued: f64,
+    delivered: u64,
+    packets: u32,
+    lost: u32,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            bytes: FIRST,
+            base: None,
+            is_known: false,
+            sent: VecDeque::new(),
+            period: Period::default(),
+            low: Duration::ZERO,
+            probed: None,
+            before_probe: None,
+            longest: None,
+        }
+    }
+}
+
+fn target(base: Duration) -> Duration {
+    TARGET.max(base / 4)
+}
+
+impl Window {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The path's own round trip; none before the first acknowledgement.
+    pub fn base(&self) -> Option<Duration> {
+        self.base
+    }
+
+    /// What a packet waits in queues at least, by the round trips of late.
+    pub fn queue(&self) -> Duration {
+        let low = self.period.low.map_or(self.low, |low| low.min(self.low));
+        low.saturating_sub(self.base.unwrap_or(low))
+    }
+
+    /// With the packet of this number so many bytes are in flight. Numbers never fall.
+    pub fn on_sent(&mut self, number: u64, in_flight: u64) {
+        let is_full = in_flight as f64 >= NEARLY * self.bytes as f64;
+        self.sent.push_back(Sent {
+            number,
+            in_flight,
+            is_full,
+        });
+    }
+
+    pub fn on_lost(&mut self) {
+        self.period.lost += 1;
+    }
+
+    pub fn on_ack(&mut self, number: u64, bytes: u64, rtt: Duration, now: Duration) {
+        while self.sent.front().is_some_and(|of| of.number < number) {
+            self.sent.pop_front();
+        }
+        let is_next = self.sent.front().is_some_and(|of| of.number == number);
+        let sent = is_next.then(|| self.sent.pop_front()).flatten();
+        let period = &mut self.period;
+        if self.base.is_none() {
+            (period.since, self.low) = (now, rtt);
+        }
+        self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
+        // A period has its own round trips alone.
+        let low = period.low.map_or(rtt, |low| low.min(rtt));
+        period.low = Some(low);
+        period.delivered += bytes;
+        period.packets += 1;
+        if let Some(sent) = sent {
+            if sent.is_full {
+                period.full += 1;
+                period.low_of_full = Some(period.low_of_full.map_or(rtt, |low| low.min(rtt)));
+            }
+            if self.base.is_some_and(|base| rtt > base + target(base)) {
+                let rate = sent.in_flight as f64 / rtt.as_secs_f64();
+                period.rate_of_queued = period.rate_of_queued.max(rate);
+            }
+        }
+        let elapsed = now.saturating_sub(period.since);
+        // What was sent under the window of the period before is acknowledged by its end.
+        if elapsed >= PERIOD.max(rtt) && period.packets >= PACKETS {
+            let period = std::mem::take(&mut self.period);
+            self.period.since = now;
+            self.low = low;
+            self.end(&period, low, elapsed, now);
+        }
+    }
+
+    fn end(&mut self, period: &Period, low: Duration, elapsed: Duration, now: Duration) {
+        let next = match self.before_probe.take() {
+            Some(before) => before,
+            None if self
+                .probed
+                .is_some_and(|at| now.saturating_sub(at) >= PROBE) =>
+            {
+                self.probed = Some(now);
+                self.before_probe = Some(self.bytes as f64);
+                self.bytes as f64 / 2.0
+            }
+            None => self.adapted(period, low, elapsed, now),
+        };
+        self.bytes = (next as u64).max(FEWEST);
+    }
+
+    fn adapted(&mut self, period: &Period, low: Duration, elapsed: Duration, now: Duration) -> f64 {
+        let base = self.base.unwrap_or(low);
+        let rate = period.delivered as f64 / elapsed.as_secs_f64();
+        let lost = f64::from(period.lost) / f64::from(period.packets + period.lost);
+        let target = target(base) / if period.lost > 0 { 2 } else { 1 };
+        let window = self.bytes as f64;
+        let round_trip = period.low_of_full.filter(|_| period.full >= SAMPLES);
+        let Some(round_trip) = round_trip else {
+            let rate = match low.saturating_sub(base) > target {
+                true => rate,
+                false if period.lost > 0 && period.rate_of_queued > 0.0 => period.rate_of_queued,
+                false => return window,
+            };
+            let most = (rate * (base + target).as_secs_f64()).max(FIRST as f64);
+            return most.clamp(window / 2.0, window);
+        };
+        let queue = round_trip.saturating_sub(base);
+        if queue > target {
+            self.is_known = true;
+            if self.is_of_others(queue, target, round_trip) {
+                // The reduction was in vain.
+                let before = self.longest.take();
+                (self.base, self.probed) = (Some(low), Some(now));
+                return before.map_or(window, |(_, window, _)| window);
+            }
+        } else {
+            self.longest = None;
+            if lost > LOSSY {
+                self.is_known = true;
+                return window * (1.0 - lost).max(0.5);
+            }
+            if !self.is_known {
+                return 2.0 * window;
+            }
+        }
+        // The window takes this round trip: with the whole difference the next queue would be the target. A period may still tell of the
+        // window before; then the whole would swing without end.
+        let difference = target.as_secs_f64() - queue.as_secs_f64();
+        let factor = 1.0 + difference / round_trip.as_secs_f64().max(1e-6) / 2.0;
+        window * factor.clamp(0.5, 2.0)
+    }
+
+    /// Whether other flows fill the queue, or the path has become longer.
+    fn is_of_others(&mut self, queue: Duration, target: Duration, round_trip: Duration) -> bool {
+        let window = self.bytes as f64;
+        let rate = window / round_trip.as_secs_f64();
+        match &mut self.longest {
+            Some((longest, of, periods)) if queue <= *longest => {
+                let explained = (*of - window) / rate;
+                let fell = (*longest - queue).as_secs_f64();
+                match explained > target.as_secs_f64() && fell < OWN * explained {
+                    true => *periods += 1,
+                    false => *periods = 0,
+                }
+                *periods >= PERIODS
+            }
+            _ => {
+                self.longest = Some((queue, window, 0));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const PACKET: u64 = 1400;
+
+    /// A link with a queue, and a sender that always has more; a step is 100 us.
+    struct Path {
+        window: Window,
+        /// Bytes/s.
+        rate: f64,
+        rtt: Duration,
+        /// Packets; beyond, they are lost.
+        room: u64,
+        /// Acknowledgements come at multiples of it only.
+        burst: Duration,
+        /// What others have in the queue all the time.
+        others: Duration,
+        now: Duration,
+        /// When the link is free.
+        free: Duration,
+        /// When each is acknowledged, when it was sent, and its number.
+        acks: VecDeque<(Duration, Duration, u64)>,
+        losses: VecDeque<Duration>,
+        delivered: u64,
+        waits: Duration,
+        /// Packets that come to the sender each millisecond in every other quarter of a second, and that have come; 0: always more.
+        comes: u64,
+        came: u64,
+        sent: u64,
+        lost: u64,
+    }
+
+    impl Path {
+        fn new(mbit: f64, rtt: Duration) -> Path {
+            Path {
+                window: Window::default(),
+                rate: mbit * 1e6 / 8.0,
+                rtt,
+                room: 1_000_000,
+                burst: Duration::ZERO,
+                others: Duration::ZERO,
+                now: Duration::ZERO,
+                free: Duration::ZERO,
+                acks: VecDeque::new(),
+                losses: VecDeque::new(),
+                delivered: 0,
+                waits: Duration::ZERO,
+                comes: 0,
+                came: 0,
+                sent: 0,
+                lost: 0,
+            }
+        }
+
+        fn has_more(&self) -> bool {
+            self.comes == 0 || self.sent < self.came
+        }
+
+        fn in_flight(&self) -> u64 {
+            (self.acks.len() + self.losses.len()) as u64 * PACKET
+        }
+
+        /// Mbit/s, and the mean queue a packet of ours waits in.
+        fn run(&mut self, time: Duration) -> (f64, Duration) {
+            let end = self.now + time;
+            let (before, mut waited) = (self.delivered, 0);
+            self.waits = Duration::ZERO;
+            while self.now < end {
+                self.now += MS / 10;
+                let micros = self.now.as_micros();
+                if micros.is_multiple_of(1_000) && (micros / 250_000).is_multiple_of(2) {
+                    self.came += self.comes;
+                }
+                while self.losses.front().is_some_and(|at| *at <= self.now) {
+                    self.losses.pop_front();
+                    self.window.on_lost();
+                }
+                while let Some((at, of, number)) = self.acks.front().copied() {
+                    if at > self.now {
+                        break;
+                    }
+                    self.acks.pop_front();
+                    self.delivered += PACKET;
+                    self.window.on_ack(number, PACKET, self.now - of, self.now);
+                }
+                while self.in_flight() + PACKET <= self.window.bytes() && self.has_more() {
+                    let wait = self.free.saturating_sub(self.now);
+                    let each = Duration::from_secs_f64(PACKET as f64 / self.rate);
+                    self.sent += 1;
+                    if wait > each * self.room as u32 {
+                        self.lost += 1;
+                        self.losses.push_back(self.now + wait + self.rtt);
+                    } else {
+                        self.free = self.now + wait + each;
+                        waited += 1;
+                        self.waits += wait + self.others;
+                        let mut at = self.free + self.others + self.rtt;
+                        if !self.burst.is_zero() {
+                            let turns = at.as_nanos().div_ceil(self.burst.as_nanos());
+                            at = self.burst * turns as u32;
+                        }
+                        self.acks.push_back((at, self.now, self.sent));
+                    }
+                    self.window.on_sent(self.sent, self.in_flight());
+                }
+            }
+            let mbit = (self.delivered - before) as f64 * 8e-6 / time.as_secs_f64();
+            (mbit, self.waits / waited.max(1))
+        }
+    }
+
+    /// Rates and round trips from a bad LTE to a LAN: the link is full, and the queue short.
+    #[test]
+    fn a_link_is_full_and_its_queue_short() {
+        for (mbit, rtt) in [
+            (2.0, 50),
+            (20.0, 20),
+            (20.0, 80),
+            (200.0, 2),
+            (300.0, 40),
+            (40.0, 300),
+        ] {
+            let mut path = Path::new(mbit, rtt * MS);
+            path.run(Duration::from_secs(10));
+            let (carried, queue) = path.run(Duration::from_secs(10));
+            assert!(carried > 0.97 * mbit, "{mbit} {rtt}: {carried}");
+            // A packet of 2 Mbit/s takes 6 ms.
+            let fewest = Duration::from_secs_f64(FEWEST as f64 / path.rate);
+            let most = (2 * TARGET.max(rtt * MS / 4)).max(fewest);
+            assert!(queue < most, "{mbit} {rtt}: {queue:?}");
+        }
+    }
+
+    #[test]
+    fn acknowledgements_in_bursts_are_no_queue() {
+        let mut path = Path::new(200.0, 2 * MS);
+        path.burst = 18 * MS;
+        path.run(Duration::from_secs(3));
+        let (carried, _) = path.run(Duration::from_secs(5));
+        assert!(carried > 190.0, "{carried}");
+    }
+
+    /// The rate falls to a tenth, and returns.
+    #[test]
+    fn it_follows_the_rate() {
+        let mut path = Path::new(20.0, 30 * MS);
+        path.run(Duration::from_secs(3));
+        path.rate /= 10.0;
+        path.run(Duration::from_secs(2));
+        let (carried, queue) = path.run(Duration::from_secs(3));
+        assert!(carried > 1.9 && queue < 100 * MS, "{carried} {queue:?}");
+        path.rate *= 10.0;
+        path.run(Duration::from_secs(2));
+        let (carried, queue) = path.run(Duration::from_secs(3));
+        assert!(carried > 19.0 && queue < 25 * MS, "{carried} {queue:?}");
+    }
+
+    /// A path that becomes longer, as with another cell, or whose queue others fill.
+    #[test]
+    fn a_queue_of_others_does_not_starve_it() {
+        let mut path = Path::new(20.0, 20 * MS);
+        path.run(Duration::from_secs(3));
+        path.others = 60 * MS;
+        path.run(Duration::from_secs(2));
+        let (carried, queue) = path.run(Duration::from_secs(3));
+        assert!(carried > 19.0, "{carried}");
+        assert!(queue < path.others + 40 * MS, "{queue:?}");
+        path.others = Duration::ZERO;
+        path.run(Duration::from_secs(12));
+        let (carried, queue) = path.run(Duration::from_secs(3));
+        assert!(carried > 19.0 && queue < 25 * MS, "{carried} {queue:?}");
+    }
+
+    /// Its queue is shorter than the target: losses tell.
+    #[test]
+    fn a_link_without_a_queue_is_not_flooded() {
+        let mut path = Path::new(20.0, 40 * MS);
+        path.room = 3;
+        path.run(Duration::from_secs(3));
+        let (carried, _) = path.run(Duration::from_secs(5));
+        assert!(carried > 15.0, "{carried}");
+        let most = 2.0 * path.rate * path.rtt.as_secs_f64();
+        assert!((path.window.bytes() as f64) < most);
+    }
+
+    /// 45 Mbit/s half of the time leave the link empty in between, and would overflow its queue of 20 ms.
+    #[test]
+    fn bursts_do_not_overflow_a_queue() {
+        let mut path = Path::new(30.0, 20 * MS);
+        (path.room, path.comes) = (52, 4);
+        path.run(Duration::from_secs(3));
+        let before = path.lost;
+        let (carried, _) = path.run(Duration::from_secs(5));
+        assert!(carried > 22.0, "{carried}");
+        assert_eq!(path.lost, before);
+    }
+
+    /// A flow that never fills its window meets none.
+    #[test]
+    fn who_sends_little_keeps_the_first_window() {
+        let mut window = Window::default();
+        for ms in 50..10_000 {
+            window.on_sent(ms.into(), 3 * PACKET);
+            window.on_ack(ms.into(), PACKET, (20 + ms % 30) * MS, ms * MS);
+        }
+        assert_eq!(window.bytes(), FIRST);
+    }
+}
