@@ -49,6 +49,7 @@ fn hosts_of_the_lan_reach_the_relay_too() {
     assert!(said.contains("sysctl -w net.ipv4.ip_forward=1"), "{said}");
     hosts.on_device("echo 1 > /proc/sys/net/ipv4/ip_forward");
     both_paths(&hosts);
+    let mut sockets = Vec::new();
     for (address, echo) in PUBLIC.into_iter().zip(echoes) {
         let (stream, socket) = inside(client.file().as_fd(), || {
             let any = if echo.starts_with('[') {
@@ -72,8 +73,20 @@ fn hosts_of_the_lan_reach_the_relay_too() {
         let mut answer = [0; 10];
         assert_eq!(socket.recv(&mut answer).unwrap(), 2);
         assert_eq!(answer[..2], *b"ba", "{echo}");
+        sockets.push(socket);
     }
     assert_eq!(lane(&hosts)["received"], 2);
+    // More than the LAN takes at once: IPv6 has to be divided before it comes there.
+    let long: Vec<u8> = (0..4000).map(|at| (at * 7 % 251) as u8).collect();
+    for (socket, echo) in sockets.iter().zip(echoes) {
+        socket.send(&long).unwrap();
+        let mut answer = [0; 5000];
+        let count = socket.recv(&mut answer).unwrap();
+        assert!(
+            answer[..count].iter().eq(long.iter().rev()),
+            "{echo}: {count}"
+        );
+    }
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
     assert_eq!(hosts.network(), before);
     let line = hosts.relay_command(&["--new-device", "foreground"]).out;

@@ -1,8 +1,9 @@
 //! The datagram lane: UDP and ICMP echo as QUIC datagrams (RFC 9221), over one QUIC connection a link.
 //!
-//! [`packet`], [`parts`], [`echo`], [`flow`], [`meter`], [`deal`] and [`repeat`] have neither I/O nor a clock. Flows that send little are copied on every
-//! path, and the copies dropped by their sequence number at the other end; the packets of others go where a scheduler says.
-//! The lane repairs nothing and holds nothing back: what UDP carries has its own ways to do that.
+//! [`packet`], [`parts`], [`echo`], [`flow`], [`meter`], [`window`], [`queue`], [`deal`], [`repeat`] and [`order`] have neither I/O nor a
+//! clock. Flows that send little are copied on every path, and the copies dropped by their sequence number at the other end. The packets
+//! of others, bulk, go where a scheduler says, and wait while all paths are full. Nothing is repaired: what UDP carries has its own ways
+//! to do that.
 
 pub mod deal;
 pub mod device;
