@@ -403,7 +403,7 @@ impl Lane {
                 count(&self.counts.received, 1);
                 if arrival == Arrival::Waits {
                     if state.waiting.insert(flow) {
-                        state.paths.wake().now();
+                        state.paths.wake().notify();
                     }
                 } else {
                     state.pass(&*self.sink, flow, packet, now);

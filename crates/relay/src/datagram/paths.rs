@@ -66,18 +66,18 @@ pub struct Paths {
 /// Wakes [`tend`]: there is something to repeat, a path has had an acknowledgement while bulk waits, or there are no paths any more.
 #[derive(Debug, Default)]
 pub struct Wake {
-    notify: Notify,
+    due: Notify,
     bulk_waits: AtomicBool,
 }
 
 impl Wake {
-    pub fn now(&self) {
-        self.notify.notify_one();
+    pub fn notify(&self) {
+        self.due.notify_one();
     }
 
     pub fn on_acks(&self) {
         if self.bulk_waits.load(Ordering::Relaxed) {
-            self.notify.notify_one();
+            self.due.notify_one();
         }
     }
 }
@@ -95,7 +95,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// no paths any more.
 pub async fn tend(wake: Arc<Wake>, due: impl Fn() -> Option<Option<Duration>>) {
     while let Some(pause) = due() {
-        let notified = wake.notify.notified();
+        let notified = wake.due.notified();
         match pause {
             Some(pause) => drop(timeout(pause, notified).await),
             None => notified.await,
@@ -207,7 +207,7 @@ impl Paths {
             (Sent::Later, _) => {
                 if self.queue.is_empty() {
                     self.wake.bulk_waits.store(true, Ordering::Relaxed);
-                    self.wake.now();
+                    self.wake.notify();
                 }
                 count(&counts.dropped, self.queue.put(flow, datagram, now));
             }
@@ -261,7 +261,7 @@ impl Paths {
         let fitting = batch.fitting(datagram.len());
         if let Some(slot) = repeat::path(slots, &batch.known, &fitting) {
             self.repeats.put(slot, datagram, now);
-            self.wake.now();
+            self.wake.notify();
         }
     }
 
@@ -331,7 +331,7 @@ impl Paths {
 
 impl Drop for Paths {
     fn drop(&mut self) {
-        self.wake.now();
+        self.wake.notify();
     }
 }
 

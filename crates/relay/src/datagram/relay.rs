@@ -373,7 +373,7 @@ impl Session {
             }
             Arrival::Waits => {
                 if state.waiting.insert(id) {
-                    state.paths.wake().now();
+                    state.paths.wake().notify();
                 }
             }
         }

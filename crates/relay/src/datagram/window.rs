@@ -20,7 +20,7 @@ const FEWEST: u64 = 8 * 1400;
 const NEARLY: f64 = 0.9;
 /// … which so many packets have to find in a period.
 const SAMPLES: u32 = 4;
-/// The queue that is aimed at, or a quarter of the path's round trip; half of it after a loss, because the link may have no room for more.
+/// The queue that is aimed at, or a quarter of the path's round trip.
 const TARGET: Duration = Duration::from_millis(10);
 /// The share of lost packets from which on a queue overflows whose delay is below the target (RFC 8085, section 3.1.11: a tunnel that
 /// carries flows without congestion control needs its own limit).
@@ -180,7 +180,7 @@ impl Window {
         let base = self.base.unwrap_or(low);
         let rate = period.delivered as f64 / elapsed.as_secs_f64();
         let lost = f64::from(period.lost) / f64::from(period.packets + period.lost);
-        let target = target(base) / if period.lost > 0 { 2 } else { 1 };
+        let target = target(base);
         let window = self.bytes as f64;
         let round_trip = period.low_of_full.filter(|_| period.full >= SAMPLES);
         let Some(round_trip) = round_trip else {
@@ -274,6 +274,10 @@ mod tests {
         came: u64,
         sent: u64,
         lost: u64,
+        /// At most, from an arithmetic that looks random.
+        jitter: Duration,
+        /// One of so many packets is lost; 0: none.
+        one_in: u32,
     }
 
     impl Path {
@@ -295,6 +299,8 @@ mod tests {
                 came: 0,
                 sent: 0,
                 lost: 0,
+                jitter: Duration::ZERO,
+                one_in: 0,
             }
         }
 
@@ -340,12 +346,18 @@ mod tests {
                         self.free = self.now + wait + each;
                         waited += 1;
                         self.waits += wait + self.others;
-                        let mut at = self.free + self.others + self.rtt;
+                        let random = (self.sent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
+                        let jitter = self.jitter.mul_f64(f64::from(random % 1000) / 1000.0);
+                        let mut at = self.free + self.others + self.rtt + jitter;
                         if !self.burst.is_zero() {
                             let turns = at.as_nanos().div_ceil(self.burst.as_nanos());
                             at = self.burst * turns as u32;
                         }
-                        self.acks.push_back((at, self.now, self.sent));
+                        if self.one_in > 0 && (random / 1000).is_multiple_of(self.one_in) {
+                            self.losses.push_back(at);
+                        } else {
+                            self.acks.push_back((at, self.now, self.sent));
+                        }
                     }
                     self.window.on_sent(self.sent, self.in_flight());
                 }
@@ -439,6 +451,24 @@ mod tests {
         let (carried, _) = path.run(Duration::from_secs(5));
         assert!(carried > 22.0, "{carried}");
         assert_eq!(path.lost, before);
+    }
+
+    /// Neither tells of a queue: the link stays full.
+    #[test]
+    fn jitter_and_random_losses_do_not_starve_it() {
+        for (mbit, rtt, jitter, one_in) in
+            [(50.0, 30, 10, 50), (20.0, 60, 40, 20), (100.0, 10, 5, 100)]
+        {
+            let mut path = Path::new(mbit, rtt * MS);
+            (path.jitter, path.one_in) = (jitter * MS, one_in);
+            path.run(Duration::from_secs(5));
+            let (carried, _) = path.run(Duration::from_secs(10));
+            let most = mbit * (1.0 - 1.0 / f64::from(one_in));
+            assert!(
+                carried > 0.93 * most,
+                "{mbit} {rtt} {jitter} {one_in}: {carried}"
+            );
+        }
     }
 
     /// A flow that never fills its window meets none.
