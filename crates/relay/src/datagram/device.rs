@@ -112,7 +112,7 @@ impl Known {
 }
 
 impl State {
-    /// What the program gets of a packet: nothing while parts are missing.
+    /// To the program, unless parts are missing.
     fn pass(
         &mut self,
         sink: &dyn Sink,
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// Packets of this flow that need not wait any more; when the next one need not.
+    /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
     fn release(&mut self, sink: &dyn Sink, id: u32, now: Duration) -> Option<Duration> {
         while let Some(kept) = self
             .flows
@@ -345,7 +345,7 @@ impl Lane {
         Ok(())
     }
 
-    /// What is due; after what time more is, where there is more.
+    /// Releases and sends what is due. Returns the time until more is.
     fn tend(&self) -> Option<Duration> {
         let now = self.now();
         let state = &mut *lock(&self.state);

@@ -1,14 +1,14 @@
-//! Puts the packets of a bulk flow in order again that have come over paths of unlike length.
+//! Restores the order of a bulk flow whose packets came over paths of unlike delay.
 //!
-//! Nobody waits for what is lost: a path delivers in order, so a packet is lost once every path has delivered a later one. Nobody
-//! waits for longer than [`LONGEST`], nor for a path that has brought nothing of the flow for so long.
+//! A path delivers in order, so a packet is lost once every path has delivered a later one: nothing waits for it any more. No packet waits
+//! for longer than [`LONGEST`], nor for a path that has delivered nothing of the flow for so long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mp_policy::MAX_SUBFLOWS;
 
-/// Longer than two paths of use differ, queues included.
+/// Longer than the delays of two useful paths differ, queues included.
 pub const LONGEST: Duration = Duration::from_millis(60);
 /// Bytes held of one flow; beyond, the next ones go.
 pub const MOST: usize = 1 << 22;
@@ -18,15 +18,15 @@ const FAR: u64 = 1 << 16;
 /// Time is that since any fixed moment.
 #[derive(Debug)]
 pub struct Order<T> {
-    /// The lowest number that nothing has gone in place of; none before the first packet. Numbers wrap, these do not.
+    /// One above the highest number released; none before the first packet. Sequence numbers wrap, these do not.
     next: Option<i64>,
     held: BTreeMap<i64, (T, usize)>,
     bytes: usize,
-    /// When those that are held have come, or have been held, in the order in which they came.
+    /// Arrival times of held packets, oldest first; released ones may still be listed.
     since: VecDeque<(Duration, i64)>,
-    /// What is not above it has waited for long enough.
+    /// Packets up to this number have waited for [`LONGEST`].
     overdue: i64,
-    /// The highest that each path has brought, and when.
+    /// Highest number that each path has delivered, and the time of its last packet.
     paths: [Option<(i64, Duration)>; MAX_SUBFLOWS],
 }
 
@@ -74,14 +74,14 @@ impl<T> Order<T> {
         None
     }
 
-    /// Until its turn comes.
+    /// Holds a packet until [`Order::pop`] returns it.
     pub fn hold(&mut self, Place(number): Place, item: T, bytes: usize, now: Duration) {
         self.bytes += bytes;
         self.since.push_back((now, number));
         self.held.insert(number, (item, bytes));
     }
 
-    /// The next one that need not wait any more.
+    /// The next packet that need not wait any more.
     pub fn pop(&mut self, now: Duration) -> Option<T> {
         while let Some((since, number)) = self.since.front().copied() {
             let is_overdue = now.saturating_sub(since) >= LONGEST;
@@ -107,14 +107,14 @@ impl<T> Order<T> {
         Some(item)
     }
 
-    /// What every path of late has brought, or passed.
+    /// Number that every path in use has delivered or passed.
     fn all_past(&self, now: Duration) -> i64 {
         let of_late = |path: &&(i64, Duration)| now.saturating_sub(path.1) < LONGEST;
         let paths = self.paths.iter().flatten().filter(of_late);
         paths.map(|(newest, _)| *newest).min().unwrap_or(i64::MAX)
     }
 
-    /// When something has to go, whatever comes; after [`Order::pop`] has found nothing.
+    /// Time of the next release without an arrival. Call it after [`Order::pop`] has returned nothing.
     pub fn due(&self) -> Option<Duration> {
         let (since, _) = self.since.front()?;
         self.holds().then_some(*since + LONGEST)

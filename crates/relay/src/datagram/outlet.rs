@@ -28,7 +28,7 @@ pub fn is_of_path_mtu(error: &io::Error) -> bool {
 }
 
 impl Outlet {
-    /// What does not fit into the system's buffer is lost.
+    /// Packets that do not fit into the socket's buffer are lost.
     pub fn send(&self, packets: &[Bytes]) -> io::Result<()> {
         let socket = match self {
             Outlet::Udp(socket) => socket,
@@ -75,7 +75,7 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// What has to leave before this packet, with its flow.
+    /// Appends a packet. Returns the burst before it, with its flow, if the packet cannot be part of that.
     pub fn put(&mut self, flow: u32, packet: Bytes) -> Option<(u32, Vec<Bytes>)> {
         let fits = match (&self.packets[..], self.packets.last()) {
             ([first, ..], Some(last)) => {

@@ -63,7 +63,7 @@ pub struct Paths {
     wake: Arc<Wake>,
 }
 
-/// Wakes [`tend`]: there is something to repeat, a path has had an acknowledgement while bulk waits, or there are no paths any more.
+/// Wakes [`tend`] for repeats, for acknowledgements while bulk waits, and at the end of the paths.
 #[derive(Debug, Default)]
 pub struct Wake {
     due: Notify,
@@ -88,7 +88,7 @@ struct Batch {
     known: [Known; MAX_SUBFLOWS],
 }
 
-/// Where bulk waits and no acknowledgement comes, a path may have become stale, or another one have come.
+/// Without an acknowledgement a path may become stale or join, so waiting bulk is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Does what `due` does, which says after what time it is to be done anew; `None`: once there is something. It ends when there are
@@ -219,7 +219,7 @@ impl Paths {
         sent
     }
 
-    /// With so many bytes of bulk that wait.
+    /// `behind`: bytes that wait.
     fn deal(
         &mut self,
         datagram: &Bytes,
@@ -269,8 +269,8 @@ impl Paths {
         self.wake.clone()
     }
 
-    /// Sends what is to be repeated by now, and of what waits what there is room for: `carried` has its flow, paths and bytes. After
-    /// what time there is more to do, where there is.
+    /// Sends the repeats that are due, and the waiting packets that a path has room for; `carried` gets flow, paths and bytes of each.
+    /// Returns the time until more is due.
     pub fn tend(
         &mut self,
         now: Duration,

@@ -13,7 +13,7 @@ const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes a flow has for each turn.
 const QUANTUM: i64 = 1514;
-/// Bytes that wait, together; beyond, the flow that has most loses its oldest.
+/// Bytes in all queues; above, the longest queue loses its oldest packets.
 pub const MOST: usize = 1 << 22;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Queue {
 struct Waiting {
     packets: VecDeque<(Duration, Bytes)>,
     bytes: usize,
-    /// Of this turn.
+    /// Bytes of this turn that are left.
     left: i64,
     codel: CoDel,
     /// CoDel has let the first one pass.
@@ -56,7 +56,7 @@ impl Queue {
         self.bytes
     }
 
-    /// How many were dropped for it.
+    /// Appends a packet to its flow's queue. Returns the number of packets dropped for it.
     pub fn put(&mut self, flow: u32, packet: Bytes, now: Duration) -> u64 {
         let turns = &mut self.turns;
         let waiting = self.flows.entry(flow).or_insert_with(|| {
@@ -84,8 +84,8 @@ impl Queue {
         dropped
     }
 
-    /// The packet whose turn it is goes, unless `go` says that it has to wait: it is asked again next time. How many were dropped
-    /// before; [`None`]: nothing has gone.
+    /// Offers the next packet to `go`, which returns false if no path has room; the packet then stays. Returns the number of packets
+    /// that CoDel dropped before, and whether one has gone.
     pub fn take(&mut self, now: Duration, mut go: impl FnMut(u32, &Bytes) -> bool) -> (u64, bool) {
         let mut dropped = 0;
         while let Some(flow) = self.turns.front().copied() {

@@ -383,7 +383,7 @@ impl Session {
         Ok(())
     }
 
-    /// To the target, with [`Session::leave`], unless parts are missing.
+    /// To the target, with the next [`Session::leave`], unless parts are missing.
     fn pass(&self, state: &mut State, id: u32, packet: (u32, Option<Part>, Bytes), now: Duration) {
         let (sequence, part, payload) = packet;
         let whole = match part {
@@ -400,7 +400,7 @@ impl Session {
         }
     }
 
-    /// What waits for it has left.
+    /// Sends the burst that has been collected.
     fn leave(&self, state: &mut State) {
         if let Some(burst) = state.burst.take() {
             self.send(state, burst);
@@ -417,7 +417,7 @@ impl Session {
         }
     }
 
-    /// Packets of this flow that need not wait any more; when the next one need not.
+    /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
     fn release(&self, state: &mut State, id: u32, now: Duration) -> Option<Duration> {
         while let Some(kept) = state
             .flows
@@ -433,7 +433,7 @@ impl Session {
         due
     }
 
-    /// What is due; after what time more is, where there is more.
+    /// Releases and sends what is due. Returns the time until more is.
     fn tend(&self) -> Option<Duration> {
         let now = self.now();
         let state = &mut *lock(&self.state);

@@ -1,24 +1,23 @@
-//! How many bytes of one path may be in flight before bulk packets wait: the path's own, and a short queue.
+//! The window of a path: bytes in flight above which bulk packets wait. It holds the path's own bytes and a short queue.
 //!
-//! Losses do not reduce the window (but for [`LOSSY`]), because the flows inside react to theirs. The queueing delay does, of packets that
-//! were sent when the window was nearly used up. It is what none of them in a [`PERIOD`] found shorter: neither jitter nor
-//! acknowledgements in bursts count. A queue that does not shrink with the window is not of this lane; from then on it counts as part
-//! of the path.
+//! Losses do not reduce the window (but for [`LOSSY`]), because the flows inside react to theirs. The queueing delay of packets that
+//! nearly used up the window does. It is the lowest of a [`PERIOD`], so neither jitter nor acknowledgements in bursts count. A queue that
+//! does not shrink with the window belongs to other flows, and counts as part of the path from then on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// As CoDel has it (RFC 8289, section 4.2); a round trip where that is longer …
+/// The interval of CoDel (RFC 8289, section 4.2); one round trip if that is longer …
 pub const PERIOD: Duration = Duration::from_millis(100);
-/// … and at least so many packets: fewer may all have found the same jitter.
+/// … and at least so many packets: the delay of fewer may be jitter.
 const PACKETS: u32 = 8;
 /// Bytes at the start, when nothing is known of the path.
 const FIRST: u64 = 64 * 1400;
 /// Bytes at least.
 const FEWEST: u64 = 8 * 1400;
-/// The window is nearly used up from this share on …
+/// A packet nearly uses up the window if this share of it is in flight …
 const NEARLY: f64 = 0.9;
-/// … which so many packets have to find in a period.
+/// … and a period counts as limited by the window with so many of them.
 const SAMPLES: u32 = 4;
 /// The queue that is aimed at, or a quarter of the path's round trip.
 const TARGET: Duration = Duration::from_millis(10);
@@ -29,7 +28,7 @@ const LOSSY: f64 = 0.2;
 const OWN: f64 = 0.5;
 /// … in so many periods in a row is of other flows.
 const PERIODS: u32 = 3;
-/// Once the path's round trip counts as longer, half the window for a period so often tells whether it still is.
+/// After a longer round trip has become the base, the window is halved for one period so often: a shorter one can show.
 const PROBE: Duration = Duration::from_secs(5);
 
 /// Time is that since any fixed moment; windows and rates are in bytes and bytes/s.
@@ -38,7 +37,7 @@ pub struct Window {
     bytes: u64,
     /// The path's own round trip.
     base: Option<Duration>,
-    /// The first queue, or overflow, has been met.
+    /// A queue above the target, or an overflow, has occurred.
     is_known: bool,
     sent: VecDeque<Sent>,
     period: Period,
@@ -104,7 +103,7 @@ impl Window {
         self.base
     }
 
-    /// What a packet waits in queues at least, by the round trips of late.
+    /// Queueing delay: the lowest round trip of the last period or two, less the base.
     pub fn queue(&self) -> Duration {
         let low = self.period.low.map_or(self.low, |low| low.min(self.low));
         low.saturating_sub(self.base.unwrap_or(low))
