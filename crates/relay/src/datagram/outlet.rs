@@ -33,8 +33,8 @@ impl Outlet {
         let socket = match self {
             Outlet::Udp(socket) => socket,
             Outlet::Echo(ping) => {
-                let mut requests = packets.iter().filter_map(|packet| Request::decode(packet));
-                return requests.try_for_each(|request| ping.send(&request));
+                let requests = packets.iter().filter_map(|packet| Request::decode(packet));
+                return each(requests.map(|request| ping.send(&request)));
             }
         };
         // Past tokio, which does not know yet that a new socket can be written to.
@@ -49,11 +49,16 @@ impl Outlet {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Err(e),
                 // Longer than the path's MTU, or over an interface that cannot.
-                Err(_) => packets.iter().try_for_each(one),
+                Err(_) => each(packets.iter().map(one)),
             },
-            _ => packets.iter().try_for_each(one),
+            _ => each(packets.iter().map(one)),
         }
     }
+}
+
+/// All of them, and the first error: it may be of an earlier packet, and keeps back none of those that follow.
+fn each(sent: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
+    sent.fold(Ok(()), io::Result::and)
 }
 
 /// As one packet, which the system or the network card divides (UDP_SEGMENT, udp(7)).

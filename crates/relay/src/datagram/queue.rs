@@ -35,11 +35,13 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn pop(&mut self) -> Option<(Duration, Bytes)> {
-        let (since, packet) = self.packets.pop_front()?;
-        self.bytes -= packet.len();
+    /// Removes the first packet. Returns its bytes.
+    fn pop(&mut self) -> usize {
+        let first = self.packets.pop_front();
+        let bytes = first.map_or(0, |(_, packet)| packet.len());
+        self.bytes -= bytes;
         self.has_passed = false;
-        Some((since, packet))
+        bytes
     }
 }
 
@@ -76,9 +78,7 @@ impl Queue {
         while self.bytes > MOST {
             let longest = self.flows.iter_mut().max_by_key(|(_, of)| of.bytes);
             let Some((_, longest)) = longest else { break };
-            let before = longest.bytes;
-            longest.pop();
-            self.bytes -= before - longest.bytes;
+            self.bytes -= longest.pop();
             dropped += 1;
         }
         dropped
@@ -108,8 +108,7 @@ impl Queue {
                 let (at, sojourn) = (nanos(now), nanos(now.saturating_sub(*since)));
                 let behind = (waiting.bytes - length) as u64;
                 if waiting.codel.dequeue(at, sojourn, behind) == Verdict::Signal {
-                    self.bytes -= length;
-                    waiting.pop();
+                    self.bytes -= waiting.pop();
                     dropped += 1;
                     continue;
                 }
@@ -118,9 +117,8 @@ impl Queue {
             if !go(flow, packet) {
                 return (dropped, false);
             }
-            self.bytes -= length;
             waiting.left -= length as i64;
-            waiting.pop();
+            self.bytes -= waiting.pop();
             if waiting.packets.is_empty() {
                 self.turns.pop_front();
                 self.flows.remove(&flow);
