@@ -190,7 +190,7 @@ proptest! {
             let is = |fits: fn(&SubflowView) -> bool| (0..MAX_SUBFLOWS).filter(|s| fits(&views[*s])).fold(0u8, |set, s| set | 1 << s);
             let (active, live) = (is(|v| v.active), is(SubflowView::alive));
             let Some(slots) = picked else {
-                prop_assert!(!copied && live != 0);
+                prop_assert!(!copied && active != 0);
                 continue;
             };
             prop_assert_eq!(slots & !active, 0);
@@ -199,6 +199,10 @@ proptest! {
             // A backup carries nothing, no copy either, while any other path lives.
             let normal = is(|v| v.alive() && !v.backup);
             prop_assert!(normal == 0 || slots & is(|v| v.backup) == 0, "{:b} of {:b}", slots, normal);
+            // The first acknowledgement of a path that is back is not to wait behind bulk.
+            if !copied && live == 0 {
+                prop_assert_eq!(slots & is(|v| v.window() == 0), 0);
+            }
             if copied {
                 let free = is(SubflowView::ready) & if normal == 0 { u8::MAX } else { normal };
                 prop_assert_eq!(slots & free, free);
@@ -220,7 +224,7 @@ proptest! {
                 2 => meter.on_lost(bytes),
                 _ => meter.set_in_flight(0),
             }
-            let view = meter.view(0, now);
+            let view = meter.view(0, u64::MAX, now);
             prop_assert!(view.active && view.cwnd >= 8);
             prop_assert_eq!(view.room == 0, view.window() == 0, "{:?}", view);
         }
@@ -244,7 +248,7 @@ fn the_rate_is_what_was_delivered() {
             meter.on_ack((i - 20).into(), 1000, (i - 20) * MS, i * MS);
         }
     }
-    let view = meter.view(0, 2_000 * MS);
+    let view = meter.view(0, u64::MAX, 2_000 * MS);
     assert!(
         view.pacing_rate.abs_diff(1_000_000) < 100_000,
         "{}",
@@ -270,7 +274,7 @@ fn a_lost_acknowledgement_is_no_lost_packet() {
         }
     }
     assert!((meter.loss() - 0.05).abs() < 0.005, "{}", meter.loss());
-    assert_eq!(meter.view(0, 2_000 * MS).lost, 100);
+    assert_eq!(meter.view(0, u64::MAX, 2_000 * MS).lost, 100);
 }
 
 /// Of a path that loses packets at random.
@@ -311,7 +315,8 @@ fn call(losses: [f64; 2], packets: u32) -> (f64, f64) {
         let mut views = [SubflowView::default(); MAX_SUBFLOWS];
         let mut known = [Known::default(); MAX_SUBFLOWS];
         for (slot, path) in paths.iter().enumerate() {
-            (views[slot], known[slot].loss) = (path.meter.view(0, now), path.meter.loss());
+            (views[slot], known[slot].loss) =
+                (path.meter.view(0, u64::MAX, now), path.meter.loss());
         }
         let slots = dealer
             .pick(200, 0, true, &views, now.as_micros() as u64)
@@ -480,7 +485,7 @@ fn lost_of_calls(calls: u64, jitter: Duration) -> u32 {
             for (slot, path) in paths.iter().enumerate() {
                 let meter = &path.lossy.meter;
                 let (loss, queue) = (meter.loss(), meter.queue());
-                (views[slot], known[slot]) = (meter.view(0, now), Known { loss, queue });
+                (views[slot], known[slot]) = (meter.view(0, u64::MAX, now), Known { loss, queue });
             }
             let slots = dealer
                 .pick(1200, 0, true, &views, now.as_micros() as u64)
@@ -679,6 +684,106 @@ fn nothing_waits_for_what_is_lost() {
     assert_eq!(held(7, 0), (true, vec![5]), "both are past 4");
     assert_eq!(held(8, 0), (true, vec![]), "path 1 may have 6");
     assert_eq!(held(9, 1), (true, vec![7, 8, 9]));
+}
+
+/// A copy says what its path has delivered, as the first one of a packet does.
+#[test]
+fn copies_tell_what_a_path_has_delivered() {
+    let now = 1_000 * MS;
+    let mut order = Order::<u32>::default();
+    assert_eq!(order.take(0, 0, now), None);
+    order.copy(0, 1, now);
+    // 1 is lost on path 0; its copy may come over path 1.
+    assert!(order.take(2, 0, now).is_some());
+    let mut order = Order::<u32>::default();
+    assert_eq!(order.take(0, 0, now), None);
+    assert_eq!(order.take(2, 0, now), None, "path 1 has brought nothing");
+}
+
+/// Packets that went while a flow was small are no gap when it becomes bulk.
+#[test]
+fn what_has_passed_is_not_waited_for() {
+    let mut order = Order::<u32>::default();
+    assert_eq!(order.take(7, 1, Duration::ZERO), None);
+    (8..500).for_each(|number| order.pass(number, 0, 1_000 * MS));
+    assert_eq!(order.take(500, 0, 1_001 * MS), None);
+    // The other path may have 501.
+    order.copy(300, 1, 1_001 * MS);
+    assert!(order.take(502, 0, 1_001 * MS).is_some());
+}
+
+/// A path that takes no long packets is filled with those of another flow.
+#[test]
+fn a_packet_that_fits_nowhere_holds_back_no_shorter_one() {
+    let mut queue = Queue::default();
+    let now = Duration::ZERO;
+    for number in 0..3 {
+        queue.put(1, packet(1, number, 1400), now);
+        queue.put(2, packet(2, number, 1400), now);
+        queue.put(3, packet(3, number, 1200), now);
+    }
+    let mut gone = Vec::new();
+    let mut take = |most: usize| {
+        let (dropped, went) = queue.take(now, |flow, packet| {
+            let goes = packet.len() <= most;
+            gone.extend(goes.then_some(flow));
+            goes
+        });
+        assert_eq!(dropped, 0);
+        went
+    };
+    assert!(take(1300) && take(1300) && take(1300) && !take(1300));
+    assert!(take(1400) && take(1400) && take(1400));
+    assert_eq!(gone, [3, 3, 3, 1, 1, 2]);
+    assert!(queue.has(1) && queue.has(2) && !queue.has(3));
+}
+
+/// The paths stand still for longer than anybody waits.
+#[test]
+fn what_is_old_is_dropped() {
+    let mut queue = Queue::default();
+    for number in 0..100 {
+        queue.put(1, packet(1, number, 1400), number * 20 * MS);
+    }
+    let mut first = None;
+    let now = 2_000 * MS;
+    let (dropped, went) = queue.take(now, |_, packet| {
+        first = Some(packet[7]);
+        true
+    });
+    assert!(went);
+    assert_eq!((dropped, first), (50, Some(50)));
+}
+
+/// The link takes less than the search of the path MTU tries, and nothing else is sent.
+#[test]
+fn a_lost_probe_makes_no_path_stale() {
+    let mut meter = Meter::default();
+    meter.on_mtu(1232);
+    meter.on_sent(1, 400, MS);
+    meter.on_ack(1, 400, MS, 20 * MS);
+    meter.on_sent(2, 1452, 30 * MS);
+    assert!(!meter.is_stale(4_000 * MS));
+    // What follows is due.
+    meter.on_sent(3, 400, 4_000 * MS);
+    assert!(meter.is_stale(4_500 * MS));
+    meter.on_ack(3, 400, 4_000 * MS, 4_500 * MS);
+    meter.set_in_flight(1452);
+    assert!(!meter.is_stale(9_000 * MS));
+}
+
+/// QUIC would drop the oldest.
+#[test]
+fn a_path_has_no_more_room_than_quic_has() {
+    let mut meter = Meter::default();
+    meter.on_mtu(1400);
+    for takes in [0, 10_000, 1 << 18] {
+        let view = meter.view(0, takes, Duration::ZERO);
+        assert!(view.room <= takes, "{view:?}");
+        assert_eq!(view.room == 0, view.window() == 0, "{view:?}");
+    }
+    meter.on_sent(1, 1400, Duration::ZERO);
+    assert_eq!(meter.view(2800, 10_000, MS).window(), 10_000 / 1432);
 }
 
 mod packets {

@@ -48,16 +48,20 @@ impl Dealer {
             0 => which(&SubflowView::alive),
             _ => normal,
         };
-        if live == 0 {
-            // One of them may have come back: all, until one has shown it.
-            return Some(which(&|v| v.active));
-        }
         // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
         let within = |(windows, packets): (u32, u32)| {
             let room = |v: &SubflowView| v.cwnd.saturating_mul(windows).max(packets);
             let fits = |v: &SubflowView| v.active && v.in_flight + v.unsent < room(v);
             which(&|v| fits(v) && !(v.backup && normal != 0))
         };
+        if live == 0 {
+            // One of them may have come back: all, until one has shown it.
+            let active = which(&|v| v.active);
+            return match copied || active == 0 {
+                true => Some(active),
+                false => Some(within((1, 0))).filter(|free| *free != 0),
+            };
+        }
         if copied {
             let free = within(ROOM_FOR_COPIES);
             return Some(match free & live {

@@ -1,6 +1,6 @@
 //! The device's end of the lane: a QUIC connection over each link that is up, and the flows of this host.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
@@ -21,9 +21,10 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use super::deal::Slots;
-use super::flow::{minds_order, Arrival, Flow, Idle, EXPIRE_EVERY, MOST};
+use super::flow::{minds_order, Flow, Idle, EXPIRE_EVERY, MOST};
+use super::inbox::{Inbox, Taken};
 use super::packet::{Destination, Hello, Packet, MOST_HEADER};
-use super::parts::{split, Joiner, Part};
+use super::parts::split;
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
 use crate::device::Place;
@@ -95,9 +96,7 @@ struct State {
     /// The one that was quiet longest goes first.
     flows: LruCache<u32, Known>,
     next: u32,
-    joiner: Joiner,
-    /// Flows of which packets wait for earlier ones.
-    waiting: HashSet<u32>,
+    inbox: Inbox,
     /// When the last path went.
     left: Option<Duration>,
     failure: Option<String>,
@@ -112,40 +111,16 @@ impl Known {
 }
 
 impl State {
-    /// To the program, unless parts are missing.
-    fn pass(
-        &mut self,
-        sink: &dyn Sink,
-        id: u32,
-        packet: (u32, Option<Part>, &[u8]),
-        now: Duration,
-    ) {
-        let (sequence, part, payload) = packet;
-        let Some(known) = self.flows.peek(&id) else {
-            return;
-        };
-        let joined = part.map(|part| self.joiner.take(id, sequence, part, payload, now));
-        match &joined {
-            None => sink.deliver(known.target, known.application, payload),
-            Some(Some(whole)) => sink.deliver(known.target, known.application, whole),
-            Some(None) => {}
-        }
-    }
-
     /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
     fn release(&mut self, sink: &dyn Sink, id: u32, now: Duration) -> Option<Duration> {
-        while let Some(kept) = self
-            .flows
-            .peek_mut(&id)
-            .and_then(|known| known.flow.pop(now))
-        {
-            self.pass(sink, id, (kept.sequence, kept.part, &kept.payload), now);
-        }
-        let due = self.flows.peek(&id).and_then(|known| known.flow.due());
-        if due.is_none() {
-            self.waiting.remove(&id);
-        }
-        due
+        let Some(known) = self.flows.peek_mut(&id) else {
+            self.inbox.forget(id);
+            return None;
+        };
+        let (target, application) = (known.target, known.application);
+        self.inbox.release(id, &mut known.flow, now, |payload| {
+            sink.deliver(target, application, &payload);
+        })
     }
 
     fn remove(&mut self, id: u32) -> Option<Known> {
@@ -232,8 +207,7 @@ impl Lane {
             ids: HashMap::new(),
             flows: LruCache::unbounded(),
             next: 0,
-            joiner: Joiner::default(),
-            waiting: HashSet::new(),
+            inbox: Inbox::default(),
             left: None,
             failure: None,
         };
@@ -356,10 +330,8 @@ impl Lane {
             }
         };
         let pause = state.paths.tend(now, &self.counts, carried);
-        let waiting: Vec<u32> = state.waiting.iter().copied().collect();
-        let dues = waiting
-            .into_iter()
-            .filter_map(|id| state.release(&*self.sink, id, now));
+        let waiting = state.inbox.waiting().into_iter();
+        let dues = waiting.filter_map(|id| state.release(&*self.sink, id, now));
         dues.map(|due| due.saturating_sub(now)).chain(pause).min()
     }
 
@@ -377,9 +349,10 @@ impl Lane {
         lock(&self.state).paths.flush();
     }
 
-    fn receive(&self, slot: usize, datagram: &[u8]) -> Result<(), Malformed> {
+    fn receive(&self, slot: usize, datagram: &Bytes) -> Result<(), Malformed> {
         let now = self.now();
-        let mut state = lock(&self.state);
+        let mut held = lock(&self.state);
+        let state = &mut *held;
         match Packet::decode(datagram)? {
             Packet::Data {
                 flow,
@@ -393,35 +366,35 @@ impl Lane {
                 };
                 known.heard = true;
                 known.carried[slot] += payload.len() as u64;
-                let minds = minds_order(known.target.port());
-                let packet = (sequence, part, payload);
-                let arrival = known.flow.arrives(packet, slot, minds, now);
-                if arrival == Arrival::Copy {
-                    count(&self.counts.duplicates, 1);
-                    return Ok(());
+                let (target, application) = (known.target, known.application);
+                let taken = state.inbox.put(
+                    (flow, &mut known.flow),
+                    (sequence, part, datagram.slice_ref(payload)),
+                    (slot, minds_order(target.port())),
+                    now,
+                    |payload| self.sink.deliver(target, application, &payload),
+                );
+                match taken {
+                    Taken::Copy => {
+                        count(&self.counts.duplicates, 1);
+                        return Ok(());
+                    }
+                    Taken::Yes => {}
+                    Taken::Waits => state.paths.wake().notify(),
                 }
                 count(&self.counts.received, 1);
-                if arrival == Arrival::Waits {
-                    if state.waiting.insert(flow) {
-                        state.paths.wake().notify();
-                    }
-                } else {
-                    state.pass(&*self.sink, flow, packet, now);
-                }
-                if state.waiting.contains(&flow) {
-                    state.release(&*self.sink, flow, now);
-                }
             }
             Packet::Unknown { flow } => {
                 if let Some(known) = state.flows.peek_mut(&flow) {
-                    // It begins again, and its numbers too.
-                    known.heard = false;
-                    known.flow.begin_again();
+                    // It begins again, and its numbers too. Each packet that went without its target has this answer.
+                    if std::mem::take(&mut known.heard) {
+                        known.flow.begin_again();
+                    }
                 }
             }
             Packet::Refused { flow, why } => {
                 if let Some(known) = state.remove(flow) {
-                    drop(state);
+                    drop(held);
                     self.sink.refuse(known.application, known.target, why);
                 }
             }

@@ -218,10 +218,17 @@ impl Flow {
         let (sequence, part, payload) = packet;
         self.last = now;
         if !self.seen.take(sequence) {
+            if minds_order {
+                self.order.copy(sequence, slot, now);
+            }
             return Arrival::Copy;
         }
         let is_bulk = !self.incoming.take(payload.len(), now);
-        if !minds_order || !is_bulk && !self.order.holds() {
+        if !minds_order {
+            return Arrival::Goes;
+        }
+        if !is_bulk && !self.order.holds() {
+            self.order.pass(sequence, slot, now);
             return Arrival::Goes;
         }
         let Some(place) = self.order.take(sequence, slot, now) else {

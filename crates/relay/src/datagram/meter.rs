@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const LOSS_OVER: u32 = 256;
 /// … and unknown, thus none, before so many.
 const LOSS_FROM: u32 = 64;
+/// Bytes that noq counts for each datagram that it has taken, beside the datagram's.
+const OVERHEAD: u64 = 32;
 
 /// Time is that since any fixed moment.
 #[derive(Debug, Default)]
@@ -35,6 +37,9 @@ pub struct Meter {
     fates: (u32, u32),
     /// Since when an acknowledgement is due.
     waiting: Option<Duration>,
+    /// Highest numbers sent, but for probes of the path MTU, and acknowledged.
+    newest: Option<u64>,
+    acked: Option<u64>,
     /// Bytes delivered since, the interval under way.
     interval: (Duration, u64),
     rates: [u64; INTERVALS],
@@ -49,15 +54,21 @@ impl Meter {
     pub fn on_sent(&mut self, number: u64, bytes: u64, now: Duration) {
         self.sent += 1;
         self.in_flight += bytes;
-        self.window.on_sent(number, self.in_flight);
-        self.waiting.get_or_insert(now);
+        let mss = u64::from(self.mss);
+        self.window.on_sent(number, self.in_flight, mss);
+        // A probe of the path MTU that is lost is not sent again, so that nothing would be acknowledged.
+        if mss == 0 || bytes <= mss {
+            self.newest = Some(number);
+            self.waiting.get_or_insert(now);
+        }
     }
 
     pub fn on_ack(&mut self, number: u64, bytes: u64, sent: Duration, now: Duration) {
         self.delivered += 1;
         self.learn(false);
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.waiting = (self.in_flight > 0).then_some(now);
+        self.acked = self.acked.max(Some(number));
+        self.waiting = (self.newest > self.acked).then_some(now);
         let rtt = now.saturating_sub(sent);
         match self.window.base() {
             None => (self.srtt, self.rttvar) = (rtt, rtt / 2),
@@ -129,19 +140,24 @@ impl Meter {
             .is_some_and(|since| now.saturating_sub(since) > patience)
     }
 
-    /// With so many bytes that QUIC has not sent yet.
-    pub fn view(&self, unsent: u64, now: Duration) -> SubflowView {
-        let mss = self.mss.max(1);
+    /// With so many bytes that QUIC has not sent yet, and so many that it still takes.
+    pub fn view(&self, unsent: u64, takes: u64, now: Duration) -> SubflowView {
+        let mss = u64::from(self.mss.max(1));
         let micros = |d: Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
         let min_rtt_us = self.window.base().map_or(0, micros);
-        let cwnd = u32::try_from(self.window.bytes() / u64::from(mss)).unwrap_or(u32::MAX);
-        let in_flight = u32::try_from(self.in_flight.div_ceil(u64::from(mss))).unwrap_or(u32::MAX);
-        let waiting = u32::try_from(unsent / u64::from(mss)).unwrap_or(u32::MAX);
+        let packets = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let in_flight = packets(self.in_flight.div_ceil(mss));
+        let waiting = packets(unsent / mss);
+        // What QUIC does not take is lost.
+        let most = in_flight
+            .saturating_add(waiting)
+            .saturating_add(packets(takes / (mss + OVERHEAD)));
+        let cwnd = packets(self.window.packets(0, mss).0).min(most);
         let room = cwnd.saturating_sub(in_flight.saturating_add(waiting));
         SubflowView {
             active: true,
             stale: self.is_stale(now),
-            mss,
+            mss: self.mss.max(1),
             srtt_us: micros(self.srtt),
             rttvar_us: micros(self.rttvar),
             min_rtt_us,
@@ -149,7 +165,7 @@ impl Meter {
             in_flight,
             unsent: waiting,
             queued: self.in_flight + unsent,
-            room: u64::from(room) * u64::from(mss),
+            room: u64::from(room) * mss,
             pacing_rate: self.rate(),
             sent: self.sent,
             lost: self.lost,

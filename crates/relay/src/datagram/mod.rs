@@ -17,6 +17,7 @@ pub mod queue;
 pub mod repeat;
 pub mod window;
 
+mod inbox;
 mod outlet;
 mod paths;
 mod ping;

@@ -30,6 +30,11 @@ pub struct Order<T> {
     paths: [Option<(i64, Duration)>; MAX_SUBFLOWS],
 }
 
+/// The number near `next` that wraps to this one.
+fn unwrapped(sequence: u32, next: i64) -> i64 {
+    next + i64::from(sequence.wrapping_sub(next as u32) as i32)
+}
+
 /// The place of a packet that has to wait.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place(i64);
@@ -54,24 +59,49 @@ impl<T> Order<T> {
 
     /// A packet that is no copy of an earlier one has come over this path: [`None`] where it goes at once, before what is held.
     pub fn take(&mut self, sequence: u32, slot: usize, now: Duration) -> Option<Place> {
-        let next = self.next.unwrap_or(sequence.into());
-        let number = next + i64::from(sequence.wrapping_sub(next as u32) as i32);
-        if number.abs_diff(next) >= FAR {
-            self.next = Some(number);
-            self.overdue = i64::MAX;
-            self.paths = [None; MAX_SUBFLOWS];
-        } else {
-            self.next = Some(next);
-        }
-        let newest = self.paths[slot].map_or(number, |(newest, _)| newest.max(number));
-        self.paths[slot] = Some((newest, now));
+        let (number, next) = self.first(sequence, slot, now);
         let is_first = self.held.keys().next().is_none_or(|first| *first > number);
-        let next = self.next.unwrap_or(number);
         if number > next && !(is_first && number <= self.all_past(now)) {
             return Some(Place(number));
         }
         self.next = Some(next.max(number + 1));
         None
+    }
+
+    /// One goes at once, because nothing is held and its flow is small.
+    pub fn pass(&mut self, sequence: u32, slot: usize, now: Duration) {
+        let (number, next) = self.first(sequence, slot, now);
+        self.next = Some(next.max(number + 1));
+    }
+
+    /// A copy of an earlier one has come: this path has delivered all that went over it before.
+    pub fn copy(&mut self, sequence: u32, slot: usize, now: Duration) {
+        let Some(next) = self.next else { return };
+        let number = unwrapped(sequence, next);
+        if number.abs_diff(next) < FAR {
+            self.has_delivered(number, slot, now);
+        }
+    }
+
+    /// The number of a packet that is no copy, and [`Order::next`].
+    fn first(&mut self, sequence: u32, slot: usize, now: Duration) -> (i64, i64) {
+        let mut next = self.next.unwrap_or(sequence.into());
+        let number = unwrapped(sequence, next);
+        if number.abs_diff(next) >= FAR {
+            next = number;
+            if self.holds() {
+                self.overdue = i64::MAX;
+            }
+            self.paths = [None; MAX_SUBFLOWS];
+        }
+        self.next = Some(next);
+        self.has_delivered(number, slot, now);
+        (number, next)
+    }
+
+    fn has_delivered(&mut self, number: i64, slot: usize, now: Duration) {
+        let newest = self.paths[slot].map_or(number, |(newest, _)| newest.max(number));
+        self.paths[slot] = Some((newest, now));
     }
 
     /// Holds a packet until [`Order::pop`] returns it.

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,8 +19,14 @@ const MOST_PACKETS: usize = 64;
 const MOST_BYTES: usize = 65_000;
 
 pub enum Outlet {
-    Udp(Arc<tokio::net::UdpSocket>),
+    Udp(Udp),
     Echo(Arc<Ping>),
+}
+
+pub struct Udp {
+    socket: Arc<tokio::net::UdpSocket>,
+    /// Its interface can divide packets, as far as is known.
+    divides: AtomicBool,
 }
 
 /// A router has said what fits, since the call before: the system knows it now, and sends what is longer in fragments.
@@ -28,10 +35,15 @@ pub fn is_of_path_mtu(error: &io::Error) -> bool {
 }
 
 impl Outlet {
+    pub fn udp(socket: Arc<tokio::net::UdpSocket>) -> Outlet {
+        let divides = AtomicBool::new(true);
+        Outlet::Udp(Udp { socket, divides })
+    }
+
     /// Packets that do not fit into the socket's buffer are lost.
     pub fn send(&self, packets: &[Bytes]) -> io::Result<()> {
-        let socket = match self {
-            Outlet::Udp(socket) => socket,
+        let Udp { socket, divides } = match self {
+            Outlet::Udp(udp) => udp,
             Outlet::Echo(ping) => {
                 let requests = packets.iter().filter_map(|packet| Request::decode(packet));
                 return each(requests.map(|request| ping.send(&request)));
@@ -44,13 +56,19 @@ impl Outlet {
             sent => sent,
         };
         match packets {
-            [first, _, ..] => match send_divided(socket, first.len(), packets) {
-                Ok(()) => Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Err(e),
-                // Longer than the path's MTU, or over an interface that cannot.
-                Err(_) => each(packets.iter().map(one)),
-            },
+            [first, _, ..] if divides.load(Ordering::Relaxed) => {
+                match send_divided(socket, first.len(), packets) {
+                    Ok(()) => Ok(()),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                    Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Err(e),
+                    // Longer than the path's MTU, or over an interface that cannot.
+                    Err(e) => {
+                        let can = e.raw_os_error() != Some(Errno::EIO as i32);
+                        divides.store(can, Ordering::Relaxed);
+                        each(packets.iter().map(one))
+                    }
+                }
+            }
             _ => each(packets.iter().map(one)),
         }
     }

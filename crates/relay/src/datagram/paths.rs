@@ -198,10 +198,15 @@ impl Paths {
         counts: &Counts,
     ) -> Sent {
         let datagram = self.encode(packet);
-        let sent = match copied || self.queue.is_empty() {
-            true => self.deal(&datagram, 0, copied, now, counts),
-            // Who waits goes first.
-            false => Sent::Later,
+        // Who waits goes first; small flows pass, but none its own packets.
+        let waits = match (copied, packet) {
+            (true, Packet::Data { .. }) => self.queue.has(flow),
+            (true, _) => false,
+            (false, _) => !self.queue.is_empty(),
+        };
+        let sent = match waits && self.batch().fits(datagram.len()) {
+            true => Sent::Later,
+            false => self.deal(&datagram, 0, copied, now, counts),
         };
         match (&sent, packet) {
             (Sent::Later, _) => {
@@ -209,6 +214,8 @@ impl Paths {
                     self.wake.bulk_waits.store(true, Ordering::Relaxed);
                     self.wake.notify();
                 }
+                // The slab goes with the last packet in it.
+                let datagram = Bytes::copy_from_slice(&datagram);
                 count(&counts.dropped, self.queue.put(flow, datagram, now));
             }
             (Sent::Yes(slots), Packet::Data { .. }) if copied => {
@@ -353,7 +360,24 @@ impl Batch {
                 batch.views[slot].set_priority(priorities[slot]);
             }
         }
+        batch.spare_backups();
         batch
+    }
+
+    /// While another path works: what is too long for that is no reason to use them.
+    fn spare_backups(&mut self) {
+        if self.views.iter().any(|view| view.alive() && !view.backup) {
+            for (view, room) in self.views.iter().zip(&mut self.rooms) {
+                if view.backup {
+                    *room = 0;
+                }
+            }
+        }
+    }
+
+    /// Whether a packet of this length fits on any path.
+    fn fits(&self, bytes: usize) -> bool {
+        self.rooms.iter().any(|room| bytes <= *room)
     }
 
     /// The paths that a packet of this length fits on.
@@ -373,5 +397,31 @@ impl Batch {
         let packets = view.queued.div_ceil(view.mss.max(1).into()) as u32;
         view.in_flight = packets.saturating_sub(view.unsent);
         view.room = view.room.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_packet_is_no_reason_to_use_a_backup() {
+        let mut batch = Batch {
+            views: Default::default(),
+            rooms: Default::default(),
+            known: Default::default(),
+        };
+        for (slot, room) in [(0, 1200), (1, 1420)] {
+            batch.views[slot].active = true;
+            batch.rooms[slot] = room;
+        }
+        batch.views[1].backup = true;
+        let mut with = |is_stale| {
+            batch.rooms[1] = 1420;
+            batch.views[0].stale = is_stale;
+            batch.spare_backups();
+            batch.fits(1400)
+        };
+        assert!(!with(false) && with(true));
     }
 }

@@ -15,6 +15,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const QUANTUM: i64 = 1514;
 /// Bytes in all queues; above, the longest queue loses its oldest packets.
 pub const MOST: usize = 1 << 22;
+/// A packet that waits for longer is dropped: the paths have stood still, or flows do not react to CoDel.
+const OLD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -58,6 +60,11 @@ impl Queue {
         self.bytes
     }
 
+    pub fn has(&self, flow: u32) -> bool {
+        let waiting = self.flows.get(&flow);
+        waiting.is_some_and(|waiting| !waiting.packets.is_empty())
+    }
+
     /// Appends a packet to its flow's queue. Returns the number of packets dropped for it.
     pub fn put(&mut self, flow: u32, packet: Bytes, now: Duration) -> u64 {
         let turns = &mut self.turns;
@@ -84,11 +91,15 @@ impl Queue {
         dropped
     }
 
-    /// Offers the next packet to `go`, which returns false if no path has room; the packet then stays. Returns the number of packets
-    /// that CoDel dropped before, and whether one has gone.
+    /// Offers the next packet to `go`, which returns false if no path has room; the packet then stays, and shorter ones of other flows
+    /// are offered. Returns the number of packets dropped before, by CoDel or for their age, and whether one has gone.
     pub fn take(&mut self, now: Duration, mut go: impl FnMut(u32, &Bytes) -> bool) -> (u64, bool) {
         let mut dropped = 0;
+        let (mut refused, mut shortest) = (0, usize::MAX);
         while let Some(flow) = self.turns.front().copied() {
+            if refused >= self.turns.len() {
+                break;
+            }
             let Some(waiting) = self.flows.get_mut(&flow) else {
                 self.turns.pop_front();
                 continue;
@@ -104,8 +115,19 @@ impl Queue {
                 continue;
             };
             let length = packet.len();
+            let age = now.saturating_sub(*since);
+            if age > OLD {
+                self.bytes -= waiting.pop();
+                dropped += 1;
+                continue;
+            }
+            if length >= shortest {
+                refused += 1;
+                self.turns.rotate_left(1);
+                continue;
+            }
             if !waiting.has_passed {
-                let (at, sojourn) = (nanos(now), nanos(now.saturating_sub(*since)));
+                let (at, sojourn) = (nanos(now), nanos(age));
                 let behind = (waiting.bytes - length) as u64;
                 if waiting.codel.dequeue(at, sojourn, behind) == Verdict::Signal {
                     self.bytes -= waiting.pop();
@@ -115,7 +137,9 @@ impl Queue {
                 waiting.has_passed = true;
             }
             if !go(flow, packet) {
-                return (dropped, false);
+                (refused, shortest) = (refused + 1, length);
+                self.turns.rotate_left(1);
+                continue;
             }
             waiting.left -= length as i64;
             self.bytes -= waiting.pop();

@@ -197,8 +197,10 @@ impl Channel {
     }
 
     pub fn view(&self) -> SubflowView {
-        let unsent = SEND_BUFFER.saturating_sub(self.connection.datagram_send_buffer_space());
-        lock(&self.measuring.meter).view(unsent as u64, self.measuring.base.elapsed())
+        let takes = self.connection.datagram_send_buffer_space();
+        let unsent = SEND_BUFFER.saturating_sub(takes) as u64;
+        let now = self.measuring.base.elapsed();
+        lock(&self.measuring.meter).view(unsent, takes as u64, now)
     }
 
     pub fn known(&self) -> Known {

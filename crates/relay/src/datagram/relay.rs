@@ -1,6 +1,6 @@
 //! The relay's end of the lane: sessions of devices, their paths, and a socket of its own for each flow.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -10,17 +10,19 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lru::LruCache;
+use mp_policy::MAX_SUBFLOWS;
 use nix::sys::socket::{recv, MsgFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
-use tokio::sync::Semaphore;
-use tokio::task::AbortHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{yield_now, AbortHandle};
 use tokio::time::{interval, timeout};
 
-use super::flow::{minds_order, Arrival, Flow, Idle, EXPIRE_EVERY, MOST};
+use super::flow::{minds_order, Flow, Idle, EXPIRE_EVERY, MOST};
+use super::inbox::{Inbox, Taken};
 use super::outlet::{is_of_path_mtu, Burst, Outlet};
 use super::packet::{Destination, Hello, Packet};
-use super::parts::{split, Joiner, Part};
+use super::parts::split;
 use super::paths::{self, Counts, Paths};
 use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
@@ -39,6 +41,8 @@ use crate::wire::{read_path, DatagramKnock, Malformed, Refusal, ID_LENGTH};
 /// From a valid knock to the proof.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const STRANGERS: usize = 256;
+/// Of each device: twice what it needs to connect over all links anew.
+const SHARE: usize = 2 * MAX_SUBFLOWS;
 /// Of each device.
 const SESSIONS: usize = 16;
 /// A session without a path keeps its flows for so long: targets that go on sending do not hold it.
@@ -59,6 +63,8 @@ pub struct Lanes {
     rates: Arc<Rates>,
     sessions: Mutex<HashMap<Key, Arc<Session>>>,
     strangers: Arc<Semaphore>,
+    /// Of each line, so that whoever has one keeps no other's devices out.
+    shares: Mutex<HashMap<[u8; ID_LENGTH], Arc<Semaphore>>>,
 }
 
 /// For IPv4 too, where it is any address of IPv6.
@@ -92,6 +98,7 @@ pub async fn serve(
         rates,
         sessions: Mutex::default(),
         strangers: Arc::new(Semaphore::new(STRANGERS)),
+        shares: Mutex::default(),
     });
     let expiring = tokio::spawn(expire(Arc::downgrade(&lanes)));
     loop {
@@ -102,11 +109,11 @@ pub async fn serve(
         let Some((accepted, secret)) = endpoint.accept(admits).await else {
             break;
         };
-        if let Ok(permit) = lanes.strangers.clone().try_acquire_owned() {
+        if let Some(place) = lanes.enter(secret.id) {
             let lanes = lanes.clone();
             tokio::spawn(async move {
                 let welcomed = timeout(HANDSHAKE, lanes.welcome(accepted, &secret)).await;
-                drop(permit);
+                drop(place);
                 if let Ok(Ok(Some((channel, hello)))) = welcomed {
                     lanes.carry(secret.id, &hello, channel).await;
                 }
@@ -126,6 +133,16 @@ async fn expire(lanes: Weak<Lanes>) {
 }
 
 impl Lanes {
+    /// A place of those that are not welcome yet.
+    fn enter(&self, device: [u8; ID_LENGTH]) -> Option<[OwnedSemaphorePermit; 2]> {
+        let share = lock(&self.shares)
+            .entry(device)
+            .or_insert_with(|| Arc::new(Semaphore::new(SHARE)))
+            .clone();
+        let own = share.try_acquire_owned().ok()?;
+        Some([own, self.strangers.clone().try_acquire_owned().ok()?])
+    }
+
     /// What is not needed any more, and all of devices that were removed from the register.
     fn expire(&self) {
         let sessions = lock(&self.sessions);
@@ -196,6 +213,10 @@ impl Lanes {
                     return;
                 }
                 batch[..count].fill(Bytes::new());
+                // A device that never pauses keeps no other from its turn.
+                if count == BATCH {
+                    yield_now().await;
+                }
             }
         };
         let set_priority = |words: &[u8]| -> io::Result<u8> {
@@ -239,8 +260,8 @@ impl Lanes {
             state: Mutex::new(State {
                 paths: Paths::new(scheduler),
                 flows: LruCache::unbounded(),
-                joiner: Joiner::default(),
-                waiting: HashSet::new(),
+                inbox: Inbox::default(),
+                ready: Vec::new(),
                 burst: Burst::default(),
                 absent: Duration::ZERO,
             }),
@@ -277,9 +298,9 @@ struct State {
     paths: Paths,
     /// The one that was quiet longest goes first.
     flows: LruCache<u32, Open>,
-    joiner: Joiner,
-    /// Flows of which packets wait for earlier ones.
-    waiting: HashSet<u32>,
+    inbox: Inbox,
+    /// Datagrams that go on now: empty between two packets.
+    ready: Vec<Bytes>,
     burst: Burst,
     /// When the last path went.
     absent: Duration,
@@ -363,41 +384,29 @@ impl Session {
                 return Ok(());
             }
         };
-        let packet = (sequence, part, payload);
-        let minds = minds_order(open.port);
-        match open.flow.arrives(packet, slot, minds, now) {
-            Arrival::Copy => return Ok(()),
-            Arrival::Goes => {
-                let payload = datagram.slice_ref(payload);
-                self.pass(state, id, (sequence, part, payload), now);
-            }
-            Arrival::Waits => {
-                if state.waiting.insert(id) {
-                    state.paths.wake().notify();
-                }
-            }
+        let taken = state.inbox.put(
+            (id, &mut open.flow),
+            (sequence, part, datagram.slice_ref(payload)),
+            (slot, minds_order(open.port)),
+            now,
+            |payload| state.ready.push(payload),
+        );
+        if taken == Taken::Waits {
+            state.paths.wake().notify();
         }
-        if state.waiting.contains(&id) {
-            self.release(state, id, now);
-        }
+        self.pass(state, id);
         Ok(())
     }
 
-    /// To the target, with the next [`Session::leave`], unless parts are missing.
-    fn pass(&self, state: &mut State, id: u32, packet: (u32, Option<Part>, Bytes), now: Duration) {
-        let (sequence, part, payload) = packet;
-        let whole = match part {
-            None => payload,
-            Some(part) => match state.joiner.take(id, sequence, part, &payload, now) {
-                Some(whole) => whole.into(),
-                None => return,
-            },
-        };
-        if self.admits(Way::Up, &whole) {
-            if let Some(before) = state.burst.put(id, whole) {
+    /// To the target, with the next [`Session::leave`].
+    fn pass(&self, state: &mut State, id: u32) {
+        let mut ready = std::mem::take(&mut state.ready);
+        for payload in ready.drain(..).filter(|p| self.admits(Way::Up, p)) {
+            if let Some(before) = state.burst.put(id, payload) {
                 self.send(state, before);
             }
         }
+        state.ready = ready;
     }
 
     /// Sends the burst that has been collected.
@@ -419,17 +428,15 @@ impl Session {
 
     /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
     fn release(&self, state: &mut State, id: u32, now: Duration) -> Option<Duration> {
-        while let Some(kept) = state
-            .flows
-            .peek_mut(&id)
-            .and_then(|open| open.flow.pop(now))
-        {
-            self.pass(state, id, (kept.sequence, kept.part, kept.payload), now);
-        }
-        let due = state.flows.peek(&id).and_then(|open| open.flow.due());
-        if due.is_none() {
-            state.waiting.remove(&id);
-        }
+        let Some(open) = state.flows.peek_mut(&id) else {
+            state.inbox.forget(id);
+            return None;
+        };
+        let ready = &mut state.ready;
+        let due = state
+            .inbox
+            .release(id, &mut open.flow, now, |payload| ready.push(payload));
+        self.pass(state, id);
         due
     }
 
@@ -437,10 +444,8 @@ impl Session {
     fn tend(&self) -> Option<Duration> {
         let now = self.now();
         let state = &mut *lock(&self.state);
-        let waiting: Vec<u32> = state.waiting.iter().copied().collect();
-        let dues = waiting
-            .into_iter()
-            .filter_map(|id| self.release(state, id, now));
+        let waiting = state.inbox.waiting().into_iter();
+        let dues = waiting.filter_map(|id| self.release(state, id, now));
         let due = dues.min().map(|due| due.saturating_sub(now));
         self.leave(state);
         let pause = state.paths.tend(now, &self.counts, |_, _, _| {});
@@ -481,7 +486,7 @@ impl Session {
                 let socket = socket.and_then(tokio::net::UdpSocket::from_std);
                 let socket = Arc::new(socket.map_err(failed)?);
                 let reading = tokio::spawn(read(session, id, socket.clone()));
-                (Outlet::Udp(socket), reading)
+                (Outlet::udp(socket), reading)
             }
             Destination::Echo(ip) => {
                 let ping = Arc::new(Ping::open(ip.to_canonical()).map_err(failed)?);
@@ -527,6 +532,40 @@ impl Session {
             split(payload, most).for_each(|(part, some)| send(Some(part), some));
         }
         true
+    }
+
+    /// All that has come from the target goes at once. Whether there may be more; [`None`] where the flow is not there.
+    fn read(&self, id: u32, socket: &tokio::net::UdpSocket) -> Option<bool> {
+        let state = &mut *lock(&self.state);
+        let more = with_scratch(|buffer| {
+            for _ in 0..BATCH {
+                let mut receive = |of| {
+                    socket.try_io(of, || {
+                        Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+                    })
+                };
+                let received = match receive(Interest::READABLE) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => receive(Interest::ERROR),
+                    received => received,
+                };
+                match received {
+                    Ok(count) => {
+                        if !self.answer(state, id, &buffer[..count]) {
+                            return None;
+                        }
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Some(false),
+                    Err(e) if is_of_path_mtu(&e) => {}
+                    Err(e) => {
+                        self.refuse(state, id, refusal(&e));
+                        return Some(false);
+                    }
+                }
+            }
+            Some(true)
+        });
+        state.paths.flush();
+        more
     }
 
     /// Whether the session is to be kept.
@@ -580,38 +619,12 @@ async fn read(session: Weak<Session>, id: u32, socket: Arc<tokio::net::UdpSocket
         let Some(session) = session.upgrade() else {
             return;
         };
-        let state = &mut *lock(&session.state);
-        // All that has come goes at once.
-        let open = with_scratch(|buffer| {
-            for _ in 0..BATCH {
-                let mut receive = |of| {
-                    socket.try_io(of, || {
-                        Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
-                    })
-                };
-                let received = match receive(Interest::READABLE) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => receive(Interest::ERROR),
-                    received => received,
-                };
-                match received {
-                    Ok(count) => {
-                        if !session.answer(state, id, &buffer[..count]) {
-                            return false;
-                        }
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(e) if is_of_path_mtu(&e) => {}
-                    Err(e) => {
-                        session.refuse(state, id, refusal(&e));
-                        break;
-                    }
-                }
-            }
-            true
-        });
-        state.paths.flush();
-        if !open {
+        let Some(more) = session.read(id, &socket) else {
             return;
+        };
+        // A target that never pauses keeps nobody from their turn: to be ready costs nothing of tokio's budget.
+        if more {
+            yield_now().await;
         }
     }
 }
@@ -621,17 +634,20 @@ async fn hear(session: Weak<Session>, id: u32, ping: Arc<Ping>) {
         let Some(session) = session.upgrade() else {
             return;
         };
-        let state = &mut *lock(&session.state);
-        if !session.answer(state, id, &answer) {
-            return;
+        {
+            let state = &mut *lock(&session.state);
+            if !session.answer(state, id, &answer) {
+                return;
+            }
+            state.paths.flush();
         }
-        state.paths.flush();
+        yield_now().await;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::yield_now;
+    use std::path::Path;
 
     use super::*;
     use crate::capture::udp;
@@ -650,8 +666,8 @@ mod tests {
             state: Mutex::new(State {
                 paths: Paths::new(crate::scheduler(SCHEDULER)),
                 flows: LruCache::unbounded(),
-                joiner: Joiner::default(),
-                waiting: HashSet::new(),
+                inbox: Inbox::default(),
+                ready: Vec::new(),
                 burst: Burst::default(),
                 absent: Duration::ZERO,
             }),
@@ -779,17 +795,35 @@ mod tests {
         assert!(probes(QUIC, 1500) && !probes(QUIC, 1501) && !probes(53, 1400));
     }
 
-    #[tokio::test]
-    async fn of_too_many_sessions_the_one_that_left_first_goes() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let lanes = Lanes {
+    fn lanes(folder: &Path) -> Lanes {
+        let store = Store::open(folder).unwrap();
+        Lanes {
             register: Arc::new(Mutex::new(Register::new(store).unwrap())),
             egress: Egress::default(),
             rates: Arc::new(Rates::new(None)),
             sessions: Mutex::default(),
-            strangers: Arc::new(Semaphore::new(1)),
-        };
+            strangers: Arc::new(Semaphore::new(STRANGERS)),
+            shares: Mutex::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_keeps_no_device_of_another_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let lanes = lanes(folder.path());
+        let mut places: Vec<_> = (0..2 * SHARE)
+            .filter_map(|_| lanes.enter([1; ID_LENGTH]))
+            .collect();
+        assert_eq!(places.len(), SHARE);
+        assert!(lanes.enter([2; ID_LENGTH]).is_some());
+        places.pop();
+        assert!(lanes.enter([1; ID_LENGTH]).is_some());
+    }
+
+    #[tokio::test]
+    async fn of_too_many_sessions_the_one_that_left_first_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let lanes = lanes(folder.path());
         let hello = |session| Hello {
             session: [session; 16],
             path: 0,

@@ -1,6 +1,6 @@
 //! Flows that have ended of late, by which late path connections are known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::FlowId;
 
@@ -13,10 +13,12 @@ const GENERATION: usize = 28_672;
 pub struct Ended {
     newer: HashMap<FlowId, bool>,
     older: HashMap<FlowId, bool>,
+    /// Open at the relay before this one: late path connections come here for as long as they are.
+    elsewhere: HashSet<FlowId>,
 }
 
 impl Ended {
-    /// `well`: a late path connection has nothing to learn, because the flow came to its end, or is with the predecessor.
+    /// `well`: a late path connection has nothing to learn, because the flow came to its end, or is with a relay of before.
     pub fn put(&mut self, id: FlowId, well: bool) {
         if self.newer.len() >= GENERATION {
             self.older = std::mem::take(&mut self.newer);
@@ -24,7 +26,21 @@ impl Ended {
         self.newer.insert(id, well);
     }
 
+    pub fn keep(&mut self, elsewhere: impl IntoIterator<Item = FlowId>) {
+        self.elsewhere.extend(elsewhere);
+    }
+
+    /// The relay before this one is gone, and with it the flows that were open there.
+    pub fn lose(&mut self) {
+        for id in std::mem::take(&mut self.elsewhere) {
+            self.put(id, false);
+        }
+    }
+
     pub fn get(&self, id: &FlowId) -> Option<bool> {
+        if self.elsewhere.contains(id) {
+            return Some(true);
+        }
         self.newer.get(id).or_else(|| self.older.get(id)).copied()
     }
 
@@ -34,7 +50,9 @@ impl Ended {
             .older
             .iter()
             .filter(|(id, _)| !self.newer.contains_key(*id));
-        older.chain(&self.newer).map(|(id, well)| (*id, *well))
+        let elsewhere = self.elsewhere.iter().map(|id| (*id, true));
+        let here = older.chain(&self.newer).map(|(id, well)| (*id, *well));
+        here.chain(elsewhere)
     }
 }
 
@@ -64,5 +82,18 @@ mod tests {
             .filter(|(of, _)| *of == id(4 * GENERATION - 1))
             .collect();
         assert_eq!(again.len(), 1);
+    }
+
+    /// After a reload a flow of hours may still be there, and its device go on trying to join it over a link that is back.
+    #[test]
+    fn what_is_open_elsewhere_is_not_forgotten() {
+        let id = |number: usize| (Default::default(), [0; 16], number as u64);
+        let mut ended = Ended::default();
+        ended.keep([id(0)]);
+        (1..4 * GENERATION).for_each(|number| ended.put(id(number), true));
+        assert_eq!(ended.get(&id(0)), Some(true));
+        assert!(ended.iter().any(|one| one == (id(0), true)));
+        ended.lose();
+        assert_eq!(ended.get(&id(0)), Some(false));
     }
 }

@@ -230,16 +230,15 @@ impl Serving {
         let relay = self.relay.clone();
         {
             let mut flows = lock(&relay.flows);
-            let open = kept.open.iter().map(|id| (*id, true));
-            for (id, well) in kept.ended.into_iter().chain(open) {
+            for (id, well) in kept.ended {
                 flows.end(id, well);
             }
+            flows.ended.keep(kept.open);
         }
         tokio::spawn(async move {
             predecessor.ended().await;
             // A device that still tries to join one learns that it is lost.
-            let mut flows = lock(&relay.flows);
-            kept.open.into_iter().for_each(|id| flows.end(id, false));
+            lock(&relay.flows).ended.lose();
         });
         Ok(())
     }
@@ -297,6 +296,9 @@ fn listen(address: SocketAddr) -> Result<std::net::TcpListener, Error> {
     bound.map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => Error::Missing(format!(
             "cannot listen on {address}: {e}; ports below 1024 need root, others do not: --listen [::]:8443"
+        )),
+        io::ErrorKind::AddrInUse => Error::Failed(format!(
+            "cannot listen on {address}: {e}: another program has this port, choose another (--listen)"
         )),
         _ => Error::failed(format!("cannot listen on {address}"), e),
     })
