@@ -60,6 +60,21 @@ pub struct Options {
     pub relay_socket: PathBuf,
 }
 
+impl Options {
+    /// The first one given that says what goes over the relay.
+    pub fn for_the_host(&self) -> Option<&'static str> {
+        let given = [
+            ("--direct", !self.direct.is_empty()),
+            ("--direct-user", !self.direct_users.is_empty()),
+            ("--direct-cgroup", !self.direct_cgroups.is_empty()),
+            ("--leak", self.leak.is_some()),
+            ("--dns", self.dns.is_some()),
+            ("--lan", !self.lan.is_empty()),
+        ];
+        given.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Dns {
     Relay,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mp_kernel::interfaces;
 use mp_relay::control::Control;
 use mp_relay::devices::{State, Store, VALID};
-use mp_relay::egress::{Egress, Own, Prefix};
+use mp_relay::egress::{is_public, Egress, Own, Prefix};
 use mp_relay::relay::{self, Predecessor, Serving, Settings, Sockets, Successor};
 use mp_relay::wire::Line;
 use sd_notify::NotifyState;
@@ -213,6 +213,12 @@ fn new_device(args: &RelayArgs, store: &Store, name: &str) -> Outcome {
 
 /// The line alone goes to stdout.
 fn print_line(store: &Store, name: &str, address: &(String, u16)) -> Outcome {
+    if address.0.parse().is_ok_and(|ip| !is_public(ip)) {
+        outcome::say(&format!(
+            "multipilot: {} is no public address: devices elsewhere do not reach it; give the one that they do with --address HOST",
+            address.0
+        ));
+    }
     let line = store.add(name, &address.0, address.1)?;
     outcome::say(&format!(
         "multipilot: line for {name}, to be used within {} minutes: multipilot run --relay LINE -- COMMAND",

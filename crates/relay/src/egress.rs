@@ -148,7 +148,7 @@ impl Egress {
 
 /// Of no private, link-local (metadata of clouds among them), shared, multicast or reserved range (IANA special-purpose
 /// registries).
-fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),

@@ -26,6 +26,11 @@ const QUIET: Duration = Duration::from_secs(30);
 const TELL: Duration = Duration::from_secs(2);
 
 pub fn main(args: &RunArgs, line: &str) -> Outcome {
+    if let (false, Some(option)) = (args.all, args.capture.for_the_host()) {
+        return Err(Failure::Usage(format!(
+            "{option}: with --all only; of one program all TCP connections go over the relay"
+        )));
+    }
     let line = relay::read_line(line)?;
     let name = args.scheduler.as_deref().unwrap_or(mp_relay::SCHEDULER);
     let scheduler = scheduler::find(name).ok_or_else(|| {

@@ -17,6 +17,47 @@ fn a_relay_of_a_wrong_address_does_not_start() {
 }
 
 #[test]
+fn what_is_for_the_whole_host_is_refused_for_a_program() {
+    for (option, value) in [("--leak", "block"), ("--dns", "direct"), ("--lan", "br0")] {
+        refused(
+            &["run", "--relay", "mp1:a:443#b", option, value, "--", "true"],
+            &format!(
+                "{option}: with --all only; of one program all TCP connections go over the relay"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_line_whose_address_devices_elsewhere_do_not_reach_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    for (name, address, is_told) in [
+        ("lan", "10.1.2.3", true),
+        ("public", "1.2.3.4", false),
+        ("named", "relay.example", false),
+    ] {
+        let words = [
+            "relay",
+            "--state",
+            state,
+            "--new-device",
+            name,
+            "--address",
+            address,
+        ];
+        let reply = call(&words);
+        assert!(
+            reply.code == 0 && reply.out.starts_with("mp1:"),
+            "{}",
+            reply.err
+        );
+        let told = reply.err.contains(" is no public address: ");
+        assert_eq!(told, is_told, "{address}: {}", reply.err);
+    }
+}
+
+#[test]
 fn a_place_is_no_line_of_a_relay() {
     refused(
         &["probe", "example.com"],

@@ -105,7 +105,7 @@ pub async fn probe(
     let (up, beside_up) = echoes.during(&lane, BESIDE, up).await;
     tasks.shutdown().await;
     if idle.back.is_empty() {
-        return Err(Error::Failed("no echo of the relay came back".into()));
+        return Err(Error::Failed("no echo of the relay came back: the link carries nothing, or the relay has ended; try again".into()));
     }
     let direction = |course: io::Result<Vec<(f64, u64)>>, beside: Round, loss| {
         let mut course = course.map_err(|e| Error::failed("the stream broke off", e))?;
