@@ -27,8 +27,9 @@ from multipilot.env.task import BASE, Task
 from multipilot.learn.evaluate import Played, Policy, always_up, hold, of_file, play
 from multipilot.stats import Mean, mean_of
 
-#: Neither training nor the choice of the best actor draws from this seed.
-SEED = 3_000_000
+#: Neither training nor the choice of the best actor draws from this seed. The choice among three candidates to ship
+#: looked at 3,000,000 (docs/notes/2026-11-21-trained-actor.md).
+SEED = 4_000_000
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import typer
 from multipilot import console
 from multipilot.children import alone
 from multipilot.console import CANNOT_HERE, RUN_FAILED, CannotHere, RunFailed, fail, run, say
-from multipilot.papers import check, sample
+from multipilot.papers import check, overview, sample
 from multipilot.papers.cost import Cost, Meter, spell
-from multipilot.papers.folder import NAMES, load
+from multipilot.papers.folder import NAMES, load, reproductions
 from multipilot.papers.paper import Experiment, Paper, Point
 from multipilot.papers.provenance import commit, is_changed, simulator_source
 from multipilot.papers.publish import as_text, locked, publish
@@ -130,7 +130,8 @@ def paper(
             if lock:
                 bases = {world: check.bases(chosen, runner, world) for world in (SIM, *REAL)}
                 samples = sample.kept(chosen, runner, results)
-                say(f"verdicts: {locked(chosen, results, bases, samples, runner.scenarios)}")
+                written = locked(chosen, results, bases, samples, runner.scenarios)
+                say(f"verdicts: {written}, {overview.write(reproductions())}")
     except (ValueError, OSError) as error:
         fail(str(error))
     except RunFailed as error:

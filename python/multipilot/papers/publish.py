@@ -14,6 +14,7 @@ from multipilot.papers import page
 from multipilot.papers.claims import Claims, Judgement, judge, lock, table
 from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.claim import WORLDS as JUDGED
+from multipilot.papers.claims.picture import picture
 from multipilot.papers.claims.quantity import CERTAIN, Values
 from multipilot.papers.paper import Experiment, Item, Paper, Point
 from multipilot.papers.provenance import commit, is_changed, said, today
@@ -35,7 +36,7 @@ def publish(paper: Paper, results: Results, names: Sequence[str], earlier: lock.
     values = _values(paper, results)
     judged = [_or_earlier(j, earlier or {}) for j in _judged(claims, values)]
     opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
-    cards = [table.html(claims, judged), *filter(None, [table.picture(claims, judged)])] if claims.all else []
+    cards = [table.html(claims, judged), *filter(None, [picture(claims, judged)])] if claims.all else []
     sections = [_section(paper, item, results, judged) for item in items]
     html = page.render(paper.name, paper.title, paper.source, opening, _facts(results), sections, cards)
     document: dict[str, Any] = {

@@ -11,11 +11,14 @@ from running import PAPERS, Wellformed
 from test_docs import nonstandard
 
 from multipilot.console import RunFailed
+from multipilot.papers import overview
 from multipilot.papers.claims import Claim, Claims, Wrong, judge, load, lock, table
 from multipilot.papers.claims.claim import THEORY, fill
 from multipilot.papers.claims.judge import differ
+from multipilot.papers.claims.picture import margin
 from multipilot.papers.claims.predicate import Check, Verdict, checks, combined
 from multipilot.papers.claims.quantity import constant
+from multipilot.papers.folder import reproductions
 from multipilot.papers.paper import Paper
 from multipilot.papers.provenance import Provenance, is_changed
 from multipilot.papers.publish import locked, publish
@@ -466,6 +469,11 @@ def test_the_lock_has_the_runs_and_the_commit_of_what_was_measured(paper: Paper)
     assert [name for world, name, one in entries if not one["n"] and world != THEORY] == []
 
 
+def test_the_overview_has_the_verdicts_of_the_locks() -> None:
+    written = (reproductions() / overview.NAME).read_text("utf-8")
+    assert written == overview.text(), "python -m multipilot.papers.overview writes it anew"
+
+
 class Classes(HTMLParser):
     """Elements with a class, outside of pictures."""
 
@@ -546,6 +554,32 @@ def as_measured(paper: Paper, world: str) -> Results:
 
 #: Read from a run's tables, of points that there are.
 FROM_TABLES = re.compile(r"failure-|fig6-(stays|return|no-return|leaves|rate)|obs8-(late|sooner)")
+
+
+def test_a_page_opens_with_a_picture_of_what_was_measured(paper: Paper) -> None:
+    names = [item.name for item in paper.items]
+    kept = lock.read(paper.claims.folder) if paper.claims.folder else {}
+    earlier = {
+        world: {name: (one, "") for name, one in lines.items() if "value" in one} for world, lines in kept.items()
+    }
+    html = publish(paper, Results(), names, earlier).html
+    first = html[html.index('id="claims"') : html.index(f'id="{names[0]}"')]
+    assert "<svg" in first
+
+
+@pytest.mark.parametrize(
+    ("check", "found"),
+    [
+        (Check(Mean(3.0, 0.5, 5, 0.1), low=2.0), 2.0),
+        (Check(Mean(3.0, 0.5, 5, 0.1), high=2.0), -2.0),
+        (Check(Mean(3.0, 0.5, 5, 0.1), low=2.9, high=3.2), 0.2),
+        (Check(Mean(3.0, 0.0, 5, 0.0), low=2.0), 30.0),
+        (Check(Mean(3.0, math.nan, 1, math.nan), low=2.0), 0.0),
+        (Check(Mean(300.0, 0.1, 5, 0.1), low=2.0), 30.0),
+    ],
+)
+def test_a_margin_is_in_half_widths(check: Check, found: float) -> None:
+    assert margin(check) == pytest.approx(found)
 
 
 def test_a_claim_is_of_the_kernel_where_its_points_can_decide_it_and_nowhere_else(paper: Paper) -> None:

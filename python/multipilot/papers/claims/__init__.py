@@ -4,7 +4,8 @@
     predicate  the predicates of ``claims.toml``: within, ratio, compare, order, monotone, alike, all, none
     claim     ``claims.toml`` as it is read
     judge     a claim, a world, and its verdict: holds, contradicted, undecided, not testable
-    table     the table and the picture that open a page
+    table     the table that opens a page
+    picture   the picture below it
     lock      ``claims.lock``, the verdicts in git
 
 No sentence about a result is written by hand. A claim may have a template for each verdict; the page shows the template

@@ -1,22 +1,16 @@
-"""The table of claims that opens a page: its worlds side by side, and one picture of them."""
+"""The table of claims that opens a page, its worlds side by side."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-
-from multipilot.papers.charts import draw
 from multipilot.papers.claims.claim import THEORY, Claims
 from multipilot.papers.claims.judge import Judgement, compared, differ
 from multipilot.papers.claims.predicate import Verdict
-from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, WORLDS
-from multipilot.report import svg
+from multipilot.papers.results import REAL, SIM, WORLDS
 
 CSS = """
 table.claims td { white-space: normal; vertical-align: top; text-align: left }
@@ -41,8 +35,6 @@ table.claims a { color: var(--accent); text-decoration: none }
 }
 """
 NAMES = {**WORLDS, THEORY: "computed"}
-#: Of the picture: shape, colour and height beside the line.
-MARKS = {SIM: ("o", svg.PATHS[0], -0.14), KERNEL: ("s", svg.PATHS[1], 0.14), RELAY: ("^", svg.PATHS[2], 0.14)}
 
 
 def style_of(verdict: Verdict) -> str:
@@ -149,55 +141,3 @@ def summary(judged: Sequence[Judgement]) -> str:
             told = f"{len(both & differ(judged, real))} of the {len(both)} claims measured in both"
             sentences.append(f"Simulator and {NAMES[real]} differ significantly in {told}.")
     return " ".join(sentences) or "Nothing has been measured yet."
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Effects over the middle of what the claim allows, for the claims that name a value: 1 is the paper's."""
-
-    title: str
-    lines: Sequence[tuple[str, float, Sequence[Judgement]]]
-
-    def paint(self, axes: Axes) -> None:
-        for y, (_, centre, judged) in enumerate(self.lines):
-            check = next(j.check for j in judged if j.check)
-            axes.barh(y, (check.high - check.low) / centre, left=check.low / centre, height=0.62, color=svg.GRID, lw=0)
-            for one in judged:
-                mean = one.effect
-                if mean is None or not mean.n:
-                    continue
-                half = None if math.isnan(mean.half) else mean.half / centre
-                shape, colour, shift = MARKS[one.world]
-                at = mean.mean / centre
-                axes.errorbar(at, y + shift, xerr=half, fmt=shape, color=colour, ms=5, capsize=2, lw=1.2)
-        axes.axvline(1, color=svg.MUTED, lw=1, ls=(0, (4, 3)))
-        axes.set_yticks(range(len(self.lines)), [name for name, _, _ in self.lines])
-        axes.invert_yaxis()
-        axes.set_xlim(left=0)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel("ours over the printed value (grey: what counts as the same)")
-        axes.legend(
-            handles=[
-                Line2D([], [], ls="", marker=shape, color=colour, label=NAMES[world])
-                for world, (shape, colour, _) in MARKS.items()
-                if any(one.world == world for _, _, judged in self.lines for one in judged)
-            ],
-            # Above the axes: within them it would hide bars where there are few.
-            loc="lower right",
-            bbox_to_anchor=(1, 1),
-            ncols=2,
-        )
-
-
-def picture(claims: Claims, judged: Sequence[Judgement]) -> str:
-    """Empty where no claim with a printed value was measured. Stale verdicts are left out."""
-    lines = []
-    for claim in claims.all:
-        mine = [j for j in judged if j.claim is claim and j.check and j.n and not j.stale]
-        if mine and "of" in claim.test:
-            lines.append((claim.id, float(claim.test["of"]), mine))
-    if not lines:
-        return ""
-    forest = Forest("Measured over printed values", lines)
-    said = "Each claim's measured value over the value that the paper prints"
-    return draw([forest], said, height=0.8 + 0.3 * len(lines))
