@@ -199,7 +199,9 @@ fn greet(args: &RelayArgs, store: &Store, port: u16) -> Outcome {
         ));
         return Ok(());
     }
-    print_line(store, "device-1", &address)
+    print_line(store, "device-1", &address)?;
+    tell_if_private(args, &address.0);
+    Ok(())
 }
 
 fn new_device(args: &RelayArgs, store: &Store, name: &str) -> Outcome {
@@ -208,17 +210,24 @@ fn new_device(args: &RelayArgs, store: &Store, name: &str) -> Outcome {
         (Some(address), None) => address,
         _ => public_address(args, args.listen.port())?,
     };
-    print_line(store, name, &address)
+    print_line(store, name, &address)?;
+    if store.place().is_none() {
+        tell_if_private(args, &address.0);
+    }
+    Ok(())
+}
+
+/// Behind NAT this host does not know the address that devices connect to.
+fn tell_if_private(args: &RelayArgs, host: &str) {
+    if args.address.is_none() && host.parse().is_ok_and(|ip| !is_public(ip)) {
+        outcome::say(&format!(
+            "multipilot: {host} is no public address: devices elsewhere do not reach it; give the one that they do with --address HOST"
+        ));
+    }
 }
 
 /// The line alone goes to stdout.
 fn print_line(store: &Store, name: &str, address: &(String, u16)) -> Outcome {
-    if address.0.parse().is_ok_and(|ip| !is_public(ip)) {
-        outcome::say(&format!(
-            "multipilot: {} is no public address: devices elsewhere do not reach it; give the one that they do with --address HOST",
-            address.0
-        ));
-    }
     let line = store.add(name, &address.0, address.1)?;
     outcome::say(&format!(
         "multipilot: line for {name}, to be used within {} minutes: multipilot run --relay LINE -- COMMAND",

@@ -32,10 +32,11 @@ fn what_is_for_the_whole_host_is_refused_for_a_program() {
 fn a_line_whose_address_devices_elsewhere_do_not_reach_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
-    for (name, address, is_told) in [
-        ("lan", "10.1.2.3", true),
-        ("public", "1.2.3.4", false),
-        ("named", "relay.example", false),
+    for (name, option, address, is_told) in [
+        ("behind-nat", "--listen", "10.1.2.3:443", true),
+        ("lan", "--address", "10.1.2.3", false),
+        ("public", "--listen", "1.2.3.4:443", false),
+        ("named", "--address", "relay.example", false),
     ] {
         let words = [
             "relay",
@@ -43,7 +44,7 @@ fn a_line_whose_address_devices_elsewhere_do_not_reach_is_told() {
             state,
             "--new-device",
             name,
-            "--address",
+            option,
             address,
         ];
         let reply = call(&words);
