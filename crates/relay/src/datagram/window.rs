@@ -46,9 +46,18 @@ pub struct Window {
     /// When the path's round trip was found to be longer, or probed since, and the window before a probe.
     probed: Option<Duration>,
     before_probe: Option<f64>,
-    /// The longest queue since it is above the target, the window at first, and periods in a row in which it did not shrink with the
-    /// window.
-    longest: Option<(Duration, f64, u32)>,
+    standing: Option<Standing>,
+}
+
+/// A queue above the target.
+#[derive(Debug)]
+struct Standing {
+    longest: Duration,
+    /// At its beginning.
+    window: f64,
+    rate: f64,
+    /// In a row that tell of other flows.
+    periods: u32,
 }
 
 #[derive(Debug)]
@@ -85,7 +94,7 @@ impl Default for Window {
             low: Duration::ZERO,
             probed: None,
             before_probe: None,
-            longest: None,
+            standing: None,
         }
     }
 }
@@ -205,14 +214,14 @@ impl Window {
         let queue = round_trip.saturating_sub(base);
         if queue > target {
             self.is_known = true;
-            if self.is_of_others(queue, target, round_trip) {
+            if self.is_of_others(queue, target, round_trip, rate) {
                 // The reduction was in vain.
-                let before = self.longest.take();
+                let before = self.standing.take();
                 (self.base, self.probed) = (Some(low), Some(now));
-                return before.map_or(window, |(_, window, _)| window);
+                return before.map_or(window, |of| of.window);
             }
         } else {
-            self.longest = None;
+            self.standing = None;
             if lost > LOSSY {
                 self.is_known = true;
                 return window * (1.0 - lost).max(0.5);
@@ -228,26 +237,35 @@ impl Window {
         window * factor.clamp(0.5, 2.0)
     }
 
-    /// Whether other flows fill the queue, or the path has become longer.
-    fn is_of_others(&mut self, queue: Duration, target: Duration, round_trip: Duration) -> bool {
+    /// Whether other flows fill the queue, or the path has become longer: a smaller window then lowers the delivery rate, and not the
+    /// queue. A link that overflows has a queue that does not shrink either, but delivers as much.
+    fn is_of_others(
+        &mut self,
+        queue: Duration,
+        target: Duration,
+        round_trip: Duration,
+        rate: f64,
+    ) -> bool {
         let window = self.bytes as f64;
-        let rate = window / round_trip.as_secs_f64();
-        match &mut self.longest {
-            Some((longest, of, periods)) => {
-                *longest = queue.max(*longest);
-                let explained = (*of - window) / rate;
-                let fell = (*longest - queue).as_secs_f64();
-                match explained > target.as_secs_f64() && fell < OWN * explained {
-                    true => *periods += 1,
-                    false => *periods = 0,
-                }
-                *periods >= PERIODS
-            }
-            None => {
-                self.longest = Some((queue, window, 0));
-                false
-            }
+        let Some(of) = &mut self.standing else {
+            self.standing = Some(Standing {
+                longest: queue,
+                window,
+                rate,
+                periods: 0,
+            });
+            return false;
+        };
+        of.longest = of.longest.max(queue);
+        let reduced = of.window - window;
+        let explained = reduced / window * round_trip.as_secs_f64();
+        let fell = (of.longest - queue).as_secs_f64();
+        let is_slower = 1.0 - rate / of.rate >= OWN * reduced / of.window;
+        match explained > target.as_secs_f64() && fell < OWN * explained && is_slower {
+            true => of.periods += 1,
+            false => of.periods = 0,
         }
+        of.periods >= PERIODS
     }
 }
 
