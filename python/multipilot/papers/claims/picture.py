@@ -102,7 +102,6 @@ class Printed:
         _name(axes, self.lines)
         axes.set_xlim(left=0)
         axes.set_xlabel("ours over the printed value (grey: what counts as the same)")
-        _legend(axes, self.lines)
 
 
 def _name(axes: Axes, lines: Sequence[Line]) -> None:
