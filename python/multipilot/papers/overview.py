@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from multipilot.files import replacing
-from multipilot.papers.claims import Judgement, judge, lock, table
-from multipilot.papers.claims.claim import THEORY, WORLDS
+from multipilot.papers.claims import Judgement, table
+from multipilot.papers.claims.claim import THEORY
 from multipilot.papers.claims.judge import differ
 from multipilot.papers.claims.predicate import Verdict
 from multipilot.papers.folder import NAMES, load, reproductions
 from multipilot.papers.paper import Paper
-from multipilot.papers.results import KERNEL, REAL, RELAY, SIM, Results
+from multipilot.papers.publish import of_lock
+from multipilot.papers.results import KERNEL, REAL, RELAY, SIM
 
 NAME = "README.md"
 _HEAD = """# Reproductions
@@ -31,22 +32,9 @@ Written by `multipilot paper NAME --lock`, not by hand.
 _COLUMNS = {SIM: "simulator", KERNEL: "kernel", RELAY: "relay"}
 
 
-def judged(paper: Paper) -> list[Judgement]:
-    """Every claim in every world, as the lock has it."""
-    assert paper.claims.folder is not None
-    kept = lock.read(paper.claims.folder)
-    found = []
-    for world in WORLDS:
-        for one in judge(paper.claims, paper.values(Results(), world), world):
-            entry = kept.get(world, {}).get(one.claim.id)
-            known = entry and "value" in entry and world != THEORY
-            found.append(lock.recalled(one, entry, "") if entry and known else one)
-    return found
-
-
 def text() -> str:
     papers = [paper for paper in map(load, NAMES) if paper.claims.all]
-    of = {paper.name: judged(paper) for paper in papers}
+    of = {paper.name: of_lock(paper) for paper in papers}
     lines = [_HEAD, "| paper | world | claims | hold | contradicted | undecided | not measured | not testable |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for paper in papers:

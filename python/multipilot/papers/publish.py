@@ -34,7 +34,7 @@ def publish(paper: Paper, results: Results, names: Sequence[str], earlier: lock.
     items = [item for item in paper.items if item.name in names]
     claims = replace(paper.claims, all=tuple(c for c in paper.claims.all if c.item in names))
     values = _values(paper, results)
-    judged = [_or_earlier(j, earlier or {}) for j in _judged(claims, values)]
+    judged = _judged_or_earlier(claims, values, earlier or {})
     opening = [table.summary(judged)] if claims.all else paper.summary(results) or ["Nothing has been measured yet."]
     cards = [table.html(claims, judged), *filter(None, [picture(claims, judged)])] if claims.all else []
     sections = [_section(paper, item, results, judged) for item in items]
@@ -60,6 +60,16 @@ def publish(paper: Paper, results: Results, names: Sequence[str], earlier: lock.
         ],
     }
     return Published(html, document)
+
+
+def of_lock(paper: Paper) -> list[Judgement]:
+    """Every claim in every world: computed, or as the lock has it."""
+    assert paper.claims.folder is not None
+    return _judged_or_earlier(paper.claims, _values(paper, Results()), lock.fresh(paper.claims.folder))
+
+
+def _judged_or_earlier(claims: Claims, values: Mapping[str, Values], earlier: lock.Earlier) -> list[Judgement]:
+    return [_or_earlier(j, earlier) for j in _judged(claims, values)]
 
 
 def _or_earlier(judgement: Judgement, earlier: lock.Earlier) -> Judgement:

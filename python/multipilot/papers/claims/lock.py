@@ -35,6 +35,14 @@ def read(folder: Path) -> Lock:
     return toml.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+def fresh(folder: Path) -> Earlier:
+    """The measured entries of a lock, none of them called stale."""
+    return {
+        world: {name: (one, "") for name, one in lines.items() if "value" in one}
+        for world, lines in read(folder).items()
+    }
+
+
 def entry(judgement: Judgement, origin: Mapping[str, str]) -> Entry:
     found: Entry = {"verdict": judgement.verdict.value}
     mean = judgement.effect
