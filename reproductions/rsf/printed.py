@@ -220,7 +220,7 @@ TABLE: tuple[TableRow, ...] = (
         "connection",
         {"tcp": 0.25, "lia": 0.66, "olia": 0.67, "balia": 0.61, "rsf": 1.20},
         (
-            "At 2 % random loss fifteen flows of 0.6 Mbit/s do not fill 20 Mbit/s, so nothing of this is fairness; "
+            "At 2 % random loss ten flows of 0.6 Mbit/s do not fill 20 Mbit/s, so nothing of this is fairness; "
             "the shared bottleneck below is. Delay and loss are those of row 2; the paper does not explain why its "
             "TCP has less than half of Reno's law."
         ),

@@ -1,6 +1,9 @@
-//! Files that are replaced as a whole: written beside their place, and only then renamed into it.
+//! Files that are replaced as a whole: written beside their place, and only then renamed into it. And the one of resolvers
+//! that each host has.
 
 #![forbid(unsafe_code)]
+
+pub mod resolv_conf;
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};

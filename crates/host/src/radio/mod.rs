@@ -1,9 +1,11 @@
 //! Received signal strength of interfaces, from wherever it can be had: Wi-Fi from the driver ([`Wifi`]), modems from
 //! ModemManager ([`Modems`]), and for what has neither a file that another program keeps ([`FileRadio`]). With what else the
-//! link itself tells (the rate of a wire) that is the part of a bandit's context that no connection has to be waited for.
+//! link itself tells (the rate of a wire, the cell's quality) and what a lookup over it takes ([`Lookups`]) that is the part of
+//! a bandit's context that no connection has to be waited for.
 
 mod air;
 mod file;
+mod lookup;
 mod modem;
 mod wifi;
 
@@ -15,7 +17,8 @@ use mp_policy::bandit::context::{Reading, Readings};
 use mp_policy::estimate::FrameLoss;
 
 pub use file::{FileRadio, Signal, SignalTrace};
-pub use modem::Modems;
+pub use lookup::Lookups;
+pub use modem::{Cell, Modems};
 pub use wifi::{Station, Wifi};
 
 /// Where signals come from.
@@ -31,10 +34,11 @@ pub struct Radios {
     file: Option<FileRadio>,
     frames: HashMap<String, FrameLoss>,
     speeds: air::Speeds,
+    lookups: Lookups,
 }
 
 impl Radios {
-    /// Needs a Tokio runtime, on which it listens for modems.
+    /// Needs a Tokio runtime, on which it listens for modems and asks resolvers.
     pub fn new(file: Option<PathBuf>) -> Radios {
         Radios {
             wifi: Wifi::default(),
@@ -42,10 +46,11 @@ impl Radios {
             file: file.map(FileRadio::new),
             frames: HashMap::new(),
             speeds: air::Speeds::default(),
+            lookups: Lookups::new(),
         }
     }
 
-    /// All that is known of an interface now; what nobody knows is missing.
+    /// All that is known of an interface now; what nobody knows is missing. Who asks keeps [`Lookups`] going.
     pub fn readings(&mut self, interface: &str, since_start: Duration) -> Readings {
         let mut readings = Readings::default();
         if let Some(dbm) = self.signal_dbm(interface, since_start) {
@@ -57,8 +62,17 @@ impl Radios {
             let share = share.poll(station.sent, station.failed);
             share.iter().for_each(|s| readings.set(Reading::Loss, *s));
         }
-        if let Some(mbps) = self.speeds.of(interface) {
-            readings.set(Reading::LinkSpeed, mbps);
+        let cell = self.modems.cell(interface).unwrap_or_default();
+        let lookup = self.lookups.of(interface);
+        let rest = [
+            (Reading::LinkSpeed, self.speeds.of(interface)),
+            (Reading::Rsrq, cell.rsrq_db),
+            (Reading::Snr, cell.snr_db),
+            (Reading::Dns, lookup.map(|l| l.dns_ms)),
+            (Reading::UdpDelta, lookup.and_then(|l| l.delta_ms)),
+        ];
+        for (reading, value) in rest {
+            value.iter().for_each(|v| readings.set(reading, *v));
         }
         readings
     }

@@ -1,7 +1,7 @@
 //! Modems: what ModemManager says of them on the system bus (D-Bus interfaces `org.freedesktop.ModemManager1.Modem` and
-//! `….Modem.Signal`).
+//! `….Modem.Signal`). It knows no channel quality indicator (CQI).
 //!
-//! All figures are received power over the whole band, as with Wi-Fi, so that one threshold serves both. LTE and 5G report
+//! All signals are received power over the whole band, as with Wi-Fi, so that one threshold serves both. LTE and 5G report
 //! RSRP, the power of one subcarrier of 15 kHz: a loaded carrier of 20 MHz has 1,200 of them, 31 dB more.
 
 use std::collections::HashMap;
@@ -27,20 +27,28 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The bus, or ModemManager, may come later.
 const ABSENT: Duration = Duration::from_secs(30);
 
-type Signals = HashMap<String, i32>;
+type Cells = HashMap<String, Cell>;
 type Properties = HashMap<String, zbus::zvariant::OwnedValue>;
+
+/// What a modem says of the cell that it is in.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Cell {
+    pub signal_dbm: Option<i32>,
+    pub rsrq_db: Option<f64>,
+    pub snr_db: Option<f64>,
+}
 
 /// Looks at all modems in the background until it is dropped.
 pub struct Modems {
-    signals: Arc<Mutex<Signals>>,
+    cells: Arc<Mutex<Cells>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Modems {
     /// On the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
     pub fn watch() -> Modems {
-        let signals = Arc::<Mutex<Signals>>::default();
-        let shared = signals.clone();
+        let cells = Arc::<Mutex<Cells>>::default();
+        let shared = cells.clone();
         let task = tokio::spawn(async move {
             loop {
                 if let Ok(bus) = Connection::system().await {
@@ -56,7 +64,12 @@ impl Modems {
                 tokio::time::sleep(ABSENT).await;
             }
         });
-        Modems { signals, task }
+        Modems { cells, task }
+    }
+
+    pub fn cell(&self, interface: &str) -> Option<Cell> {
+        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.get(interface).copied()
     }
 }
 
@@ -68,13 +81,12 @@ impl Drop for Modems {
 
 impl Radio for Modems {
     fn signal_dbm(&mut self, interface: &str, _: Duration) -> Option<i32> {
-        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        signals.get(interface).copied()
+        self.cell(interface)?.signal_dbm
     }
 }
 
-/// Signals by network interface.
-async fn poll(bus: &Connection) -> zbus::Result<Signals> {
+/// By network interface.
+async fn poll(bus: &Connection) -> zbus::Result<Cells> {
     // A call to a service that is not there would start it.
     let there = DBusProxy::new(bus)
         .await?
@@ -88,7 +100,7 @@ async fn poll(bus: &Connection) -> zbus::Result<Signals> {
         .path(ROOT)?
         .build()
         .await?;
-    let mut found = Signals::new();
+    let mut found = Cells::new();
     for (object, interfaces) in root.get_managed_objects().await? {
         let Some(modem) = interfaces.get(MODEM) else {
             continue;
@@ -101,9 +113,9 @@ async fn poll(bus: &Connection) -> zbus::Result<Signals> {
                 .call_method(Some(SERVICE), &object, Some(SIGNAL), "Setup", &seconds)
                 .await;
         }
-        if let Some(dbm) = signal.and_then(strength).or_else(|| quality(modem)) {
-            found.extend(ports(modem).into_iter().map(|port| (port, dbm)));
-        }
+        let mut cell = signal.map(cell).unwrap_or_default();
+        cell.signal_dbm = cell.signal_dbm.or_else(|| quality(modem));
+        found.extend(ports(modem).into_iter().map(|port| (port, cell)));
     }
     Ok(found)
 }
@@ -123,8 +135,8 @@ fn ports(modem: &Properties) -> Vec<String> {
     all.iter().filter_map(net).collect()
 }
 
-/// Of the newest technology that says anything.
-fn strength(signal: &Properties) -> Option<i32> {
+/// Each figure of the newest technology that says it.
+fn cell(signal: &Properties) -> Cell {
     let value = |technology: &str, key: &str| match signal.get(technology).map(|v| &**v) {
         Some(Value::Dict(all)) => all.iter().find_map(|(name, value)| {
             let named = matches!(name, Value::Str(name) if name.as_str() == key);
@@ -134,7 +146,7 @@ fn strength(signal: &Properties) -> Option<i32> {
     };
     let whole = |technology| value(technology, "rssi");
     let one = |technology| value(technology, "rsrp").map(|dbm| dbm + SUBCARRIERS_DB);
-    let all = [
+    let powers = [
         one("Nr5g"),
         whole("Lte"),
         one("Lte"),
@@ -142,10 +154,17 @@ fn strength(signal: &Properties) -> Option<i32> {
         whole("Gsm"),
     ];
     let possible = |dbm: &f64| (-150.0..0.0).contains(dbm);
-    all.into_iter()
-        .flatten()
-        .find(possible)
-        .map(|dbm| dbm.round() as i32)
+    let dbm = powers.into_iter().flatten().find(possible);
+    let ratio = |key| {
+        let range = -50.0..=50.0; // ModemManager's word for "unknown" lies far below
+        let all = ["Nr5g", "Lte"].into_iter().filter_map(|t| value(t, key));
+        all.into_iter().find(|db| range.contains(db))
+    };
+    Cell {
+        signal_dbm: dbm.map(|dbm| dbm.round() as i32),
+        rsrq_db: ratio("rsrq"),
+        snr_db: ratio("snr"),
+    }
 }
 
 /// From ModemManager's per cent, which are −113 to −51 dBm.
@@ -179,6 +198,10 @@ mod tests {
             )
         };
         all.into_iter().map(own).collect()
+    }
+
+    fn strength(signal: &Properties) -> Option<i32> {
+        cell(signal).signal_dbm
     }
 
     fn measured(values: &[(&str, f64)]) -> Value<'static> {
@@ -222,6 +245,21 @@ mod tests {
         );
         let unknown = measured(&[("rssi", f64::NAN)]);
         assert_eq!(strength(&properties(vec![("Gsm", unknown)])), None);
+    }
+
+    #[test]
+    fn quality_and_noise_come_from_lte_while_5g_says_none() {
+        let lte = measured(&[("rsrp", -93.0), ("rsrq", -11.0), ("snr", 14.2)]);
+        let unknown = || ("Nr5g", measured(&[("rsrp", -101.0), ("rsrq", -32768.0)]));
+        let both = cell(&properties(vec![unknown(), ("Lte", lte)]));
+        let expected = Cell {
+            signal_dbm: Some(-70),
+            rsrq_db: Some(-11.0),
+            snr_db: Some(14.2),
+        };
+        assert_eq!(both, expected);
+        let alone = cell(&properties(vec![unknown()]));
+        assert_eq!((alone.rsrq_db, alone.snr_db), (None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
+use mp_files::resolv_conf;
 use mp_kernel::interfaces;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -21,9 +22,9 @@ pub fn replaced(
     direct: &[Prefix],
     kept: &[IpAddr],
 ) -> Vec<IpAddr> {
-    let configured = fs::read_to_string(resolver::FILE).unwrap_or_default();
+    let configured = fs::read_to_string(resolv_conf::FILE).unwrap_or_default();
     let within = |all: &[Prefix], ip| all.iter().any(|prefix| prefix.contains(ip));
-    let mut found = resolver::nameservers(&configured);
+    let mut found = resolv_conf::nameservers(&configured);
     found.retain(|ip| {
         let may_be = !ip.is_loopback() && within(private, *ip) && !within(direct, *ip);
         may_be && (kept.contains(ip) || leads(*ip, links))
