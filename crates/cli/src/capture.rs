@@ -116,6 +116,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         goes(&capture.report(), &links)
     ));
     say_what_a_router_lacks(&settings.lans);
+    say_what_links_lack(&capture.report());
     if let Some(warning) = capture::Refused::warning(&capture.refused_cgroups()) {
         outcome::say(&format!("multipilot: {warning}"));
     }
@@ -125,11 +126,19 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         ));
     }
     let end = runtime.block_on(serve(&capture, requests));
-    let stopped = runtime.block_on(capture.stop()).map_err(Failure::from);
+    // Where nobody has asked for the end, a block stays.
+    let stopped = match &end {
+        Ok(_) => runtime.block_on(capture.stop()),
+        Err(_) => runtime.block_on(capture.leave()),
+    };
+    let stopped = stopped.map_err(Failure::from);
     // Whoever asked for the end may start another as soon as it is told.
     drop(control);
     if let Ok(Some((_, answer))) = end {
-        let _ = answer.send(json!({}));
+        let _ = answer.send(match &stopped {
+            Ok(()) => json!({}),
+            Err(e) => json!({"error": e.to_string()}),
+        });
         // Time for the answer.
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         return stopped;
@@ -153,14 +162,33 @@ pub fn say_what_a_router_lacks(lans: &[String]) {
     }
 }
 
+/// What the kernel may do to the relay's answers. The rules are the user's, so that it is only said.
+pub fn say_what_links_lack(report: &Report) {
+    let used = report.links.iter().filter(|l| l.state != "off");
+    let links: Vec<&str> = used.map(|l| l.link.as_str()).collect();
+    if let Some(warning) = mp_relay::links::filtered(&links) {
+        outcome::say(&format!("multipilot: {warning}"));
+    }
+}
+
 /// What is taken, in a sentence.
 pub fn goes(report: &Report, links: &str) -> String {
-    let (what, rest) = match report.not_captured.is_empty() {
-        true => ("TCP connection, UDP flow and ping", ""),
-        false => (
+    let is_direct = |protocol: &str| report.not_captured.iter().any(|p| p == protocol);
+    if is_direct("TCP") {
+        return format!(
+            "nothing goes to the relay now, which does not answer over {links}: all stays direct"
+        );
+    }
+    let (what, rest) = match (is_direct("UDP"), report.datagrams.paths.is_empty()) {
+        (true, _) => (
             "TCP connection",
             "; UDP and ICMP stay direct, since the relay does not answer over UDP",
         ),
+        (false, true) => (
+            "TCP connection",
+            "; UDP and ICMP are blocked until the relay answers over UDP",
+        ),
+        (false, false) => ("TCP connection, UDP flow and ping", ""),
     };
     format!("every new {what} of this host goes to the relay over {links}{rest}")
 }

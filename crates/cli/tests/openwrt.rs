@@ -36,7 +36,8 @@ fn the_recipe_installs_command_init_script_and_configuration() {
     make_file(
         "rules.mk",
         "INCLUDE_DIR:=$(TOPDIR)/include\nPKG_INSTALL_DIR:=$(TOPDIR)/built\n\
-         INSTALL_DIR:=install -d\nINSTALL_BIN:=install -m 755\nINSTALL_CONF:=install -m 600\n",
+         INSTALL_DIR:=install -d\nINSTALL_BIN:=install -m 755\nINSTALL_CONF:=install -m 600\n\
+         SED:=sed -i -e\n",
     );
     make_file("include/package.mk", "");
     make_file("include/bpf.mk", "CLANG:=clang-for-bpf\n");
@@ -70,10 +71,14 @@ fn the_recipe_installs_command_init_script_and_configuration() {
         assert_eq!(there.permissions().mode() & 0o777, mode, "{file}");
     }
     let config = top.join("root/etc/multipilot/daemon.toml");
-    assert_eq!(
-        fs::read(config).unwrap(),
-        fs::read(recipe().join("../../daemon.toml")).unwrap()
-    );
+    let common = fs::read_to_string(recipe().join("../../daemon.toml")).unwrap();
+    let state = "[relay]\n# /var is lost in a reboot, and with it the key that the relay knows this router by.\n\
+                 state = \"/etc/multipilot/state\"\n";
+    let expected = common.replace("# [relay]\n", state);
+    assert_ne!(expected, common);
+    assert_eq!(fs::read_to_string(&config).unwrap(), expected);
+    let mut check = Command::new(env!("CARGO_BIN_EXE_multipilot"));
+    output(check.args(["daemon", "--check"]).arg(config));
 }
 
 #[test]

@@ -240,7 +240,7 @@ impl Daemon {
         }
         // Last: a daemon that does not start turns no program's socket.
         let mptcpify = Mptcpify::start(&config.mptcpify);
-        RelaySupervisor::unblock(relayed.as_ref()).await;
+        relay.find_block(relayed.as_ref()).await;
         relay.set(&config, relayed).await?;
         let mut daemon = Daemon {
             connections,

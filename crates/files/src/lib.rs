@@ -27,14 +27,14 @@ pub fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
 
-/// As [`replace_durably`], for a file that nobody but its owner reads. `fill` writes it under the name that it is given;
-/// where it fails, nothing is replaced. As root the file belongs to the folder's owner: a service of its own user reads it.
+/// As [`replace_durably`], for a file that nobody but its owner reads. `fill` writes it; where it fails, nothing is replaced. As
+/// root the file belongs to the folder's owner: a service of its own user reads it.
 pub fn replace_private<E: From<io::Error>>(
     path: &Path,
-    fill: impl FnOnce(&Path) -> Result<(), E>,
+    fill: impl FnOnce(&mut NamedTempFile) -> Result<(), E>,
 ) -> Result<(), E> {
-    let fresh = tempfile::Builder::new().tempfile_in(folder(path))?;
-    fill(fresh.path())?;
+    let mut fresh = tempfile::Builder::new().tempfile_in(folder(path))?;
+    fill(&mut fresh)?;
     belong_to_folder(fresh.as_file(), path)?;
     fresh.as_file().sync_all()?;
     rename(fresh, path)?;

@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,12 +59,12 @@ fn a_private_file_is_its_owners_alone_and_stays_as_it_was_where_filling_it_fails
     let path = folder.path().join("keys");
     fs::write(&path, "old").unwrap();
     let failed = replace_private(&path, |fresh| {
-        fs::write(fresh, "half")?;
+        fresh.write_all(b"half")?;
         Err(std::io::Error::other("no more"))
     });
     assert_eq!(failed.unwrap_err().to_string(), "no more");
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-    replace_private(&path, |fresh| fs::write(fresh, "new")).unwrap();
+    replace_private(&path, |fresh| fresh.write_all(b"new")).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     assert_eq!(names(folder.path()), ["keys"]);
     let mode = fs::metadata(&path).unwrap().permissions().mode();

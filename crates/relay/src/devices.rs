@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -165,7 +165,13 @@ impl Store {
     /// Nobody else changes the file meanwhile. What `change` returns, unless it fails; then nothing is written.
     fn change<T>(&self, change: impl FnOnce(&mut Listing) -> Result<T, Error>) -> Result<T, Error> {
         let lock = self.folder.join("lock");
-        let open = File::create(&lock)
+        // The folder may be another user's, whose link would lead root elsewhere.
+        let open = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(&lock)
             .and_then(|file| mp_files::belong_to_folder(&file, &lock).map(|()| file))
             .map_err(|e| Error::failed(lock.display(), e))?;
         let _held = hold(open, LOCKED).map_err(|e| Error::failed(lock.display(), e))?;
@@ -173,7 +179,7 @@ impl Store {
         let result = change(&mut listing)?;
         let file = self.file();
         let text = toml::to_string(&listing).map_err(|e| Error::failed(file.display(), e))?;
-        mp_files::replace_private(&file, |fresh| fs::write(fresh, &text))
+        mp_files::replace_private(&file, |fresh| fresh.write_all(text.as_bytes()))
             .map_err(|e| Error::failed(file.display(), e))?;
         Ok(result)
     }

@@ -5,8 +5,6 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mp_kernel::interfaces;
-
 use crate::lock;
 
 /// Mail between servers (RFC 5321): a relay that forwards it is soon on every list of senders of spam.
@@ -104,11 +102,16 @@ struct Known {
 }
 
 impl Own {
-    /// Those of this host.
+    /// Those of this host, on whichever interface and in whichever state it is: packets to them do not leave the host.
     pub fn of_host() -> Own {
         Own::listed(|| {
-            let all = interfaces::all().ok()?;
-            Some(all.into_iter().flat_map(|i| i.addresses).collect())
+            let all = nix::ifaddrs::getifaddrs().ok()?;
+            let address = |found: nix::ifaddrs::InterfaceAddress| {
+                let address = found.address?;
+                let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
+                v4.or_else(|| Some(address.as_sockaddr_in6()?.ip().into()))
+            };
+            Some(all.filter_map(address).collect())
         })
     }
 

@@ -111,13 +111,14 @@ pub async fn knock(
     Ok(Knock::decode(&knock).and_then(|knock| lock(register).admit(&knock)))
 }
 
-/// The relay's part from there on.
-pub async fn accept(
+/// The relay's part from there on. `admit` is asked once it is known who it is: with [`None`] there is no answer.
+pub async fn accept<T>(
     stream: TcpStream,
     config: Arc<ServerConfig>,
     secret: &Secret,
     register: &Mutex<Register>,
-) -> Result<Carrier, Failed> {
+    admit: impl FnOnce() -> Option<T>,
+) -> Result<(Carrier, T), Failed> {
     let mut carrier = Carrier::server(stream, config)?;
     carrier.shake_hands().await?;
     while carrier.input().len() < PROOF_LENGTH {
@@ -140,13 +141,16 @@ pub async fn accept(
         Ok(false) => Err(Refusal::UnknownKey),
         Err(_) => Err(Refusal::Failed),
     };
-    carrier.put(&Frame::Welcome(status));
+    let refused = || io::Error::from(ErrorKind::PermissionDenied).into();
     if status.is_err() {
+        carrier.put(&Frame::Welcome(status));
         carrier.part();
-        return Err(io::Error::from(ErrorKind::PermissionDenied).into());
+        return Err(refused());
     }
+    let admitted = admit().ok_or_else(refused)?;
+    carrier.put(&Frame::Welcome(status));
     carrier.flush()?;
-    Ok(carrier)
+    Ok((carrier, admitted))
 }
 
 #[cfg(test)]
@@ -178,7 +182,7 @@ mod tests {
         let there = connect(connected.unwrap(), config, &secret);
         let here = async {
             let known = knock(&mut stream, &register).await.unwrap().unwrap();
-            accept(stream, relay.server(), &known, &register).await
+            accept(stream, relay.server(), &known, &register, || Some(())).await
         };
         let (told, failed) = tokio::join!(there, here);
         assert!(matches!(told, Err(Failed::NotStored)));

@@ -100,10 +100,11 @@ impl Identity {
         }
         let bytes = pkcs8();
         let beside = file.with_extension(format!("{}.new", std::process::id()));
+        // What a killed process of this number has left; not through a link of whom the folder belongs to.
+        let _ = fs::remove_file(&beside);
         let mut new = fs::OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&beside)
             .map_err(failed)?;

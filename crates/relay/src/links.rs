@@ -50,6 +50,23 @@ impl fmt::Debug for Rules {
 }
 
 /// Whether the addresses are of one family.
+/// What is to be said where the kernel drops what comes in by one link while its route to the sender leads over another
+/// (RFC 3704, strict). Path connections go by their own routes, and the answers' source is looked for without these.
+pub fn filtered(links: &[&str]) -> Option<String> {
+    let filter = |of: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"));
+        text.map_or(0, |text| text.trim().parse::<u8>().unwrap_or(0))
+    };
+    let all = filter("all");
+    let strict: Vec<&str> = (links.iter().copied())
+        .filter(|link| filter(link).max(all) == 1)
+        .collect();
+    (links.len() > 1 && !strict.is_empty()).then(|| {
+        let strict = strict.join(", ");
+        format!("the kernel filters by reverse paths on {strict}, and drops the relay's answers over a link that is not the default route's: sysctl -w net.ipv4.conf.all.rp_filter=2")
+    })
+}
+
 pub fn same_family(a: IpAddr, b: IpAddr) -> bool {
     a.is_ipv4() == b.is_ipv4()
 }

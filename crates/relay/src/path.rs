@@ -42,6 +42,10 @@ pub struct Path {
     given: u64,
     not_sent: u64,
     read: Option<Instant>,
+    /// The socket has got something since then.
+    unread: bool,
+    /// When it got something last.
+    spoke: Instant,
     silence: Silence,
     given_up: bool,
 }
@@ -73,6 +77,8 @@ impl Path {
             given: 0,
             not_sent: 0,
             read: None,
+            unread: false,
+            spoke: now,
             silence: Silence(now, 0),
             given_up: false,
         }
@@ -123,7 +129,7 @@ impl Path {
 
     /// TCP_INFO of an MPTCP socket is that of its first subflow alone: the kernel deals, and finds dead subflows.
     fn take_all(&mut self, now: Instant) {
-        (self.read, self.given) = (Some(now), 0);
+        (self.read, self.given, self.unread) = (Some(now), 0, false);
         let (cwnd, mss, room) = MPTCP_VIEW;
         self.view = SubflowView {
             active: true,
@@ -144,7 +150,8 @@ impl Path {
         let lowat = self.lowat.max(LOWAT.0);
         // A little may wait in the socket, or it would run dry between two looks.
         let ahead = (lowat / u64::from(mss)).min(u64::from(info.snd_cwnd / 4 + 2)) as u32;
-        (self.read, self.given, self.not_sent) = (Some(now), 0, u64::from(info.notsent_bytes));
+        (self.read, self.given, self.unread) = (Some(now), 0, false);
+        self.not_sent = u64::from(info.notsent_bytes);
         self.view = SubflowView {
             active: true,
             stale: self.silence.is_stale(info, now),
@@ -190,6 +197,19 @@ impl Path {
         self.give(RECORD + Header::of(frame).bytes().len() as u64);
     }
 
+    /// Gives the socket what it takes.
+    pub fn flush(&mut self, now: Instant) -> io::Result<()> {
+        if self.carrier.blocked() {
+            (self.unread, self.spoke) = (true, now);
+        }
+        self.carrier.flush()
+    }
+
+    /// Nothing was said on it for so long: whether the peer still hears is not known.
+    pub fn is_mute(&self, now: Instant, time: Duration) -> bool {
+        now.duration_since(self.spoke) >= time
+    }
+
     /// Since when nothing was acknowledged, where it is time for another connection. Once each time.
     pub fn given_up(&mut self, now: Instant) -> Option<Instant> {
         let Silence(since, _) = self.silence;
@@ -198,9 +218,9 @@ impl Path {
         (gives_up && !before).then_some(since)
     }
 
-    /// Something of it is not acknowledged yet.
+    /// Something of it is not acknowledged yet, as far as is known.
     pub fn busy(&self) -> bool {
-        self.view.in_flight > 0 || self.view.unsent > 0 || self.carrier.blocked()
+        self.unread || self.view.in_flight > 0 || self.view.unsent > 0 || self.carrier.blocked()
     }
 
     /// The socket has data for so long, at the pacing rate.
@@ -220,6 +240,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carrier::tests::pair;
 
     /// A path that acknowledges until 0 ms and then no more; the first look that finds it stale, ms.
     fn found_stale_after(rtt_ms: u32, rttvar_ms: u32) -> u64 {
@@ -240,6 +261,31 @@ mod tests {
         }
         let at = |ms| start + Duration::from_millis(ms);
         (0..).find(|ms| silence.is_stale(&info, at(*ms))).unwrap()
+    }
+
+    /// An opener or an acknowledgement that goes out at the end of a turn would else be looked for a minute later.
+    #[tokio::test]
+    async fn what_went_out_is_busy_until_it_is_read_as_acknowledged() {
+        let (here, _there) = pair().await;
+        let mut path = Path::new(here, Priority::Normal, Instant::now());
+        let read = |path: &mut Path| {
+            path.read = None;
+            path.refresh(Instant::now()).unwrap()
+        };
+        while read(&mut path).unwrap().unacked > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!path.busy());
+        path.carrier.put(&Frame::Opened(Ok(())));
+        path.flush(Instant::now()).unwrap();
+        assert!(path.busy());
+        while read(&mut path).unwrap().unacked > 0 {
+            assert!(path.busy());
+            tokio::task::yield_now().await;
+        }
+        assert!(!path.busy());
+        path.flush(Instant::now()).unwrap();
+        assert!(!path.busy(), "there was nothing to send");
     }
 
     #[test]

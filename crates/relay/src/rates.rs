@@ -130,6 +130,11 @@ impl Throttle {
         }
     }
 
+    /// Whether there is a limit. Then it counts how much there is to carry: little gets through beside much.
+    pub fn limits(&self) -> bool {
+        self.allowance.is_some()
+    }
+
     /// Bytes that may be carried, of those that would; [`None`]: not now.
     pub fn take(&mut self, way: Way, wanted: usize, now: Instant) -> Option<usize> {
         let Some(allowance) = &self.allowance else {

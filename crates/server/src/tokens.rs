@@ -165,7 +165,7 @@ pub fn revoke(file: &Path, name: &str) -> Result<(), Error> {
         .lines()
         .filter(|line| line.split_whitespace().next() != Some(name));
     let kept: String = others.map(|line| format!("{line}\n")).collect();
-    mp_files::replace_private(file, |fresh| std::fs::write(fresh, kept)).map_err(failed)
+    mp_files::replace_private(file, |fresh| fresh.write_all(kept.as_bytes())).map_err(failed)
 }
 
 /// One change of the file at a time: held until dropped.

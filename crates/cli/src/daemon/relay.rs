@@ -67,13 +67,14 @@ pub fn up(args: &UpArgs, line: &str) -> Outcome {
         .and_then(|r| Refused::warning(&r.refused_cgroups));
     outcome::say(&format!(
         "multipilot: {} (process {})",
-        report.map_or(String::new(), |r| capture::goes(&r, &names(&r))),
+        (report.as_ref()).map_or(String::new(), |r| capture::goes(r, &names(r))),
         daemon.pid
     ));
     if let Some(warning) = warning {
         outcome::say(&format!("multipilot: {warning}"));
     }
     capture::say_what_a_router_lacks(&args.capture.lan);
+    report.iter().for_each(capture::say_what_links_lack);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `multipilot status`
 
 use mp_daemon::control::Request;
+use mp_daemon::relay::RelayStatus;
 use mp_daemon::status::{DaemonStatus, PathPriority, PathStatus};
 use mp_relay::capture::Report as Relay;
 use ratatui::style::{Color, Modifier, Style};
@@ -42,7 +43,12 @@ pub fn main(args: &StatusArgs) -> Outcome {
     if args.json {
         let mut all = answer.unwrap_or_else(|| json!({"schema": mp_record::SCHEMA}));
         if let Some(relay) = relay {
-            all["relay"] = json!(relay);
+            // One relay at most is on, of the daemon or of run --relay --all.
+            all["relay"] = json!(RelayStatus {
+                state: "on".into(),
+                why: String::new(),
+                report: Some(relay),
+            });
         }
         outcome::print(&format!("{all:#}\n"));
         return Ok(());

@@ -618,3 +618,27 @@ fn a_daemon_whose_file_no_longer_blocks_ends_the_block_before_the_relay_answers(
     assert_ne!(hosts.relay_status()["state"], "on");
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
 }
+
+#[test]
+fn a_daemon_that_does_not_know_the_relay_says_that_all_is_blocked() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let before = hosts.network();
+    let file = hosts.path("line");
+    block(&hosts, &hosts.line);
+    hosts.configure(&format!("line-file = {file:?}"), "");
+    hosts.up_with(&[]);
+    await_start(&hosts);
+    // In place of the file's.
+    let reply = hosts.multipilot(&["up", "--relay", &hosts.line, "--leak", "block"]);
+    assert_eq!(reply.code, 0, "{}", reply.err);
+    assert_eq!(hosts.relay_status()["leak"], "block");
+    hosts.kill_background();
+    hosts.configure("", "");
+    hosts.up_with(&[]);
+    await_reason(&hosts, "blocked");
+    is_cut_off(&hosts);
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    assert_eq!(hosts.network(), before);
+}

@@ -1,11 +1,14 @@
 //! A NAT on each link that forgets its bindings, as a home router's does with a restart.
 
 use std::cell::Cell;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::datagrams::{both_paths, call, connect, lane, ready, ECHO};
-use crate::hosts::{until, Hosts, LINKS};
+use crate::hosts::{until, Hosts, LINKS, PUBLIC};
+use crate::program::get;
+use crate::rules::both_paths_open;
 use crate::traffic::in_the_middle_of;
 
 struct Nat([(&'static str, PathBuf); 2]);
@@ -57,6 +60,25 @@ fn connections_that_a_nat_has_forgotten_are_replaced() {
 #[test]
 fn connections_that_are_dropped_without_a_word_are_replaced() {
     rebind_in_the_middle(true);
+}
+
+/// Its opener goes over connections that were ready, and of whose end nobody has heard.
+#[test]
+fn a_new_flow_does_not_wait_for_connections_that_are_dropped_without_a_word() {
+    let Some(mut hosts) = Hosts::new("20mbit") else {
+        return;
+    };
+    let nat = Nat::new(&hosts, 0x100, true);
+    hosts.up(&[]);
+    both_paths_open(&hosts);
+    nat.take_over(&hosts);
+    let began = Instant::now();
+    let stream = hosts.in_device(|| TcpStream::connect(PUBLIC[0]).unwrap());
+    assert_eq!(get(stream, 1000, &mut |_| ()), "whole");
+    // Left to TCP, they would take 30 s to end.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
 }
 
 #[test]

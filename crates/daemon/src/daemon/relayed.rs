@@ -26,8 +26,11 @@ impl Daemon {
         answer: oneshot::Sender<Value>,
     ) {
         let refused = |e: &Error| json!({"error": e.to_string(), "code": e.exit_code()});
-        if self.relay.is_on() {
-            let busy = "this host's connections go to a relay already: multipilot down ends that";
+        if self.asked.is_some() {
+            let busy = match self.relay.is_on() {
+                true => "this host's connections go to a relay already: multipilot down ends that",
+                false => "another up --relay waits for its relay: wait for it, or multipilot down",
+            };
             let _ = answer.send(refused(&Error::Usage(busy.into())));
             return;
         }

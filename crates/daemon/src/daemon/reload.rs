@@ -68,8 +68,8 @@ impl Daemon {
             self._metrics = metrics;
         }
         self.radio.set_file(new.radio_file.clone());
-        let old = std::mem::replace(&mut self.config, new);
         let interfaces = self.links.list().await?;
+        let old = std::mem::replace(&mut self.config, new);
         self.keep_backups(&interfaces);
         let now = self.now_us();
         if old.bandit != self.config.bandit {

@@ -29,6 +29,25 @@ impl RelaySettings {
             lans: relay.lans.clone(),
         }
     }
+
+    fn device(
+        &self,
+        rules: watch::Receiver<Rules>,
+        observer: Arc<Observer>,
+    ) -> Result<device::Settings, mp_relay::Error> {
+        let relay = &self.relay;
+        Ok(device::Settings {
+            line: self.line.clone(),
+            scheduler: mp_relay::scheduler(&relay.scheduler),
+            links: relay.links.clone(),
+            transport: relay.carrier,
+            controller: Control::choose(relay.controller.as_deref())?,
+            mark: Some(capture::MARK),
+            hold: relay.hold,
+            observer: Some(observer),
+            rules: Some(rules),
+        })
+    }
 }
 
 pub(super) async fn connect(
@@ -37,30 +56,29 @@ pub(super) async fn connect(
     rules: watch::Receiver<Rules>,
     observer: Arc<Observer>,
 ) -> Result<Arc<Device>, mp_relay::Error> {
-    let relay = &settings.relay;
-    let identity = relay.state.join(IDENTITY);
-    let device = device::Settings {
-        line: settings.line.clone(),
-        scheduler: mp_relay::scheduler(&relay.scheduler),
-        links: relay.links.clone(),
-        transport: relay.carrier,
-        controller: Control::choose(relay.controller.as_deref())?,
-        mark: Some(capture::MARK),
-        hold: relay.hold,
-        observer: Some(observer),
-        rules: Some(rules),
+    let identity = settings.relay.state.join(IDENTITY);
+    if settings.relay.leak == Leak::Direct || settings.asked {
+        return Device::connect(settings.device(rules, observer)?, &identity).await;
+    }
+    // Nothing is to get out until the relay answers.
+    let opened = match settings.device(rules, observer) {
+        Ok(device) => Device::open(device, &identity).await,
+        Err(e) => Err(e),
     };
-    match relay.leak {
-        // Nothing is to get out until the relay answers.
-        Leak::Block if !settings.asked => {
-            let device = Device::open(device, &identity).await?;
-            if device.unresolved().is_some() {
-                // The relay may be elsewhere now: if it does not answer, its name is asked for again.
-                capture::block(&device, taken).await?;
-                device.answered().await?;
-            }
+    match opened {
+        Ok(device) if device.unresolved().is_none() => Ok(device),
+        Ok(device) => {
+            // The relay may be elsewhere now: if it does not answer, its name is asked for again.
+            capture::block(&device.relay(), taken).await?;
+            device.answered().await?;
             Ok(device)
         }
-        _ => Device::connect(device, &identity).await,
+        Err(e) => {
+            let known = Device::known(&settings.line, &identity);
+            if !known.is_empty() {
+                capture::block(&known, taken).await?;
+            }
+            Err(e)
+        }
     }
 }

@@ -35,11 +35,23 @@ use connect::connect;
 use judge::{LinkRules, MonthlyBytes};
 pub use report::{InterfaceState, RelayStatus};
 
+/// Takes back rules of a process that has ended.
+async fn clear() {
+    if mp_relay::is_captured() {
+        return;
+    }
+    if let Err(e) = capture::clear().await {
+        log::line(Level::Error, &e.to_string(), &[]);
+    }
+}
+
 /// Before another try.
 const RETRY: Backoff = Backoff {
     first_us: 1_000_000,
     most_us: 60_000_000,
 };
+
+const BLOCKED: &str = "new connections are blocked (leak = \"block\") since an earlier process ended: multipilot up --relay LINE, or multipilot down";
 
 /// What is to be: a relay's line, and how it is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +116,8 @@ pub struct RelaySupervisor {
     /// Tries in a row that have failed.
     failures: u32,
     failure: String,
+    /// A process before this one has left connections cut off, and there is no relay for them.
+    blocked: bool,
     judge: LinkRules,
     /// As they were logged.
     decisions: BTreeMap<String, Decision>,
@@ -133,6 +147,7 @@ impl RelaySupervisor {
             stage: Stage::Off,
             failures: 0,
             failure: String::new(),
+            blocked: false,
             rules: watch::Sender::new(judge.rules()),
             judge,
             decisions: BTreeMap::new(),
@@ -152,13 +167,16 @@ impl RelaySupervisor {
         matches!(self.stage, Stage::On(_))
     }
 
-    /// A daemon before this one may have left a block that this one's file no longer wants.
-    pub async fn unblock(settings: Option<&RelaySettings>) {
-        let direct = settings.is_some_and(|s| s.relay.leak == Leak::Direct);
-        if direct && !mp_relay::is_captured() {
-            if let Err(e) = capture::clear().await {
-                log::line(Level::Error, &e.to_string(), &[]);
+    /// A daemon before this one may have left a block. One whose file wants none takes it back; one without a relay leaves it, for
+    /// its user has asked for it, and says so.
+    pub async fn find_block(&mut self, settings: Option<&RelaySettings>) {
+        match settings {
+            Some(settings) if settings.relay.leak == Leak::Direct => clear().await,
+            None if capture::is_blocked().await => {
+                self.blocked = true;
+                log::line(Level::Warning, BLOCKED, &[]);
             }
+            _ => {}
         }
     }
 
@@ -175,14 +193,20 @@ impl RelaySupervisor {
             self.judge(judge);
             return Ok(());
         }
+        // What fails leaves the one that is on.
+        let carried = match &new {
+            Some(settings) => Some(MonthlyBytes::open(&settings.relay.state)?),
+            None => None,
+        };
         let blocks = |s: &RelaySettings| s.relay.leak == Leak::Block;
         self.stop(new.as_ref().is_some_and(blocks)).await;
-        if let Some(settings) = &new {
-            self.carried = MonthlyBytes::open(&settings.relay.state)?;
+        if let Some(carried) = carried {
+            self.carried = carried;
             self.carried.take(&[], &judge::month());
         }
         judge.observe(&self.carried);
         self.judge(judge);
+        self.blocked &= new.is_none();
         self.settings = new;
         (self.failures, self.failure) = (0, String::new());
         self.start(Duration::ZERO);
@@ -254,6 +278,11 @@ impl RelaySupervisor {
                     let fields: &[(&str, &dyn Display)] = &[("why", &why)];
                     log::line(Level::Info, "TCP goes through the TUN, at more CPU", fields);
                 }
+                let links = running.device.links();
+                let links: Vec<&str> = links.iter().map(String::as_str).collect();
+                if let Some(warning) = links::filtered(&links) {
+                    log::line(Level::Warning, &warning, &[]);
+                }
                 if let Some(why) = running.device.unresolved() {
                     let message =
                         "the relay's name is not resolved: its addresses are those of before";
@@ -303,15 +332,11 @@ impl RelaySupervisor {
     pub async fn stop(&mut self, leave: bool) {
         let stage = std::mem::replace(&mut self.stage, Stage::Off);
         let running = match stage {
-            Stage::Off => return,
+            Stage::Off => return self.clear_unless(leave).await,
             Stage::Starting { task, needed } => {
                 drop(needed);
                 let Ok(Ok(running)) = task.await else {
-                    if !leave && !mp_relay::is_captured() {
-                        // Of one before it, which was to leave connections cut off.
-                        let _ = capture::clear().await;
-                    }
-                    return;
+                    return self.clear_unless(leave).await;
                 };
                 running
             }
@@ -327,6 +352,14 @@ impl RelaySupervisor {
         match ended {
             Ok(()) => log::line(Level::Info, "connections go to no relay", &[]),
             Err(e) => log::line(Level::Error, &e.to_string(), &[]),
+        }
+    }
+
+    /// What one before this one left, which was to leave connections cut off.
+    async fn clear_unless(&mut self, leave: bool) {
+        if !leave {
+            self.blocked = false;
+            clear().await;
         }
     }
 

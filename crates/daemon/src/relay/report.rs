@@ -6,7 +6,7 @@ use mp_relay::device::{self, LinkReport};
 use serde::{Deserialize, Serialize};
 
 use super::judge::why;
-use super::{RelaySupervisor, Stage};
+use super::{RelaySupervisor, Stage, BLOCKED};
 
 /// An interface, and why it could not carry anything; empty where it could.
 pub struct InterfaceState<'a> {
@@ -31,12 +31,19 @@ pub fn state(priority: Option<Priority>) -> &'static str {
 }
 
 impl RelaySupervisor {
-    /// `None` where there is none, nor is one to be. `interfaces`: those of the host, to name the links that are not used.
+    /// `None` where there is none, nor is one to be, nor has one before left a block. `interfaces`: those of the host, to name the
+    /// links that are not used.
     pub fn status<'a>(
         &self,
         interfaces: impl Iterator<Item = InterfaceState<'a>>,
     ) -> Option<RelayStatus> {
-        self.settings.as_ref()?;
+        if self.settings.is_none() {
+            return self.blocked.then(|| RelayStatus {
+                state: "off".into(),
+                why: BLOCKED.into(),
+                report: None,
+            });
+        }
         let Stage::On(running) = &self.stage else {
             let state = match self.stage {
                 Stage::Off => "off",

@@ -1,5 +1,6 @@
 //! The addresses of the TUN, and the listeners at them.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -30,8 +31,7 @@ pub fn addresses(here: &[Interface]) -> Result<Vec<Ends>, Error> {
         host: v4(net, 1),
         peer: v4(net, 2),
     }];
-    let disabled = std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
-    if disabled.is_ok_and(|text| text.trim() == "0") {
+    if has_ipv6() {
         // A network of one's own (RFC 4193), new each time.
         let [a, b, c, d, e] = crate::keys::random::<5>().map(u16::from);
         let v6 = |last| {
@@ -52,6 +52,25 @@ pub fn addresses(here: &[Interface]) -> Result<Vec<Ends>, Error> {
         });
     }
     Ok(ends)
+}
+
+/// Of an interface, or `default` for those to come.
+const DISABLED: &str = "disable_ipv6";
+
+/// Whether any interface but the loopback one has IPv6, or a new one would.
+fn has_ipv6() -> bool {
+    let all = fs::read_dir("/proc/sys/net/ipv6/conf")
+        .into_iter()
+        .flatten();
+    let names = all.flatten().map(|entry| entry.path());
+    names
+        .filter(|path| !path.ends_with("all") && !path.ends_with("lo"))
+        .any(|path| fs::read_to_string(path.join(DISABLED)).is_ok_and(|text| text.trim() == "0"))
+}
+
+/// The TUN may have none by default, where another interface has. What fails shows when it gets its address.
+pub fn enable_ipv6() {
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{TUN}/{DISABLED}"), "0");
 }
 
 pub fn listen(host: IpAddr) -> Result<TcpListener, Error> {

@@ -56,6 +56,8 @@ impl Catch {
 
 pub struct Follow {
     pub handle: Handle,
+    /// Of the TUN.
+    pub index: u32,
     pub ends: Vec<Ends>,
     pub catch: Catch,
     pub lane: watch::Receiver<bool>,
@@ -125,7 +127,7 @@ impl Follow {
     /// Also where something else than this process has led to the relay's new address before.
     async fn move_on(&mut self) -> Result<(), Error> {
         self.place.borrow_and_update();
-        self.relay = plan::way(&self.catch.device, &self.ends, self.catch.block)?;
+        self.relay = plan::way(&self.catch.device.relay(), &self.ends, self.catch.block)?;
         self.alone().await
     }
 
@@ -139,7 +141,16 @@ impl Follow {
     }
 
     async fn restore(&self) {
-        if let Ok(true) = netlink::set(&self.handle, &self.all()).await {
+        let all = self.all();
+        let mut set = netlink::set(&self.handle, &all).await;
+        if set.is_err() {
+            // Somebody has set the interface down, or taken its addresses: routes over it go with them.
+            let furnished = netlink::furnish(&self.handle, self.index, &self.ends).await;
+            if furnished.is_ok() {
+                set = netlink::set(&self.handle, &all).await.map(|_| true);
+            }
+        }
+        if let Ok(true) = set {
             self.restored.fetch_add(1, Ordering::Relaxed);
         }
     }

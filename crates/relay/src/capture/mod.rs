@@ -157,15 +157,22 @@ pub async fn clear() -> Result<bool, Error> {
     netlink::clear(&Netlink::open()?.handle).await
 }
 
-/// With [`Settings::block`], before it is known whether the device's relay answers: nothing goes anywhere but to there until
-/// [`Capture::start`], or until [`clear`].
-pub async fn block(device: &Arc<Device>, settings: &Settings) -> Result<(), Error> {
+/// Whether a process that has ended has left connections cut off.
+pub async fn is_blocked() -> bool {
+    let Ok(netlink) = Netlink::open() else {
+        return false;
+    };
+    !is_captured() && netlink::blocks(&netlink.handle).await
+}
+
+/// With [`Settings::block`], before it is known whether the relay answers: nothing goes anywhere but to these addresses of it
+/// until [`Capture::start`], or until [`clear`].
+pub async fn block(relay: &[IpAddr], settings: &Settings) -> Result<(), Error> {
     if is_captured() {
         // Another process's, whose rules these would be among.
         return Ok(());
     }
-    let plan = Plan::of(device.clone(), settings, &here()?)?;
-    let barrier = plan.barrier(&Caught::default());
+    let barrier = plan::block(relay, settings, &here()?)?;
     let set = netlink::set(&Netlink::open()?.handle, &barrier).await;
     set.map(drop)
 }
@@ -322,6 +329,7 @@ impl Capture {
         let handle = capture.netlink.handle.clone();
         let mut follow = Follow {
             handle: handle.clone(),
+            index,
             ends: ends.clone(),
             catch,
             lane: lane.up(),

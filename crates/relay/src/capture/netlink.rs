@@ -16,6 +16,7 @@ use rtnetlink::{Handle, IpVersion, LinkUnspec, MulticastGroup};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, Instant};
 
+use super::addresses::enable_ipv6;
 use super::routes::{self, family, Ends, Set, BLOCKED, PROTOCOL, TABLES};
 use crate::links::TUN;
 use crate::Error;
@@ -63,16 +64,19 @@ fn unless(
     }
 }
 
-/// Addresses for the interface, which is up afterwards.
+/// Addresses for the interface, which is up afterwards; some it may have already.
 pub async fn furnish(handle: &Handle, interface: u32, ends: &[Ends]) -> Result<(), Error> {
     let up = LinkUnspec::new_with_index(interface).mtu(MTU).up().build();
     let set = handle.link().set(up).execute().await;
     set.map_err(failed("bringing the TUN up"))?;
+    if ends.iter().any(|ends| ends.host.is_ipv6()) {
+        enable_ipv6();
+    }
     for ends in ends {
         let mut request = handle.address().add(interface, ends.host, ends.bits());
         // Nobody else could have it.
         request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
-        let added = request.execute().await;
+        let added = unless(nix::errno::Errno::EEXIST, request.execute().await);
         added.map_err(failed("the TUN's address"))?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! What a capture is made of, known before anything is set.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mp_kernel::interfaces::Interface;
@@ -24,18 +25,15 @@ pub struct Plan {
 impl Plan {
     pub fn of(device: Arc<Device>, settings: &Settings, here: &[Interface]) -> Result<Plan, Error> {
         let ends = addresses(here)?;
-        let mut direct = settings.direct.clone();
-        let relay = way(&device, &ends, settings.block)?;
+        let relay = way(&device.relay(), &ends, settings.block)?;
         let catch = Catch {
             device,
             block: settings.block,
             lans: settings.lans.clone(),
             private: (!settings.direct_dns).then(private),
-            direct: direct.clone(),
+            direct: settings.direct.clone(),
         };
-        direct.extend(private());
-        let users = &settings.direct_users;
-        let standing = routes::standing(&ends, &direct, users, settings.block, &settings.lans)?;
+        let standing = standing(&ends, settings)?;
         Ok(Plan {
             ends,
             catch,
@@ -56,9 +54,24 @@ impl Plan {
     }
 }
 
-/// The way to the device's relay, wherever it is now.
-pub fn way(device: &Device, ends: &[Ends], block: bool) -> Result<Set, Error> {
-    let relay: Vec<_> = device.relay().into_iter().map(Prefix::whole).collect();
+/// What [`Plan::barrier`] would set with a block, before there is a device: only these addresses are still reached.
+pub fn block(relay: &[IpAddr], settings: &Settings, here: &[Interface]) -> Result<Set, Error> {
+    let ends = addresses(here)?;
+    let mut all = standing(&ends, settings)?;
+    all.extend(way(relay, &ends, true)?);
+    Ok(routes::barrier(all, &ends))
+}
+
+fn standing(ends: &[Ends], settings: &Settings) -> Result<Set, Error> {
+    let mut direct = settings.direct.clone();
+    direct.extend(private());
+    let users = &settings.direct_users;
+    routes::standing(ends, &direct, users, settings.block, &settings.lans)
+}
+
+/// The way to the relay, wherever it is now.
+pub fn way(relay: &[IpAddr], ends: &[Ends], block: bool) -> Result<Set, Error> {
+    let relay: Vec<_> = relay.iter().copied().map(Prefix::whole).collect();
     routes::direct(ends, &relay, block)
 }
 

@@ -1,6 +1,6 @@
 //! Whether the relay answers. It is asked where there is doubt: by a new connection over each link, which stays ready for a
-//! flow, and over a backup link only where the others do not answer at once. While streams bring something, there is no doubt.
-//! While it does not answer, it is asked again and again.
+//! flow, and over a backup link only where the others do not answer at once. While flows hear of it, be it acknowledgements,
+//! there is no doubt. While it does not answer, it is asked again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,10 +47,10 @@ pub async fn follow(
     }
 }
 
-/// It stays while streams bring bytes, without a question: a target may only be slow.
+/// It stays while flows hear of the relay, without a question: a target may only be slow, or the way to it full.
 struct Doubt {
     pending: bool,
-    /// Bytes at the last look.
+    /// At the last look.
     heard: u64,
 }
 

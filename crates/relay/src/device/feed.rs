@@ -28,6 +28,9 @@ const PAUSE: Backoff = Backoff {
     first_us: 100_000,
     most_us: 10_000_000,
 };
+/// From so many in a row on, the pause grows further: the relay's process may be another one since, which does not know the flow.
+const HOPELESS: u32 = 20;
+const RARELY: Duration = Duration::from_secs(120);
 
 #[derive(Default, PartialEq)]
 enum Stage {
@@ -70,7 +73,10 @@ impl Slot {
     /// Before the next one.
     fn pause(&self) -> Duration {
         let again = self.ended.checked_sub(1);
-        Duration::from_micros(again.map_or(0, |again| PAUSE.time(again)))
+        match again {
+            Some(HOPELESS..) => RARELY,
+            again => Duration::from_micros(again.map_or(0, |again| PAUSE.time(again))),
+        }
     }
 
     /// When an address of a link goes, its connections are as dead as without the link. What has become of the flow's one.
@@ -338,6 +344,8 @@ mod tests {
             pauses,
             [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
         );
+        (0..20).for_each(|_| slot.lose());
+        assert_eq!(slot.pause(), RARELY);
         slot.joined -= Duration::from_secs(11);
         slot.lose();
         assert_eq!(slot.pause().as_millis(), 100);

@@ -161,15 +161,15 @@ impl Device {
         Err(Error::Failed(format!("relay {place}: {why}{of_before}")))
     }
 
+    /// Where the line's relay is, as far as that is known without asking a resolver.
+    pub fn known(line: &Line, identity: &Path) -> Vec<IpAddr> {
+        Name::of_line(line, identity).known()
+    }
+
     /// As [`Device::connect`], without waiting for the relay, nor for links that it is to use.
     pub async fn open(settings: Settings, identity: &Path) -> Result<Arc<Device>, Error> {
-        let folder = identity.parent().unwrap_or(Path::new("."));
+        let name = Name::of_line(&settings.line, identity);
         let identity = Identity::open(identity)?;
-        let name = Name {
-            host: settings.line.host.clone(),
-            port: settings.line.port,
-            folder: folder.to_owned(),
-        };
         let place = name.find().await?;
         let here = place.addresses.iter().any(|a| a.ip().is_loopback());
         let choose = match settings.links.as_slice() {
@@ -449,9 +449,9 @@ impl Device {
         &self.settings
     }
 
-    /// Bytes of streams that the relay has sent.
+    /// How often path connections of flows have brought something of the relay.
     pub fn heard(&self) -> u64 {
-        self.meters.heard()
+        self.meters.heard.load(Ordering::Relaxed)
     }
 
     /// Whether the relay answers over any link now, to a new connection.

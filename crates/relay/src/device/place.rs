@@ -15,11 +15,14 @@ use tokio::time::{sleep, timeout, Instant};
 
 use super::pool::Pool;
 use crate::links::same_family;
+use crate::wire::Line;
 use crate::Error;
 
 const FILE: &str = "relay-addresses.toml";
-/// A resolver on this host asks others that may be out of reach, and again.
+/// A resolver on this host asks others that may be out of reach, and again …
 const PATIENCE: Duration = Duration::from_secs(10);
+/// … and so long it has where the addresses of before would do: with `leak = "block"` everything still goes out directly.
+const PATIENCE_KNOWN: Duration = Duration::from_secs(2);
 /// Between two questions to it: answers of a resolver are as old as its caches.
 const AGAIN: Backoff = Backoff {
     first_us: 5_000_000,
@@ -47,18 +50,39 @@ pub struct Name {
 }
 
 impl Name {
-    async fn resolve(&self) -> Result<Vec<IpAddr>, String> {
-        let asked = timeout(PATIENCE, lookup_host((self.host.as_str(), self.port)));
+    /// Its addresses are remembered beside the device's key.
+    pub fn of_line(line: &Line, identity: &Path) -> Name {
+        Name {
+            host: line.host.clone(),
+            port: line.port,
+            folder: identity.parent().unwrap_or(Path::new(".")).to_owned(),
+        }
+    }
+
+    async fn resolve(&self, patience: Duration) -> Result<Vec<IpAddr>, String> {
+        let asked = timeout(patience, lookup_host((self.host.as_str(), self.port)));
         match asked.await {
             Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
             Ok(Err(e)) => Err(e.to_string()),
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("no answer within {} s", patience.as_secs())),
+        }
+    }
+
+    /// Without asking anybody: of an address it is that, of a name those at which the relay answered last.
+    pub fn known(&self) -> Vec<IpAddr> {
+        match self.host.parse() {
+            Ok(ip) => vec![ip],
+            Err(_) => (remembered(&self.folder).remove(&self.key())).unwrap_or_default(),
         }
     }
 
     /// What the host's resolver says; by the file in the folder, where the relay answered last, if it says nothing.
     pub async fn find(&self) -> Result<Place, Error> {
-        self.of(self.resolve().await)
+        let patience = match self.known().is_empty() {
+            true => PATIENCE,
+            false => PATIENCE_KNOWN,
+        };
+        self.of(self.resolve(patience).await)
     }
 
     fn of(&self, found: Result<Vec<IpAddr>, String>) -> Result<Place, Error> {
@@ -72,11 +96,11 @@ impl Name {
             Err(why) => why,
         };
         let key = self.key();
-        match remembered(&self.folder).get(&key) {
-            Some(ips) if !ips.is_empty() => Ok(place(ips, Some(why))),
-            _ => Err(Error::Failed(format!(
+        match self.known().as_slice() {
+            [] => Err(Error::Failed(format!(
                 "relay {key}: its name is not resolved ({why})"
             ))),
+            ips => Ok(place(ips, Some(why))),
         }
     }
 
@@ -196,12 +220,14 @@ async fn find_again(
     pool: &Arc<Pool>,
     moved: &watch::Sender<()>,
 ) -> bool {
-    let Ok(found) = name.resolve().await else {
-        return false;
+    let found = match name.resolve(PATIENCE).await {
+        Ok(found) if !found.is_empty() => {
+            place.send_if_modified(|place| place.unresolved.take().is_some());
+            found
+        }
+        // What it led to last may be a captive portal, which has addresses for every name.
+        _ => name.known(),
     };
-    if !found.is_empty() {
-        place.send_if_modified(|place| place.unresolved.take().is_some());
-    }
     let addresses = place.borrow().addresses.clone();
     let used: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
     let (next, same) = match candidate(&used, &found) {

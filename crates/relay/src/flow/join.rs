@@ -1,5 +1,6 @@
 //! What arrives on the paths.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mp_policy::link::Priority;
@@ -23,12 +24,15 @@ impl Growth {
 
     /// The capacity to have from now on; `consumed` is the stream offset that the application has reached.
     fn wanted(&mut self, now: Instant, round_trip: Duration, consumed: u64, capacity: u64) -> u64 {
-        if now.duration_since(self.since) < round_trip {
+        let elapsed = now.duration_since(self.since);
+        if elapsed < round_trip {
             return capacity;
         }
         let read = consumed - self.at;
         (self.since, self.at) = (now, consumed);
-        if 2 * read > capacity {
+        // Of a program that reads in bursts only what falls on a round trip counts.
+        let product = |bytes: u64, time: Duration| u128::from(bytes) * time.as_micros();
+        if product(2 * read, round_trip) > product(capacity, elapsed) {
             (2 * capacity).min(WINDOW.1)
         } else {
             capacity
@@ -53,6 +57,13 @@ impl Flow {
             return Ok(());
         };
         let read = path.carrier.receive();
+        if let Some(meters) = self
+            .meters
+            .as_ref()
+            .filter(|_| !path.carrier.input().is_empty())
+        {
+            meters.heard.fetch_add(1, Ordering::Relaxed);
+        }
         let mut news = News::default();
         let taken = path
             .carrier
@@ -145,5 +156,36 @@ impl Flow {
             self.receiver.capacity(),
         );
         self.receiver.grow(capacity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The capacity after so many looks, one each `look_ms`, of a program that reads so much between two of them.
+    fn grown(look_ms: u64, read: u64, looks: u32) -> u64 {
+        let start = Instant::now();
+        let (mut growth, mut capacity) = (Growth::new(start), WINDOW.0);
+        for look in 1..=looks {
+            let now = start + Duration::from_millis(look_ms) * look;
+            let round_trip = Duration::from_millis(40);
+            capacity = growth.wanted(now, round_trip, read * u64::from(look), capacity);
+        }
+        capacity
+    }
+
+    #[test]
+    fn the_window_is_twice_what_is_read_in_a_round_trip() {
+        assert_eq!(grown(40, WINDOW.0 / 2, 9), WINDOW.0);
+        assert_eq!(grown(40, WINDOW.0 / 2 + 1, 9), 2 * WINDOW.0);
+        assert_eq!(grown(40, WINDOW.1, 9), WINDOW.1);
+        assert_eq!(grown(20, WINDOW.0, 1), WINDOW.0, "not a round trip yet");
+    }
+
+    #[test]
+    fn a_burst_after_a_pause_is_not_taken_for_speed() {
+        // A player of 5 Mbit/s that fills its buffer every ten seconds.
+        assert_eq!(grown(10_000, 6_250_000, 50), WINDOW.0);
     }
 }

@@ -117,22 +117,19 @@ pub enum Hears {
     Other(oneshot::Sender<Result<(), Refusal>>),
 }
 
-/// Bytes by slot, of all flows together; but for the last ones those of streams.
+/// Bytes by slot, of all flows together.
 #[derive(Debug, Default)]
 pub struct Meters {
+    /// Of streams.
     pub sent: [AtomicU64; MAX_SUBFLOWS],
     pub received: [AtomicU64; MAX_SUBFLOWS],
+    /// How often a path has brought something of the relay: acknowledgements too.
+    pub heard: AtomicU64,
     /// What path connections have given their sockets and taken from them, both ways together.
     pub carried: [Arc<AtomicU64>; MAX_SUBFLOWS],
 }
 
 impl Meters {
-    /// Bytes of streams that the relay has sent.
-    pub fn heard(&self) -> u64 {
-        let all = self.received.iter();
-        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
-    }
-
     /// Bytes of streams, both ways together.
     pub fn moved(&self) -> u64 {
         let all = self.sent.iter().chain(&self.received);
@@ -173,6 +170,11 @@ impl From<Malformed> for Stop {
     fn from(_: Malformed) -> Stop {
         Stop::Break
     }
+}
+
+/// What its socket has received, bytes.
+fn available(application: &TcpStream) -> usize {
+    rustix::io::ioctl_fionread(application).map_or(MOST_READ, |bytes| bytes as usize)
 }
 
 pub struct Flow {
@@ -385,7 +387,7 @@ impl Flow {
                     path.put(&Frame::Priority(priority));
                 }
             }
-            Event::Woken => self.probe(),
+            Event::Woken => self.probe(|_| true),
         }
     }
 
@@ -403,8 +405,11 @@ impl Flow {
         if !self.rested && now.duration_since(self.moved) >= REST {
             self.rest();
         }
+        if !self.rested && self.lost.is_some() {
+            self.probe(|path| !path.is_backup() && path.is_mute(now, REST));
+        }
         for slot in 0..MAX_SUBFLOWS {
-            let failed = |path: &mut Path| path.carrier.flush().is_err();
+            let failed = |path: &mut Path| path.flush(now).is_err();
             if self.paths[slot].as_deref_mut().is_some_and(failed) {
                 self.lose_path(slot, now);
             }
@@ -473,15 +478,18 @@ impl Flow {
             path.carrier.rest();
         }
         if self.lost.is_some() {
-            self.probe();
+            self.probe(|_| true);
         }
     }
 
-    /// A connection that has ended at the other end answers with a reset; one that nobody answers on turns stale.
-    fn probe(&mut self) {
+    /// A connection that has ended at the other end answers with a reset; one that nobody answers on turns stale. A path that only
+    /// brings data would else look well after it has fallen silent.
+    fn probe(&mut self, which: impl Fn(&Path) -> bool) {
         let (next, limit) = self.receiver.acknowledgement();
         for path in self.paths.iter_mut().flatten() {
-            path.put(&Frame::Ack { next, limit });
+            if which(path) {
+                path.put(&Frame::Ack { next, limit });
+            }
         }
     }
 
@@ -494,7 +502,11 @@ impl Flow {
             let Some(application) = &self.application else {
                 return;
             };
-            let Some(most) = self.throttle.take(Way::Down, MOST_READ, now) else {
+            let there = match self.throttle.limits() {
+                true => available(application).clamp(1, MOST_READ),
+                false => MOST_READ,
+            };
+            let Some(most) = self.throttle.take(Way::Down, there, now) else {
                 break;
             };
             let read = with_scratch(|scratch| {

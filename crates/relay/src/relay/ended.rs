@@ -30,6 +30,11 @@ impl Ended {
         self.elsewhere.extend(elsewhere);
     }
 
+    /// Those of relays before this one, as far as they may be open.
+    pub fn elsewhere(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.elsewhere.iter().copied()
+    }
+
     /// The relay before this one is gone, and with it the flows that were open there.
     pub fn lose(&mut self) {
         for id in std::mem::take(&mut self.elsewhere) {
@@ -44,15 +49,13 @@ impl Ended {
         self.newer.get(id).or_else(|| self.older.get(id)).copied()
     }
 
-    /// Those that are forgotten first come first.
+    /// Those that are forgotten first come first; without those that are open elsewhere.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, bool)> + '_ {
         let older = self
             .older
             .iter()
             .filter(|(id, _)| !self.newer.contains_key(*id));
-        let elsewhere = self.elsewhere.iter().map(|id| (*id, true));
-        let here = older.chain(&self.newer).map(|(id, well)| (*id, *well));
-        here.chain(elsewhere)
+        older.chain(&self.newer).map(|(id, well)| (*id, *well))
     }
 }
 
@@ -92,8 +95,11 @@ mod tests {
         ended.keep([id(0)]);
         (1..4 * GENERATION).for_each(|number| ended.put(id(number), true));
         assert_eq!(ended.get(&id(0)), Some(true));
-        assert!(ended.iter().any(|one| one == (id(0), true)));
+        // A further relay is to know it as open too.
+        assert!(ended.elsewhere().eq([id(0)]));
+        assert!(ended.iter().all(|(one, _)| one != id(0)));
         ended.lose();
+        assert_eq!(ended.elsewhere().count(), 0);
         assert_eq!(ended.get(&id(0)), Some(false));
     }
 }

@@ -41,6 +41,8 @@ use crate::Error;
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Connections that have not knocked yet.
 const STRANGERS: usize = 256;
+/// And those that have, and have proven nothing.
+const UNPROVEN: usize = 1024;
 /// A ready connection waits so long for its flow.
 const IDLE: Duration = Duration::from_secs(600);
 /// Of each device.
@@ -84,26 +86,37 @@ impl Flows {
 
     fn kept(&self) -> Kept {
         Kept {
-            open: self.open.keys().copied().collect(),
+            open: (self.open.keys().copied())
+                .chain(self.ended.elsewhere())
+                .collect(),
             ended: self.ended.iter().collect(),
         }
     }
 }
 
-/// Connections that have not knocked yet, each by its place. Where they are too many the oldest has to leave: a device knocks
-/// as soon as it is connected, and none is kept out by those who never do.
-#[derive(Default)]
-struct Strangers(Mutex<VecDeque<oneshot::Sender<()>>>);
+/// Connections that have not knocked yet, or not proven who they are, each by its place. Where they are too many the oldest has to
+/// leave: a device does either as soon as it can, and none is kept out by those who never do.
+struct Strangers {
+    most: usize,
+    places: Mutex<VecDeque<oneshot::Sender<()>>>,
+}
 
 impl Strangers {
+    fn new(most: usize) -> Strangers {
+        Strangers {
+            most,
+            places: Mutex::default(),
+        }
+    }
+
     /// A place, which is lost when the sender is dropped.
     fn enter(&self) -> oneshot::Receiver<()> {
         let (kept, place) = oneshot::channel();
-        let mut all = lock(&self.0);
-        if all.len() >= STRANGERS {
+        let mut all = lock(&self.places);
+        if all.len() >= self.most {
             all.retain(|kept| !kept.is_closed());
         }
-        if all.len() >= STRANGERS {
+        if all.len() >= self.most {
             all.pop_front();
         }
         all.push_back(kept);
@@ -137,6 +150,7 @@ struct Relay {
     rates: Arc<Rates>,
     observer: Option<Arc<Observer>>,
     strangers: Strangers,
+    unproven: Strangers,
     shares: Mutex<HashMap<Id, Share>>,
     flows: Mutex<Flows>,
     /// No flow begins here any more: connections without one are closed.
@@ -178,7 +192,8 @@ impl Serving {
             holding: Arc::new(Mutex::new(Holding::new(hold::LIMITS))),
             rates: Arc::new(Rates::new(settings.rate)),
             observer: settings.observer,
-            strangers: Strangers::default(),
+            strangers: Strangers::new(STRANGERS),
+            unproven: Strangers::new(UNPROVEN),
             shares: Mutex::default(),
             flows: Mutex::default(),
             is_over: CancellationToken::new(),
@@ -243,8 +258,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Leaves all to the successor but the open flows, and returns when they have ended. Those without a path get none any
-    /// more, and are not waited for.
+    /// Leaves all to the successor but the open flows, and returns when they have ended, and those of the relay before this one.
+    /// Those without a path get none any more, and are not waited for.
     pub async fn hand_over(self, mut successor: Successor) {
         let Serving {
             relay,
@@ -262,7 +277,10 @@ impl Serving {
         loop {
             // Also where there is no flow: the devices are still to hear that the lane is closed.
             sleep(DRAIN_POLL).await;
-            if lock(&relay.flows).open.len() <= lock(&relay.holding).flows() {
+            let flows = lock(&relay.flows);
+            // Its successor hears of their end from this one.
+            let elsewhere = flows.ended.elsewhere().next().is_some();
+            if !elsewhere && flows.open.len() <= lock(&relay.holding).flows() {
                 return;
             }
         }
@@ -337,11 +355,16 @@ impl Relay {
                 return;
             };
             drop(place);
-            let Some(permit) = self.admit(secret.id) else {
-                return;
+            // A knock may be an old one, sent again by anybody: what a device may have is for those who prove that they are it.
+            let mut place = self.unproven.enter();
+            let admit = || self.admit(secret.id);
+            let accepting =
+                handshake::accept(stream, self.tls.clone(), &secret, &self.register, admit);
+            let accepted = tokio::select! {
+                accepted = timeout_at(deadline, accepting) => accepted,
+                _ = &mut place => return,
             };
-            let accepting = handshake::accept(stream, self.tls.clone(), &secret, &self.register);
-            if let Ok(Ok(carrier)) = timeout_at(deadline, accepting).await {
+            if let Ok(Ok((carrier, permit))) = accepted {
                 tokio::spawn(self.idle(carrier, secret.id, permit));
             }
         };
@@ -487,7 +510,7 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_leaves_when_there_are_too_many() {
-        let strangers = Strangers::default();
+        let strangers = Strangers::new(STRANGERS);
         let mut places: Vec<_> = (0..STRANGERS).map(|_| strangers.enter()).collect();
         let kept = |place: &mut oneshot::Receiver<()>| place.try_recv() == Err(TryRecvError::Empty);
         // One that has knocked takes no place any more.

@@ -57,6 +57,7 @@ fn copy(from: &Path, to: &Path, last: impl FnOnce() -> Result<(), Error>) -> Res
     let mut outcomes = 0;
     let copied = mp_files::replace_private(to, |fresh| {
         // Of one moment, and without the holes that deleted outcomes left.
+        let fresh = fresh.path();
         let name = fresh.to_string_lossy();
         let read = source
             .execute("VACUUM INTO ?1", params![name])
