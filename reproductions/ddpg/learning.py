@@ -39,7 +39,7 @@ def show(results: Results) -> Section:
         ],
         body,
         [
-            "First table: one connection alone, 12 evaluation seeds or more (4 with --quick), slow start included. Second: topology c, "
+            "First table: one connection alone, 12 evaluation seeds or more, slow start included. Second: topology c, "
             "intervals 51 to 100, rates in Mbit/s a subflow."
         ],
     )
