@@ -17,7 +17,8 @@ BATCH = 50
 ARMS = list(PATHS)
 #: What a policy knows: the readings of both paths, and the logarithm of the transfer's size.
 CONTEXT = [*FEATURES, "transfer.log2_bytes"]
-#: The default of the project: not significantly below any other here (claim `fig4-linucb`). The paper found active explorer best.
+#: The default of the project: not significantly below any other here (claim `fig4-linucb`). The paper found active
+#: explorer best.
 CHOSEN = "lin-ucb"
 BASELINES = ("wifi first", "random", "svm", "oracle")
 NAMES = {

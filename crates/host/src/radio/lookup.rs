@@ -49,11 +49,11 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// Needs a Tokio runtime, with I/O and time.
-    pub fn new() -> Lookups {
+    /// The runtime needs I/O and time.
+    pub fn on(runtime: Handle) -> Lookups {
         Lookups {
             known: Arc::default(),
-            runtime: Handle::current(),
+            runtime,
         }
     }
 

@@ -46,7 +46,7 @@ impl Radios {
             file: file.map(FileRadio::new),
             frames: HashMap::new(),
             speeds: air::Speeds::default(),
-            lookups: Lookups::new(),
+            lookups: Lookups::on(tokio::runtime::Handle::current()),
         }
     }
 
