@@ -33,6 +33,9 @@ pub trait Share {
     /// All that connections of this host have seen so far.
     fn tell(&mut self, own: &LinkArms);
 
+    /// The same, and from now on what they see begins anew.
+    fn settle(&mut self, own: &LinkArms);
+
     /// Whether it is time for [`Share::tell`].
     fn is_due(&self) -> bool;
 }
@@ -178,11 +181,15 @@ impl Connections {
 
     /// New settings; see [`Adapter::reconfigure`].
     pub fn reconfigure(&mut self, now_us: u64, old: &PathSettings, new: &PathSettings) {
+        if !new.judge_as(old) {
+            let seen = worth(&self.all());
+            self.remembered.clear();
+            if let Some(shared) = &mut self.shared {
+                shared.settle(&seen);
+            }
+        }
         for connection in self.ours.values_mut() {
             connection.adapter.reconfigure(now_us, old, new);
-        }
-        if !new.judge_as(old) {
-            self.remembered.clear();
         }
     }
 

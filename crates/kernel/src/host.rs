@@ -210,8 +210,11 @@ fn addresses() -> Result<Vec<(IpAddr, i32)>, Error> {
     let mut interfaces = interfaces::all()?;
     interfaces.sort_by_key(|interface| !interface.leads_out());
     let of = |interface: &Interface| {
-        let (choice, index) = (interface.choice(), interface.index as i32);
-        let each = [choice.v4.map(IpAddr::V4), choice.v6.map(IpAddr::V6)];
+        let index = interface.index as i32;
+        let each = [
+            interface.v4().map(IpAddr::V4),
+            interface.v6().map(IpAddr::V6),
+        ];
         each.into_iter()
             .flatten()
             .map(move |address| (address, index))

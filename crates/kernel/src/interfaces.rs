@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
@@ -21,24 +21,41 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// To start connections here.
+    /// To start connections here. Over IPv6 only where it leads out, if IPv4 does: many links have an address of it and no way.
+    /// IPv4 routes of other tables, and further next hops, are not to be seen here.
     pub fn choice(&self) -> Choice {
+        let (v4, v6) = self.ways_out();
         Choice {
             interface: self.index,
-            v4: self.addresses.iter().find_map(|address| match address {
-                IpAddr::V4(v4) => Some(*v4),
-                IpAddr::V6(_) => None,
-            }),
-            v6: self.addresses.iter().find_map(|address| match address {
-                IpAddr::V6(v6) => Some(*v6),
-                IpAddr::V4(_) => None,
-            }),
+            v4: self.v4(),
+            v6: self.v6().filter(|_| v6 || !v4),
             ..Choice::default()
         }
     }
 
-    /// Whether it has a default route in the main table, of whatever metric: packets to strangers can leave through it.
+    /// The first address of its family.
+    pub fn v4(&self) -> Option<Ipv4Addr> {
+        self.addresses.iter().find_map(|address| match address {
+            IpAddr::V4(v4) => Some(*v4),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// The first address of its family.
+    pub fn v6(&self) -> Option<Ipv6Addr> {
+        self.addresses.iter().find_map(|address| match address {
+            IpAddr::V6(v6) => Some(*v6),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// Whether it has a default route, of whatever metric, in the main table or of IPv6: packets to strangers can leave through it.
     pub fn leads_out(&self) -> bool {
+        let (v4, v6) = self.ways_out();
+        v4 || v6
+    }
+
+    fn ways_out(&self) -> (bool, bool) {
         let is = |fields: &[String], place: usize, value: &str| {
             fields.get(place).is_some_and(|field| field == value)
         };
@@ -50,7 +67,7 @@ impl Interface {
         let v6 = routes("/proc/thread-self/net/ipv6_route")
             .into_iter()
             .any(|f| is(&f, 9, &self.name) && is(&f, 0, &"0".repeat(32)) && is(&f, 1, "00"));
-        v4 || v6
+        (v4, v6)
     }
 }
 
@@ -92,7 +109,7 @@ pub fn sources_first(interface: &str, addresses: &mut [IpAddr]) {
         if addresses.iter().filter(|a| a.is_ipv4() == v4).count() < 2 {
             continue;
         }
-        let chosen = source(interface, v4);
+        let chosen = source(Some(interface), v4);
         let is = |a: &IpAddr| Some(*a) == chosen;
         if let Some(at) = addresses.iter().position(is) {
             addresses[..=at].rotate_right(1);
@@ -100,8 +117,9 @@ pub fn sources_first(interface: &str, addresses: &mut [IpAddr]) {
     }
 }
 
-/// No packet is sent. `None` where there is no route.
-fn source(interface: &str, v4: bool) -> Option<IpAddr> {
+/// The address that packets to strangers would have, over one interface or wherever routes lead. No packet is sent. `None` where
+/// there is no route.
+pub fn source(interface: Option<&str>, v4: bool) -> Option<IpAddr> {
     // Of documentation (RFC 5737, RFC 3849): nobody has them, and routes treat them as any address of the Internet.
     let (domain, stranger) = match v4 {
         true => (Domain::IPV4, SocketAddr::from(([192, 0, 2, 1], 9))),
@@ -111,7 +129,9 @@ fn source(interface: &str, v4: bool) -> Option<IpAddr> {
         ),
     };
     let socket = Socket::new(domain, Type::DGRAM, None).ok()?;
-    socket.bind_device(Some(interface.as_bytes())).ok()?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes())).ok()?;
+    }
     socket.connect(&stranger.into()).ok()?;
     Some(socket.local_addr().ok()?.as_socket()?.ip())
 }

@@ -1,6 +1,6 @@
 //! MPTCP and eBPF of the running kernel: what this machine can do ([`check`]), congestion controllers ([`controller`]) and the
 //! networks that steer some ([`agent`]), who uses them ([`choose`]), which plain TCP sockets they couple ([`groups`]), MPTCP for unmodified programs ([`mptcpify`], [`preload`]),
-//! which path connections start on ([`initial_path`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`]) and which
+//! which path connections start on ([`initial_path`]), what subflows do ([`mptcp_info`], [`diag`]), which exist ([`pm`], over [`netlink`]) and which
 //! connections have none ([`fallback`]); TUN devices ([`tun`]), and connections that a listener takes for their target ([`transparent`]),
 //! sockets that routing rules tell by a mark ([`mark`]); the allocator ([`memory`]).
 
@@ -20,9 +20,9 @@ pub mod mark;
 pub mod memory;
 pub mod mptcp_info;
 pub mod mptcpify;
+pub mod netlink;
 pub mod pm;
 pub mod preload;
-
 pub mod transparent;
 pub mod tun;
 

@@ -334,7 +334,6 @@ fn the_group_of_a_killed_process_is_removed_by_the_next() {
     assert!(path.exists(), "its maker lives");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(path.exists(), "nobody has looked yet");
     drop(Group::new().unwrap());
     assert!(!path.exists());
 }
@@ -346,16 +345,21 @@ fn interfaces_that_lead_nowhere_are_told_apart() {
     let a = lab.namespace('a');
     sh(&format!("ip -n {a} route add default via 10.77.1.2"));
     sh(&format!("ip -n {a} link add idle type veth peer name p4"));
+    sh(&format!(
+        "ip -n {a} address add 2001:db8:7::2/64 dev p1 nodad"
+    ));
     let found = choose::inside(lab.a(), || {
         let all = interfaces::all().unwrap();
         all.into_iter()
-            .map(|i| (i.leads_out(), i))
+            .map(|i| (i.leads_out(), i.choice(), i))
             .collect::<Vec<_>>()
     });
     let found = found.unwrap();
-    let named = |name: &str| found.iter().find(|(_, i)| i.name == name);
-    let (out, p1) = named("p1").unwrap();
+    let named = |name: &str| found.iter().find(|(_, _, i)| i.name == name);
+    let (out, choice, p1) = named("p1").unwrap();
     assert_eq!((*out, p1.addresses[0]), (true, FIRST));
+    // Connections over IPv6 would get nowhere from here.
+    assert_eq!((choice.v4.map(IpAddr::V4), choice.v6), (Some(FIRST), None));
     assert!(p1.networks.contains(&Prefix {
         address: FIRST,
         bits: 24
@@ -364,5 +368,6 @@ fn interfaces_that_lead_nowhere_are_told_apart() {
         !named("p2").unwrap().0,
         "it has no route beyond its network"
     );
+    assert!(named("p2").unwrap().1.v4.is_some());
     assert_eq!(named("idle"), None, "down, and without an address");
 }

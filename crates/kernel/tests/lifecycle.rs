@@ -121,7 +121,6 @@ fn what_a_killed_holder_left_the_next_call_collects() {
         .any(|listed| listed.kernel_name == name && listed.holders == 1));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(is_available(&name), "nobody has looked yet");
     assert!(!controller::list()
         .unwrap()
         .iter()
@@ -143,7 +142,6 @@ fn what_one_killed_in_a_mount_namespace_of_its_own_left_is_collected_too() {
     assert!(is_available(&name) && !pins.exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(is_available(&name), "nobody has looked yet");
     controller::list().unwrap();
     assert!(!is_available(&name));
 }

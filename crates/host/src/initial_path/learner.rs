@@ -281,7 +281,7 @@ impl Learner {
         before != (self.there.clone(), self.arms.clone())
     }
 
-    /// Whether the choice on offer has been taken.
+    /// Whether the choice on offer has been taken, or could not be: its link has no way of that address family.
     fn see(&mut self, event: &Event) -> bool {
         if event.kind == EventKind::Down && event.srtt_us > 0 {
             if let Some(arm) = self.arm_of(event.local.0) {
@@ -292,7 +292,8 @@ impl Learner {
         if let Some(finished) = self.connections.observe(event) {
             self.learn(&finished);
         }
-        matches!(event.kind, EventKind::Started(start, tag) if tag == self.tag && counts(start))
+        let ends = |start| counts(start) || start == Start::Refused;
+        matches!(event.kind, EventKind::Started(start, tag) if tag == self.tag && ends(start))
     }
 
     fn learn(&mut self, finished: &Finished) {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::timeout;
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::zvariant::Value;
 use zbus::Connection;
@@ -24,6 +25,8 @@ const NET: u32 = 2;
 const SUBCARRIERS_DB: f64 = 31.0;
 /// Polling interval, and that which ModemManager is asked for.
 const PAUSE: Duration = Duration::from_secs(5);
+/// For all answers of ModemManager's.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The bus, or ModemManager, may come later.
 const ABSENT: Duration = Duration::from_secs(30);
 
@@ -52,7 +55,8 @@ impl Modems {
         let task = tokio::spawn(async move {
             loop {
                 if let Ok(bus) = Connection::system().await {
-                    while let Ok(found) = poll(&bus).await {
+                    // A service that hangs says nothing of the cell either.
+                    while let Ok(Ok(found)) = timeout(PATIENCE, poll(&bus)).await {
                         *shared.lock().unwrap_or_else(PoisonError::into_inner) = found;
                         tokio::time::sleep(PAUSE).await;
                     }

@@ -4,20 +4,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use mp_kernel::pm::attr;
+use mp_kernel::netlink::{attr, Answer, Error, Family};
 use neli::attr::Attribute;
 use neli::consts::genl::{Cmd, NlAttrType};
-use neli::consts::nl::NlmF;
-use neli::consts::socket::NlFamily;
-use neli::genl::{Genlmsghdr, GenlmsghdrBuilder, NoUserHeader};
+use neli::genl::Genlmsghdr;
 use neli::neli_enum;
-use neli::nl::NlPayload;
-use neli::router::synchronous::NlRouter;
 use neli::types::{Buffer, GenlBuffer};
-use neli::utils::Groups;
 
 use super::Radio;
 
+/// Of the family, which ignores it.
+const VERSION: u8 = 0;
 /// Drivers average over about so long; asking more often tells nothing new.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A Wi-Fi stick may be plugged in later.
@@ -92,8 +89,7 @@ impl Station {
 /// Asks the drivers.
 #[derive(Default)]
 pub struct Wifi {
-    /// With the family's number.
-    router: Option<(NlRouter, u16)>,
+    family: Option<Family>,
     sought: Option<Instant>,
     known: HashMap<String, (Instant, Option<Station>)>,
 }
@@ -114,21 +110,17 @@ impl Wifi {
 
     fn ask(&mut self, interface: &str) -> Option<Station> {
         let index = nix::net::if_::if_nametoindex(interface).ok()?;
-        let (router, family) = self.router()?;
-        stations(router, family, index).into_iter().next()
+        let stations = stations(self.family()?, index).unwrap_or_default();
+        stations.into_iter().next()
     }
 
-    fn router(&mut self) -> Option<(&NlRouter, u16)> {
+    fn family(&mut self) -> Option<&Family> {
         let due = self.sought.is_none_or(|at| at.elapsed() >= ABSENT);
-        if self.router.is_none() && due {
+        if self.family.is_none() && due {
             self.sought = Some(Instant::now());
-            let (router, _) = NlRouter::connect(NlFamily::Generic, None, Groups::empty()).ok()?;
-            let family = router.resolve_genl_family("nl80211").ok()?;
-            self.router = Some((router, family));
+            self.family = Family::open("nl80211", VERSION).ok();
         }
-        self.router
-            .as_ref()
-            .map(|(router, family)| (router, *family))
+        self.family.as_ref()
     }
 }
 
@@ -140,27 +132,11 @@ impl Radio for Wifi {
 
 type Reply = Genlmsghdr<Command, Attr>;
 
-/// Empty where the interface is no Wi-Fi, or has nobody to talk to.
-fn stations(router: &NlRouter, family: u16, index: u32) -> Vec<Station> {
-    let ask = || -> Option<Vec<Station>> {
-        let attr = attr(Attr::IfIndex, index).ok()?;
-        let message = GenlmsghdrBuilder::<Command, Attr, NoUserHeader>::default()
-            .cmd(Command::GetStation)
-            .version(0)
-            .attrs([attr].into_iter().collect::<GenlBuffer<Attr, Buffer>>())
-            .build()
-            .ok()?;
-        let answers = router
-            .send::<_, _, u16, Reply>(family, NlmF::DUMP, NlPayload::Payload(message))
-            .ok()?;
-        let replies = answers.filter_map(Result::ok);
-        Some(
-            replies
-                .filter_map(|r| r.get_payload().and_then(of_reply))
-                .collect(),
-        )
-    };
-    ask().unwrap_or_default()
+/// None where the interface has nobody to talk to; an error where it is no Wi-Fi.
+fn stations(family: &Family, index: u32) -> Result<Vec<Station>, Error> {
+    let interface = attr(Attr::IfIndex, index)?;
+    let replies = family.ask(Command::GetStation, Answer::List, vec![interface])?;
+    Ok(replies.iter().filter_map(of_reply).collect())
 }
 
 fn of_reply(reply: &Reply) -> Option<Station> {

@@ -36,8 +36,8 @@ impl Connection {
     ) -> Connection {
         let mut adapter = Adapter::new(settings);
         adapter.set_interfaces(now_us, interfaces(host), settings);
-        for (path, of) in adapter.paths.iter_mut().zip(&host.paths) {
-            path.signal_dbm = of.signal_dbm;
+        for path in &mut adapter.paths {
+            path.signal_dbm = same(path, &host.paths).and_then(|of| of.signal_dbm);
         }
         for subflow in subflows {
             adapter.take_over(subflow.local.ip(), subflow.backup);
@@ -57,8 +57,7 @@ impl Connection {
     /// What came of the host's probes is known to every connection.
     pub fn hear(&mut self, host: &[PathState]) {
         for path in &mut self.adapter.paths {
-            let same = |of: &&PathState| of.interface.index == path.interface.index;
-            path.probes = host.iter().find(same).map_or(path.probes, |of| of.probes);
+            path.probes = same(path, host).map_or(path.probes, |of| of.probes);
         }
     }
 
@@ -203,6 +202,12 @@ impl Connection {
         }
         !asked.is_err_and(|e| e.errno() == Some(nix::libc::ENOTCONN))
     }
+}
+
+/// The host's path over the same interface.
+fn same<'a>(path: &PathState, host: &'a [PathState]) -> Option<&'a PathState> {
+    host.iter()
+        .find(|of| of.interface.index == path.interface.index)
 }
 
 /// As the policy has it.

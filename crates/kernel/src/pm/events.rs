@@ -7,13 +7,13 @@ use std::time::Duration;
 use neli::attr::Attribute;
 use neli::consts::socket::NlFamily;
 use neli::genl::Genlmsghdr;
-use neli::router::synchronous::NlRouter;
 use neli::socket::synchronous::NlSocketHandle;
 use neli::utils::Groups;
 
 use super::types::{Event, EventKind};
 use super::wire::{self, EventAttr};
 use super::Error;
+use crate::netlink::Family;
 
 /// Events of one network namespace, from its opening on.
 pub struct Events {
@@ -23,17 +23,12 @@ pub struct Events {
 
 impl Events {
     pub fn new() -> Result<Events, Error> {
-        let unavailable = |e: &dyn std::fmt::Display| Error::Unavailable(e.to_string());
-        let (router, _) = NlRouter::connect(NlFamily::Generic, None, Groups::empty())
-            .map_err(|e| unavailable(&e))?;
-        let group = router
-            .resolve_nl_mcast_group(wire::FAMILY, wire::EVENTS)
-            .map_err(|e| unavailable(&e))?;
+        let group = Family::group(wire::FAMILY, wire::EVENTS).map_err(Error::unavailable)?;
         let socket = NlSocketHandle::connect(NlFamily::Generic, None, Groups::empty())
-            .map_err(|e| unavailable(&e))?;
+            .map_err(Error::unavailable)?;
         socket
             .add_mcast_membership(Groups::new_groups(&[group]))
-            .map_err(|e| unavailable(&e))?;
+            .map_err(Error::unavailable)?;
         Ok(Events {
             socket,
             queued: Default::default(),

@@ -13,17 +13,12 @@ mod wire;
 use std::net::SocketAddr;
 
 use neli::attr::Attribute;
-use neli::consts::nl::NlmF;
-use neli::consts::socket::NlFamily;
-use neli::genl::{Genlmsghdr, GenlmsghdrBuilder, Nlattr, NoUserHeader};
-use neli::nl::NlPayload;
-use neli::router::synchronous::NlRouter;
+use neli::genl::{Genlmsghdr, Nlattr};
 use neli::types::{Buffer, GenlBuffer};
-use neli::utils::Groups;
 
+use crate::netlink::{self, attr, Answer, Family};
 pub use events::Events;
 pub use types::{Endpoint, Event, EventKind, Flags, Limits};
-pub use wire::attr;
 use wire::{address, parse_address, AddrAttr, Attr, Command};
 
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +35,15 @@ pub enum Error {
 }
 
 impl Error {
-    fn encoding(e: impl std::fmt::Display) -> Error {
-        Error::Netlink(e.to_string())
+    fn unavailable(e: impl std::fmt::Display) -> Error {
+        Error::Unavailable(e.to_string())
+    }
+
+    fn of(command: &'static str, error: netlink::Error) -> Error {
+        match error {
+            netlink::Error::Refused(source) => Error::Refused { command, source },
+            netlink::Error::Netlink(why) => Error::Netlink(format!("{command}: {why}")),
+        }
     }
 
     /// The kernel's errno, where it gave one.
@@ -53,26 +55,27 @@ impl Error {
     }
 }
 
+impl From<netlink::Error> for Error {
+    fn from(error: netlink::Error) -> Error {
+        Error::Netlink(error.to_string())
+    }
+}
+
 /// Commands to the path manager of one network namespace.
 pub struct PathManager {
-    router: NlRouter,
-    family: u16,
+    family: Family,
 }
 
 type Reply = Genlmsghdr<Command, Attr>;
 
 impl PathManager {
     pub fn new() -> Result<PathManager, Error> {
-        let (router, _) = NlRouter::connect(NlFamily::Generic, None, Groups::empty())
-            .map_err(|e| Error::Unavailable(e.to_string()))?;
-        let family = router
-            .resolve_genl_family(wire::FAMILY)
-            .map_err(|e| Error::Unavailable(e.to_string()))?;
-        Ok(PathManager { router, family })
+        let family = Family::open(wire::FAMILY, wire::VERSION).map_err(Error::unavailable)?;
+        Ok(PathManager { family })
     }
 
     pub fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
-        let replies = self.call("listing endpoints", Command::GetAddr, NlmF::DUMP, vec![])?;
+        let replies = self.call("listing endpoints", Command::GetAddr, Answer::List, vec![])?;
         Ok(replies
             .iter()
             .filter_map(|reply| {
@@ -110,7 +113,7 @@ impl PathManager {
         let replies = self.call(
             "reading the limits",
             Command::GetLimits,
-            NlmF::empty(),
+            Answer::One,
             vec![],
         )?;
         let reply = replies
@@ -120,7 +123,7 @@ impl PathManager {
         let read = |a| {
             handle
                 .get_attr_payload_as::<u32>(a)
-                .map_err(Error::encoding)
+                .map_err(|e| Error::Netlink(e.to_string()))
         };
         Ok(Limits {
             subflows: read(Attr::Subflows)?,
@@ -221,41 +224,18 @@ impl PathManager {
         command: Command,
         attrs: Vec<Nlattr<Attr, Buffer>>,
     ) -> Result<(), Error> {
-        self.call(what, command, NlmF::ACK, attrs).map(drop)
+        self.call(what, command, Answer::One, attrs).map(drop)
     }
 
     fn call(
         &self,
         what: &'static str,
         command: Command,
-        flags: NlmF,
+        answer: Answer,
         attrs: Vec<Nlattr<Attr, Buffer>>,
     ) -> Result<Vec<Reply>, Error> {
-        let message = GenlmsghdrBuilder::<Command, Attr, NoUserHeader>::default()
-            .cmd(command)
-            .version(wire::VERSION)
-            .attrs(attrs.into_iter().collect::<GenlBuffer<_, _>>())
-            .build()
-            .map_err(Error::encoding)?;
-        let answers = self
-            .router
-            .send::<_, _, u16, Reply>(self.family, flags, NlPayload::Payload(message))
-            .map_err(Error::encoding)?;
-        let mut replies = Vec::new();
-        for answer in answers {
-            match answer {
-                Ok(message) => replies.extend(message.get_payload().cloned()),
-                Err(neli::err::RouterError::Nlmsgerr(e)) => {
-                    let source = std::io::Error::from_raw_os_error(-*e.error());
-                    return Err(Error::Refused {
-                        command: what,
-                        source,
-                    });
-                }
-                Err(e) => return Err(Error::encoding(e)),
-            }
-        }
-        Ok(replies)
+        let replies = self.family.ask(command, answer, attrs);
+        replies.map_err(|e| Error::of(what, e))
     }
 }
 

@@ -111,6 +111,25 @@ fn endpoint(id: u8, address: &str, flags: Flags) -> Endpoint {
     }
 }
 
+/// An answer in the thread that asks: a reader beside it would see EINVAL where the kernel ends an empty list meanwhile.
+#[test]
+fn each_of_several_threads_gets_its_own_answers() {
+    in_namespace(|| {
+        let pm = PathManager::new().unwrap();
+        let limits = pm.limits().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        assert_eq!(pm.endpoints().unwrap(), []);
+                        assert_eq!(pm.limits().unwrap(), limits);
+                    }
+                });
+            }
+        });
+    });
+}
+
 #[test]
 fn endpoints_and_limits_read_back_as_set() {
     in_namespace(|| {

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use neli::attr::Attribute;
 use neli::consts::genl::{Cmd, NlAttrType};
-use neli::genl::{AttrTypeBuilder, Nlattr, NlattrBuilder};
+use neli::genl::Nlattr;
+use neli::neli_enum;
 use neli::types::{Buffer, GenlBuffer};
-use neli::{neli_enum, Size, ToBytes};
 
 use super::types::{Endpoint, Flags};
 use super::Error;
+use crate::netlink::{self, attr};
 
 pub(super) const FAMILY: &str = "mptcp_pm";
 pub(super) const EVENTS: &str = "mptcp_pm_events";
@@ -85,29 +86,12 @@ pub(super) enum EventAttr {
 }
 impl NlAttrType for EventAttr {}
 
-/// An attribute of any generic netlink family.
-pub fn attr<T, P>(kind: T, payload: P) -> Result<Nlattr<T, Buffer>, Error>
-where
-    T: NlAttrType + Size,
-    P: Size + ToBytes,
-{
-    let kind = AttrTypeBuilder::default()
-        .nla_type(kind)
-        .build()
-        .map_err(Error::encoding)?;
-    NlattrBuilder::default()
-        .nla_type(kind)
-        .nla_payload(payload)
-        .build()
-        .map_err(Error::encoding)
-}
-
 /// An address attribute (`MPTCP_PM_ATTR_ADDR` or `_ADDR_REMOTE`). An id of 0 means "unset", but for a connection's
 /// first subflow, whose address has the id 0 and needs none.
 pub(super) fn address(kind: Attr, endpoint: &Endpoint) -> Result<Nlattr<Attr, Buffer>, Error> {
     let mut out = attr(kind, Buffer::new())?;
     let mut push = |a: Nlattr<AddrAttr, Buffer>| -> Result<(), Error> {
-        out = out.clone().nest(&a).map_err(Error::encoding)?;
+        out = out.clone().nest(&a).map_err(netlink::Error::other)?;
         Ok(())
     };
     match endpoint.address {
