@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use mp_host::{Glob, InterfaceRule, PathSettings};
-use mp_policy::path_manager::Rule;
 use mp_scenario::document::{self, section, Field, Section};
 use mp_scenario::Error;
 
@@ -70,8 +69,13 @@ const IGNORED: &[&str] = &[
     "vboxnet*",
     "lxc*",
     "lxdbr*",
+    "incusbr*",
+    "podman*",
+    "nerdctl*",
     "cni*",
     "flannel*",
+    "cilium*",
+    "cali*",
     "tun*",
     "tap*",
     "wg*",
@@ -168,17 +172,17 @@ impl Config {
         if let Some(interfaces) = root.get("interfaces") {
             for (name, field) in interfaces.entries()? {
                 let section = Section::open(&field, INTERFACE_KEYS)?;
-                let rule = section
-                    .get("rule")
-                    .map_or(Ok(Rule::None), |f| f.choice(mp_scenario::RULES))?;
                 if let Some(limit) = section.get("limit") {
                     let bytes = limit.size_per("month")?;
                     config.limits.push((Glob::new(name), bytes));
                 }
-                config.paths.rules.push(InterfaceRule {
-                    interface: Glob::new(name),
-                    rule,
-                });
+                // A limit alone says nothing of the use, and hides no rule of a pattern that fits too.
+                if let Some(rule) = section.get("rule") {
+                    config.paths.rules.push(InterfaceRule {
+                        interface: Glob::new(name),
+                        rule: rule.choice(mp_scenario::RULES)?,
+                    });
+                }
             }
         }
         if let Some(limits) = section(&root, "limits", LIMIT_KEYS)? {
@@ -257,6 +261,7 @@ fn loopback(field: Field<'_>) -> Result<SocketAddr, Error> {
 mod tests {
     use super::*;
     use mp_policy::awareness::Threshold;
+    use mp_policy::path_manager::Rule;
     use mp_relay::capture::User;
 
     fn error(text: &str) -> String {
@@ -373,6 +378,19 @@ mod tests {
         assert_eq!(config.rule("wwan1"), Rule::Metered);
         assert_eq!(config.rule("wlan0"), Rule::None);
         assert!(config.ignores("docker0") && config.ignores("veth12ab") && !config.ignores("eth0"));
+    }
+
+    #[test]
+    fn a_limit_is_no_rule() {
+        let text = "[interfaces]\n\"wwan*\".limit = \"5GB/month\"\nwwan0.rule = \"metered\"";
+        let config = Config::parse("daemon.toml", text).unwrap();
+        assert_eq!(config.paths.rule("wwan0"), Rule::Metered);
+        assert_eq!(
+            config.paths.rules.len(),
+            1,
+            "wwan1 may get one of its endpoint"
+        );
+        assert_eq!(config.limits.len(), 1);
     }
 
     #[test]

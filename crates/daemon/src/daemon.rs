@@ -153,6 +153,7 @@ enum Part {
     Endpoints,
     Relay,
     InitialPath,
+    Tunnel,
 }
 
 struct Daemon {
@@ -342,7 +343,11 @@ impl Daemon {
             return;
         };
         if self.troubles.get(&with) != Some(&what) {
-            log::line(Level::Error, &what, &[]);
+            let level = match with {
+                Part::Tunnel => Level::Warning,
+                _ => Level::Error,
+            };
+            log::line(level, &what, &[]);
             self.troubles.insert(with, what);
         }
     }

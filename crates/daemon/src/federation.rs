@@ -33,6 +33,8 @@ pub struct SharedStatistics {
 /// Nothing where there is no file yet.
 fn read(file: &Path) -> Result<Links, String> {
     match fs::read(file) {
+        // As a loss of power may leave it.
+        Ok(bytes) if bytes.is_empty() => Ok(Links::new()),
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| e.to_string()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Links::new()),
         Err(e) => Err(e.to_string()),
@@ -59,12 +61,12 @@ impl SharedStatistics {
         let mut shared = SharedStatistics {
             settings: settings.clone(),
             written: before.clone(),
-            before,
+            before: before.clone(),
             written_at: None,
             failed: false,
         };
         // From now on there is something to carry.
-        shared.write();
+        shared.write(before);
         Ok(shared)
     }
 
@@ -87,14 +89,18 @@ impl SharedStatistics {
         own
     }
 
-    fn write(&mut self) {
+    fn write(&mut self, own: Links) {
         let file = self.settings.folder.join("own.json");
-        let text = serde_json::to_string(&self.written).expect("plain data");
+        let text = serde_json::to_string(&own).expect("plain data");
         let written = mp_files::replace(&file, text.as_bytes());
         let failed = std::mem::replace(&mut self.failed, written.is_err());
-        if let (Err(e), false) = (written, failed) {
-            let what = format!("{}: {e}: others do not hear of this", file.display());
-            log::line(Level::Warning, &what, &[]);
+        match written {
+            Ok(()) => self.written = own,
+            Err(e) if !failed => {
+                let what = format!("{}: {e}: others do not hear of this", file.display());
+                log::line(Level::Warning, &what, &[]);
+            }
+            Err(_) => {}
         }
     }
 }
@@ -123,9 +129,13 @@ impl Share for SharedStatistics {
         self.written_at = Some(Instant::now());
         let own = self.own(seen);
         if own != self.written {
-            self.written = own;
-            self.write();
+            self.write(own);
         }
+    }
+
+    fn settle(&mut self, seen: &LinkArms) {
+        self.before = self.own(seen);
+        self.tell(&LinkArms::new());
     }
 
     fn is_due(&self) -> bool {
@@ -179,6 +189,14 @@ mod tests {
         let begins = next.known(&LinkArms::new(), &["wlan0"]);
         assert_eq!(begins, seen(&[("wlan0", 4.0, 0.6)]));
 
+        // Under new settings what was seen before them stays.
+        next.settle(&seen(&[("wwan0", 2.0, 0.75)]));
+        next.tell(&seen(&[("wwan0", 4.0, 1.0)]));
+        assert_eq!(text(), r#"{"ap-1":[4.0,0.6],"wwan0":[8.0,0.75]}"#);
+
+        // As a loss of power may leave it.
+        fs::write(settings.folder.join("own.json"), "").unwrap();
+        assert!(SharedStatistics::open(&settings).is_ok());
         fs::write(settings.folder.join("own.json"), "nonsense").unwrap();
         let refused = SharedStatistics::open(&settings).err().unwrap().to_string();
         assert!(refused.contains("own.json") && refused.contains("remove it to begin anew"));

@@ -17,6 +17,7 @@ mod metrics;
 mod mptcpify;
 pub mod relay;
 mod sessions;
+mod tunnel;
 
 pub use check::{check, privilege};
 pub use config::Config;

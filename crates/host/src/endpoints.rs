@@ -115,32 +115,56 @@ impl Endpoints {
             first,
             lock,
         };
-        endpoints.pay()?;
+        // What the kernel does not take now is tried again.
+        let _ = endpoints.pay(|_| true);
         endpoints.save()?;
         Ok(endpoints)
     }
 
-    /// What others are owed: theirs that rest, and `more`.
-    fn owe<'a>(&'a mut self, more: impl Iterator<Item = &'a Endpoint>) {
-        let of_others = |e: &&Endpoint| !self.before.added.contains(&e.address);
-        let deleted = self.removed.again().chain(more);
-        let owed = deleted.filter(of_others).cloned().collect();
+    /// What others are owed: theirs that rest, `more`, and what the kernel has not taken back yet.
+    fn owe<'a>(&mut self, more: impl Iterator<Item = &'a Endpoint>) {
+        let deleted = self.removed.again().cloned().chain(more.cloned());
+        let mut owed: Vec<Endpoint> = deleted.collect();
+        let before = std::mem::take(&mut self.before.owed);
+        for endpoint in before {
+            if at(&owed, endpoint.address).is_none() {
+                owed.push(endpoint);
+            }
+        }
+        owed.retain(|e| !self.before.added.contains(&e.address));
         self.before.owed = owed;
     }
 
-    fn pay(&mut self) -> Result<(), Error> {
-        for endpoint in std::mem::take(&mut self.before.owed) {
-            self.add_back(&endpoint)?;
+    /// As far as the kernel takes them; the first that it does not is the error.
+    fn pay(&mut self, which: impl Fn(&Endpoint) -> bool) -> Result<(), Error> {
+        let owed = std::mem::take(&mut self.before.owed).into_iter();
+        let (due, mut left): (Vec<_>, Vec<_>) = owed.partition(which);
+        let mut paid = Ok(());
+        for endpoint in due {
+            let added = self.add_back(&endpoint);
+            if added.is_err() {
+                left.push(endpoint);
+            }
+            paid = paid.and(added.map(drop));
         }
-        Ok(())
+        self.before.owed = left;
+        paid
     }
 
     /// Whether it was still away: somebody may have set it anew.
     fn add_back(&self, endpoint: &Endpoint) -> Result<bool, Error> {
-        if self.list()?.iter().any(|e| e.address == endpoint.address) {
+        if at(&self.list()?, endpoint.address).is_some() {
             return Ok(false);
         }
-        self.manager.add_endpoint(endpoint)?;
+        // Its number may be another's by now.
+        let renumbered = Endpoint {
+            id: 0,
+            ..endpoint.clone()
+        };
+        let added = self.manager.add_endpoint(endpoint);
+        added
+            .or_else(|_| self.manager.add_endpoint(&renumbered))
+            .map_err(|e| apply::refused(endpoint.address, e))?;
         Ok(true)
     }
 
@@ -194,19 +218,23 @@ impl Endpoints {
 
     /// Goes the way back to how it was before the first daemon. Returns the endpoints that had to stay, because some
     /// connection has no other subflow that works; the next daemon knows them for its own.
+    ///
+    /// # Errors
+    /// Also if the kernel does not take an endpoint back. All else is done then, and the next call tries it again.
     pub fn restore(mut self, subflows: &[Subflow]) -> Result<Vec<IpAddr>, Error> {
         self.leave_controller()?;
-        self.pay()?;
         let stay = removal::lifelines(&self.before.added, &standing(subflows));
         for endpoint in self.list()? {
-            let address = endpoint.address;
-            let ours = self.before.added.contains(&address);
-            if ours && !stay.contains(&address) {
+            let ours = self.before.added.contains(&endpoint.address);
+            if ours && !stay.contains(&endpoint.address) {
                 self.manager.delete_endpoint(&endpoint)?;
-                continue;
             }
+        }
+        // Once there is room.
+        let paid = self.pay(|_| true);
+        for endpoint in self.list()? {
             let mut as_before = self.as_before(&endpoint);
-            if ours {
+            if self.before.added.contains(&endpoint.address) {
                 as_before.flags.backup = false;
             }
             if as_before != endpoint {
@@ -214,11 +242,12 @@ impl Endpoints {
             }
         }
         self.set_limits(self.before.subflows, self.before.add_addr_accepted)?;
-        self.give_back(|_| true)?;
+        let given = self.give_back(|_| true)?;
         if self.before.userspace {
             claim::manage_new(false)?;
         }
-        if stay.is_empty() {
+        let all_back = paid.and(given.refused.map_or(Ok(()), Err));
+        if stay.is_empty() && all_back.is_ok() {
             let _ = fs::remove_file(&self.file);
             let _ = fs::remove_file(self.file.with_extension("lock"));
         } else {
@@ -226,7 +255,7 @@ impl Endpoints {
             self.save()?;
         }
         drop(self.lock);
-        Ok(stay)
+        all_back.map(|()| stay)
     }
 
     /// The daemon cannot start: the first one leaves nothing, a later one leaves what its forerunner did.
@@ -243,6 +272,10 @@ impl Endpoints {
         mp_files::replace(&self.file, text.as_bytes())
             .map_err(|e| Error::Failed(format!("{}: {e}", self.file.display())))
     }
+}
+
+fn at(endpoints: &[Endpoint], address: IpAddr) -> Option<&Endpoint> {
+    endpoints.iter().find(|e| e.address == address)
 }
 
 /// What daemons of this network namespace have changed.

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use mp_host::adapter::PathState;
 use mp_host::endpoints::ChangeKind;
+use mp_kernel::interfaces;
 use mp_policy::path_manager::PathPolicy;
 
 use super::{Daemon, Part};
 use crate::initial_path::InitialPathBandit;
 use crate::log::{self, Level};
-use crate::status;
+use crate::{status, tunnel};
 
 /// Before another try of what failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,16 +25,18 @@ pub(super) fn level(policy: PathPolicy, kind: ChangeKind) -> Level {
 }
 
 impl Daemon {
-    /// With a bandit: it works over the interfaces that there are.
+    /// With a bandit: it works over the interfaces that there are, and not while a tunnel carries all: connections would pass by
+    /// it. Of the tunnel it warns in any case.
     pub(super) fn keep_initial_path(&mut self) {
-        let Some(settings) = &self.config.bandit else {
+        let tunnelled = self.warn_of_tunnel();
+        let Some(settings) = self.config.bandit.as_ref().filter(|_| !tunnelled) else {
             self.initial_path = None;
             return;
         };
         if let Some(initial_path) = &mut self.initial_path {
             initial_path.warn_of_lost_events();
             if initial_path.fits(&self.config) {
-                let failed = initial_path.exempt_new().err();
+                let failed = initial_path.keep_exempt().err();
                 let failure =
                     |e| format!("networks that came since are not left to the routing table: {e}");
                 return self.trouble(Part::InitialPath, failed.map(failure));
@@ -59,6 +62,17 @@ impl Daemon {
                 );
             }
         }
+    }
+
+    /// Linux opens subflows over every endpoint, whatever its connection goes through.
+    fn warn_of_tunnel(&mut self) -> bool {
+        let all = interfaces::all().unwrap_or_default();
+        let what = tunnel::in_use(&self.config, &all).map(|tunnel| {
+            format!("{tunnel} carries this host's traffic and is ignored: MPTCP subflows of other interfaces pass by it; rule = \"untrusted\" prevents them")
+        });
+        let tunnelled = what.is_some();
+        self.trouble(Part::Tunnel, what);
+        tunnelled
     }
 
     /// With the userspace path manager: what each connection's own adapter wants.

@@ -57,6 +57,7 @@ impl Daemon {
             unchanged if unchanged == self.config.metrics => None,
             changed => Some(MetricsServer::start(changed, &self.sender).await?),
         };
+        let interfaces = self.links.list().await?;
         let settled = |c: &Config| (c.controller.clone(), c.parameters.clone());
         // What could not be loaded may be now.
         if settled(&new) != settled(&self.config) || !self.refused.is_empty() {
@@ -68,7 +69,6 @@ impl Daemon {
             self._metrics = metrics;
         }
         self.radio.set_file(new.radio_file.clone());
-        let interfaces = self.links.list().await?;
         let old = std::mem::replace(&mut self.config, new);
         self.keep_backups(&interfaces);
         let now = self.now_us();

@@ -68,8 +68,7 @@ impl InitialPathBandit {
         config: &Config,
         settings: &config::BanditConfig,
     ) -> Result<Option<InitialPathBandit>, Error> {
-        let all = interfaces::all()?;
-        let arms = arms(config, &all);
+        let arms = arms(config, &leading_out(interfaces::all()?));
         if arms.is_empty() {
             return Ok(None);
         }
@@ -127,27 +126,32 @@ impl InitialPathBandit {
         }))
     }
 
-    /// Destinations that the routing table has got since then: those of containers, of a VPN.
-    pub fn exempt_new(&mut self) -> Result<(), Error> {
+    /// Destinations that the routing table has now: those of containers, of a VPN.
+    pub fn keep_exempt(&mut self) -> Result<(), Error> {
         let Some(attached) = &self.attached else {
             return Ok(());
         };
-        for prefix in interfaces::routed() {
-            if !self.exempt.contains(&prefix) {
-                attached.choices().exempt(prefix)?;
-                self.exempt.insert(prefix);
-            }
+        let routed: HashSet<Prefix> = interfaces::routed().into_iter().collect();
+        if routed == self.exempt {
+            return Ok(());
         }
+        let choices = attached.choices();
+        for gone in self.exempt.difference(&routed) {
+            choices.forget(*gone);
+        }
+        // All of them: one that is exempt always may have been among the others.
+        exempt_near(choices, routed.iter().copied())?;
+        self.exempt = routed;
         Ok(())
     }
 
-    /// Whether the host has the interfaces that it had then. One that is gone is not missed.
+    /// Whether the host has the interfaces that it had then, under the same rules.
     pub fn fits(&self, config: &Config) -> bool {
         let Ok(all) = interfaces::all() else {
             return true;
         };
-        let known = |now: &Interface| self.arms.iter().any(|then| then.name == now.name);
-        arms(config, &all).iter().all(known)
+        let out = leading_out(all);
+        fits(&self.arms, &arms(config, &out), &out)
     }
 
     /// What the radios and links say of each interface now.
@@ -187,11 +191,47 @@ impl Drop for InitialPathBandit {
     }
 }
 
+/// Whether arms of before do for those of now. One that leads out no more is not missed, unless none is left.
+fn fits(then: &[Interface], now: &[Interface], out: &[Interface]) -> bool {
+    let among = |all: &[Interface], one: &Interface| all.iter().any(|i| i.name == one.name);
+    let stays = |i: &Interface| among(now, i) || !among(out, i);
+    !now.is_empty() && now.iter().all(|i| among(then, i)) && then.iter().all(stays)
+}
+
+fn leading_out(all: Vec<Interface>) -> Vec<Interface> {
+    all.into_iter().filter(Interface::leads_out).collect()
+}
+
 /// Interfaces that connections may start on, of those that lead out.
-fn arms(config: &Config, all: &[Interface]) -> Vec<Interface> {
-    let out = |i: &&Interface| i.leads_out() && !config.paths.ignores(&i.name);
-    let out: Vec<&Interface> = all.iter().filter(out).collect();
+fn arms(config: &Config, out: &[Interface]) -> Vec<Interface> {
+    let known = |i: &&Interface| !config.paths.ignores(&i.name);
+    let out: Vec<&Interface> = out.iter().filter(known).collect();
     let rules: Vec<Rule> = out.iter().map(|i| config.paths.rule(&i.name)).collect();
     let candidates = initial_path::candidates(&rules).into_iter();
     candidates.map(|at| out[at].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_rule_ends_a_bandit_and_a_link_that_is_away_does_not() {
+        let on = |name: &&str| Interface {
+            name: (*name).into(),
+            index: 1,
+            addresses: Vec::new(),
+            networks: Vec::new(),
+        };
+        let fits = |then: &[&str], now: &[&str], out: &[&str]| {
+            let all = [then, now, out].map(|all| all.iter().map(on).collect::<Vec<_>>());
+            super::fits(&all[0], &all[1], &all[2])
+        };
+        let both = ["wlan0", "wwan0"];
+        assert!(fits(&both, &both, &both));
+        assert!(fits(&both, &["wlan0"], &["wlan0"]), "wwan0 is away");
+        assert!(!fits(&both, &["wlan0"], &both), "wwan0 is metered now");
+        assert!(!fits(&["wlan0"], &both, &both), "wwan0 is new");
+        assert!(!fits(&both, &[], &[]), "the routing table may know a way");
+    }
 }

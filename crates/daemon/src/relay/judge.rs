@@ -130,6 +130,11 @@ impl MonthlyBytes {
         })
     }
 
+    /// Whether both are of one file, of which only one may be written.
+    pub fn is_of_file(&self, other: &MonthlyBytes) -> bool {
+        self.file == other.file
+    }
+
     /// A relay is connected, whose counters are at 0.
     pub fn begin(&mut self) {
         self.seen.clear();

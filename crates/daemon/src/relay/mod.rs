@@ -200,10 +200,10 @@ impl RelaySupervisor {
         };
         let blocks = |s: &RelaySettings| s.relay.leak == Leak::Block;
         self.stop(new.as_ref().is_some_and(blocks)).await;
-        if let Some(carried) = carried {
+        if let Some(carried) = carried.filter(|c| !c.is_of_file(&self.carried)) {
             self.carried = carried;
-            self.carried.take(&[], &judge::month());
         }
+        self.carried.take(&[], &judge::month());
         judge.observe(&self.carried);
         self.judge(judge);
         self.blocked &= new.is_none();

@@ -6,7 +6,7 @@ use mp_kernel::diag::Subflow;
 use mp_kernel::pm::{self, Endpoint, Flags};
 use nix::errno::Errno;
 
-use super::{indispensable, ChangeKind, EndpointChange, Endpoints};
+use super::{at, indispensable, ChangeKind, EndpointChange, Endpoints};
 use crate::adapter::{Again, Wanted};
 use crate::Error;
 
@@ -42,11 +42,11 @@ impl Endpoints {
         self.save()?;
         let opened = self.open_wanted(&there, wanted, &anew, &rested, subflows)?;
         done.extend(opened.done);
-        self.pay_rested(&rested)?;
+        let paid = self.pay_rested();
         done.extend(self.set_backup(&there, wanted, &anew)?);
         done.extend(self.retry(&there, wanted, again, &anew)?);
         self.applied = wanted.to_vec();
-        let refused = opened.refused;
+        let refused = opened.refused.or(paid.err());
         Ok(Applied { done, refused })
     }
 
@@ -82,7 +82,7 @@ impl Endpoints {
             }
             let adopted = before.adopted.iter().any(|(a, _)| a == address);
             let comes_back = || {
-                let mut deleted = self.removed.again().chain(rested);
+                let mut deleted = self.removed.again().chain(rested).chain(&before.owed);
                 deleted.any(|e| e.address == *address)
             };
             match at(there, *address) {
@@ -118,7 +118,7 @@ impl Endpoints {
                 Some(_) => {}
                 None if self.removed.rests(w.address) => {}
                 None => {
-                    let back = at(rested, w.address);
+                    let back = at(rested, w.address).or(at(&self.before.owed, w.address));
                     let mut endpoint = back.cloned().unwrap_or_else(|| Endpoint {
                         interface: Some(w.interface),
                         ..Endpoint::new(w.address, Flags::SUBFLOW)
@@ -139,15 +139,15 @@ impl Endpoints {
         Ok(applied)
     }
 
-    /// Others get theirs that have rested back, wanted or not.
-    fn pay_rested(&mut self, rested: &[Endpoint]) -> Result<(), Error> {
-        if rested.is_empty() || self.before.owed.is_empty() {
+    /// Others get theirs that rest no more back, wanted or not.
+    fn pay_rested(&mut self) -> Result<(), Error> {
+        let resting: Vec<IpAddr> = self.removed.again().map(|e| e.address).collect();
+        let due = |e: &Endpoint| !resting.contains(&e.address);
+        if !self.before.owed.iter().any(due) {
             return Ok(());
         }
-        self.before.owed.retain(|e| rested.contains(e));
-        self.pay()?;
-        self.owe([].iter());
-        self.save()
+        let paid = self.pay(due);
+        self.save().and(paid)
     }
 
     /// First the promotions: never a moment without a normal endpoint.
@@ -206,7 +206,7 @@ impl Endpoints {
     }
 }
 
-fn refused(address: IpAddr, error: pm::Error) -> Error {
+pub(super) fn refused(address: IpAddr, error: pm::Error) -> Error {
     match error.errno() {
         Some(errno) if errno == Errno::ERANGE as i32 => Error::Failed(format!(
             "no endpoint for {address}: the kernel takes no more (ip mptcp endpoint lists them); leave interfaces out with \
@@ -217,10 +217,6 @@ fn refused(address: IpAddr, error: pm::Error) -> Error {
             other => Error::Failed(format!("no endpoint for {address}: {other}")),
         },
     }
-}
-
-fn at(endpoints: &[Endpoint], address: IpAddr) -> Option<&Endpoint> {
-    endpoints.iter().find(|e| e.address == address)
 }
 
 /// Addresses whose endpoints are to be made anew.

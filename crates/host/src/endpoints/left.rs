@@ -1,6 +1,7 @@
 //! What daemons have left that were killed, in this network namespace or in others.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
@@ -77,23 +78,27 @@ fn namespaces() -> Option<HashSet<u64>> {
         .filter(|e| is_process(&e.file_name()))
         .map(|e| e.path().join("ns/net"));
     let named = entries("/run/netns").map(|e| e.path());
-    let (mut seen, mut cookies) = (HashSet::new(), HashSet::new());
+    // Open, so that none of a later namespace gets their numbers.
+    let mut seen: HashMap<u64, File> = HashMap::new();
+    let mut cookies = HashSet::new();
     for place in of_processes.chain(named) {
         let namespace = match File::open(&place) {
             Ok(file) => file,
             // Not even root may look at some hosts' first process, but where it is is known: in the first namespace.
             Err(_) if place.starts_with("/proc/1") => continue,
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => return None,
-            // It has ended in between.
-            Err(_) => continue,
+            // It has ended, and its parent may not have heard of that yet.
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(_) if fs::symlink_metadata(&place).is_err() => continue,
+            Err(_) => return None,
         };
-        if seen.insert(namespace.metadata().ok()?.ino()) {
-            match mp_kernel::choose::namespace_cookie(namespace.as_fd()) {
-                Ok(cookie) => drop(cookies.insert(cookie)),
-                // A name without a namespace mounted on it.
-                Err(_) if place.starts_with("/run/netns") => {}
-                Err(_) => return None,
-            }
+        let Entry::Vacant(new) = seen.entry(namespace.metadata().ok()?.ino()) else {
+            continue;
+        };
+        match mp_kernel::choose::namespace_cookie(new.insert(namespace).as_fd()) {
+            Ok(cookie) => drop(cookies.insert(cookie)),
+            // A name without a namespace mounted on it.
+            Err(_) if place.starts_with("/run/netns") => {}
+            Err(_) => return None,
         }
     }
     Some(cookies)

@@ -150,6 +150,74 @@ fn one_that_is_refused_stops_nothing_else() {
     });
 }
 
+/// Others have taken its place, or its number, while it rested.
+#[test]
+fn one_that_finds_no_room_stays_owed() {
+    elsewhere(|| {
+        let mut endpoints = Endpoints::open().unwrap();
+        let numbered = |id, host| Endpoint {
+            id,
+            ..Endpoint::new(address(host), Flags::SUBFLOW)
+        };
+        let owed = numbered(7, 1);
+        endpoints.manager.add_endpoint(&owed).unwrap();
+        let both = [subflow(7, 1), subflow(7, 2)];
+        let again = Again {
+            stuck: vec![address(1)],
+            ..Again::default()
+        };
+        endpoints
+            .apply(&[wanted(1, 1, false)], &again, &both)
+            .unwrap();
+        let mut host = 9;
+        let mut id = 7;
+        while endpoints.manager.add_endpoint(&numbered(id, host)).is_ok() {
+            (host, id) = (host + 1, 0);
+        }
+        while !endpoints.removed.is_due() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let none = Again::default();
+        for _ in 0..2 {
+            let applied = endpoints.apply(&[], &none, &[]).unwrap();
+            let why = applied.refused.unwrap().to_string();
+            assert!(why.starts_with("no endpoint for 10.0.0.1: "), "{why}");
+        }
+        let other = endpoints.list().unwrap()[1].clone();
+        endpoints.manager.delete_endpoint(&other).unwrap();
+        let there = |endpoints: &Endpoints| at(&endpoints.list().unwrap(), address(1)).is_some();
+        assert!(!there(&endpoints));
+        assert!(endpoints.apply(&[], &none, &[]).unwrap().refused.is_none());
+        assert!(there(&endpoints));
+        endpoints.restore(&[]).unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_restored_is_left_to_the_next_one() {
+    elsewhere(|| {
+        let mut endpoints = Endpoints::open().unwrap();
+        let owed = Endpoint::new(address(1), Flags::SUBFLOW);
+        endpoints.before.owed = vec![owed.clone()];
+        let file = endpoints.file.clone();
+        let fill = |host| Endpoint::new(address(host), Flags::SUBFLOW);
+        let full = |host: &u8| endpoints.manager.add_endpoint(&fill(*host)).is_err();
+        assert!((9..=255).any(|host| full(&host)));
+        let other = endpoints.list().unwrap()[1].clone();
+        assert!(endpoints.restore(&[]).is_err());
+        let saved: Before = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(saved.owed, [owed]);
+        let mut endpoints = Endpoints::open().unwrap();
+        endpoints.before = saved;
+        endpoints.manager.delete_endpoint(&other).unwrap();
+        endpoints.restore(&[]).unwrap();
+        assert!(!file.exists());
+        let endpoints = Endpoints::open().unwrap();
+        assert!(at(&endpoints.list().unwrap(), address(1)).is_some());
+        endpoints.restore(&[]).unwrap();
+    });
+}
+
 /// A modem that is plugged in again has its old address on a new interface.
 #[test]
 fn an_endpoint_follows_its_address_to_another_interface() {
