@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::drift::Drift;
 use crate::tally::{Tally, BATCH};
 
+/// Counted up when a saved model of before would be read wrongly or not at all, and not with each version: what the log no
+/// longer has could not be learnt again.
+pub const MODEL_FORMAT: u32 = 1;
+
 /// An outcome as a model takes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainingSample {

@@ -18,6 +18,7 @@ use crate::app_state::AppState;
 use crate::config::{is_private, Config, TlsFiles};
 use crate::guard::Guard;
 use crate::learner::{self, Learner, LearnerCommand};
+use crate::location_model::MODEL_FORMAT;
 use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::store::{self, RetentionLimits, Store};
@@ -172,7 +173,7 @@ async fn listen(
     Ok(())
 }
 
-/// What models depend on: with other settings they are learnt anew from the log.
+/// What models depend on: with other settings they are learnt anew from the log, as far as that still goes back.
 fn settings(config: &Config) -> String {
     let Config {
         paths,
@@ -185,8 +186,8 @@ fn settings(config: &Config) -> String {
         ..
     } = config;
     format!(
-        "{paths:?} {policy} refit {refit} memory {memory} seed {seed} reward {throughput_mbps:?} {latency_ms:?} of {}",
-        env!("CARGO_PKG_VERSION")
+        "{paths:?} {policy} refit {refit} memory {memory} seed {seed} reward {throughput_mbps:?} {latency_ms:?} \
+         format {MODEL_FORMAT}"
     )
 }
 

@@ -14,11 +14,14 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 use super::{lock, Settings};
+use crate::wire::Problem;
 use crate::{tls, Error};
 
 /// For a request, its connection included.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 16 << 20;
+/// Characters of a refusal that are logged.
+const LONGEST_REASON: usize = 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestError {
@@ -38,7 +41,9 @@ pub struct HttpClient {
     /// Why it did not work last, as it was logged.
     trouble: Arc<Mutex<Option<String>>>,
     /// The last answer that was neither one nor the other, as it was logged.
-    odd: Arc<Mutex<Option<StatusCode>>>,
+    odd: Arc<Mutex<Option<String>>>,
+    /// Why the last request was refused, as it was logged.
+    refused: Arc<Mutex<Option<String>>>,
 }
 
 impl HttpClient {
@@ -72,6 +77,7 @@ impl HttpClient {
             token,
             trouble: Arc::default(),
             odd: Arc::default(),
+            refused: Arc::default(),
         })
     }
 
@@ -115,19 +121,18 @@ impl HttpClient {
             }
             StatusCode::BAD_REQUEST
             | StatusCode::PAYLOAD_TOO_LARGE
-            | StatusCode::UNPROCESSABLE_ENTITY => Err(RequestError::Refused),
+            | StatusCode::UNPROCESSABLE_ENTITY => {
+                let problem = serde_json::from_slice::<Problem>(&body);
+                self.refuses(problem.map_or_else(|_| status.to_string(), |p| p.error));
+                Err(RequestError::Refused)
+            }
             StatusCode::UNAUTHORIZED => {
                 self.fails("it does not take this device's token (bandit.token-file)".into());
                 Err(RequestError::Later)
             }
             status => {
                 // To some requests only, as when its disk is full: logged once, and not over again in turns with its answers.
-                if lock(&self.odd).replace(status) != Some(status) {
-                    let server = &self.settings.server;
-                    (self.settings.says)(&format!(
-                        "edge server {server}: answers {status}; asked again later"
-                    ));
-                }
+                self.once(&self.odd, format!("answers {status}; asked again later"));
                 Err(RequestError::Later)
             }
         }
@@ -135,24 +140,33 @@ impl HttpClient {
 
     /// Logged once until it changes: a server that is away is asked again and again.
     fn fails(&self, why: String) {
-        let mut trouble = lock(&self.trouble);
-        if trouble.as_ref() == Some(&why) {
-            return;
-        }
-        let server = &self.settings.server;
-        (self.settings.says)(&format!(
-            "edge server {server}: {why}; this device's own model chooses meanwhile"
-        ));
-        *trouble = Some(why);
+        let what = format!("{why}; this device's own model chooses meanwhile");
+        self.once(&self.trouble, what);
+    }
+
+    /// As of a path or a feature that the server does not know: logged once until it changes.
+    fn refuses(&self, why: String) {
+        let what = format!("refuses what this device sends: {}", printable(&why));
+        self.once(&self.refused, what);
     }
 
     fn works(&self) {
         if lock(&self.trouble).take().is_some() {
-            (self.settings.says)(&format!(
-                "edge server {}: answers again",
-                self.settings.server
-            ));
+            self.says("answers again");
         }
+    }
+
+    /// Unless it is what was logged last of its kind.
+    fn once(&self, last: &Mutex<Option<String>>, what: String) {
+        let mut last = lock(last);
+        if last.as_ref() != Some(&what) {
+            self.says(&what);
+            *last = Some(what);
+        }
+    }
+
+    fn says(&self, what: &str) {
+        (self.settings.says)(&format!("edge server {}: {what}", self.settings.server));
     }
 
     fn why(&self, error: &reqwest::Error) -> String {
@@ -185,6 +199,12 @@ impl HttpClient {
 
 /// What the daemon calls the file of a private CA.
 const CA: &str = "bandit.ca";
+
+/// The server's words as one line of a log.
+fn printable(words: &str) -> String {
+    let plain = words.chars().filter(|c| !c.is_control());
+    plain.take(LONGEST_REASON).collect()
+}
 
 async fn receive(request: reqwest::RequestBuilder) -> reqwest::Result<(StatusCode, Vec<u8>)> {
     let mut response = request.send().await?;

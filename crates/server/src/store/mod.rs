@@ -6,6 +6,7 @@
 mod backup;
 mod log;
 mod retention;
+mod wal;
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,12 @@ use crate::{private, Error};
 pub use backup::{backup, restore};
 pub use log::{LoggedOutcome, OutcomeLog};
 pub use retention::{DatabaseUse, RetentionLimits};
+use wal::WriteAheadLog;
 
 /// Reports that wait at most; beyond, devices are told to come again.
 const WAITING: usize = 4096;
+/// For a lock of SQLite's that another connection holds.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Reports in one commit at most.
 const TOGETHER: usize = 512;
 const FORMAT: i32 = 1;
@@ -99,9 +103,11 @@ impl Store {
         let retention =
             retention::Retention::new(&connection, kept, in_use.clone()).map_err(failed)?;
         let (jobs, waiting) = mpsc::channel(WAITING);
+        let [log, _] = beside(file);
+        let log = WriteAheadLog::new(log);
         let thread = std::thread::Builder::new()
             .name("store".into())
-            .spawn(move || write(connection, &retention, waiting, &news))
+            .spawn(move || write(connection, &retention, log, waiting, &news))
             .map_err(|e| Error::Failed(format!("cannot start a thread: {e}")))?;
         Ok(Store {
             jobs,
@@ -186,10 +192,10 @@ fn check_format(connection: &Connection, file: &Path) -> Result<i32, Error> {
 
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(file)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_timeout(PATIENCE)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
-    // The learner's connection moves the log into the database, so that no report waits for that.
+    // The learner's connection moves the log into the database, so that no report waits for that (but see wal).
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
 }
@@ -197,6 +203,7 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
 fn write(
     mut connection: Connection,
     retention: &retention::Retention,
+    mut log: WriteAheadLog,
     mut jobs: mpsc::Receiver<Job>,
     news: &dyn Fn(i64),
 ) {
@@ -225,6 +232,7 @@ fn write(
             }
         }
         if reports.is_empty() {
+            cut(&mut log, &connection);
             continue;
         }
         let now_ms = now_ms();
@@ -244,6 +252,14 @@ fn write(
                 Err(error) => Err(error.clone()),
             });
         }
+        cut(&mut log, &connection);
+    }
+}
+
+/// What cannot be cut now is cut later.
+fn cut(log: &mut WriteAheadLog, connection: &Connection) {
+    if let Err(e) = log.cut(connection) {
+        tracing::error!("the write-ahead log stays as long as it is: {e}");
     }
 }
 
