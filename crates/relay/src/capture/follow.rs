@@ -15,6 +15,7 @@ use tokio::time::{sleep, Instant};
 use super::bypass::Cgroups;
 use super::netlink::{self, Removals};
 use super::plan;
+use super::resolved::Resolved;
 use super::resolvers;
 use super::routes::{Caught, Ends, Set};
 use crate::device::{Device, Place};
@@ -60,6 +61,8 @@ pub struct Follow {
     pub index: u32,
     pub ends: Vec<Ends>,
     pub catch: Catch,
+    /// Unless resolvers are asked directly.
+    pub resolved: Option<Resolved>,
     pub lane: watch::Receiver<bool>,
     pub reach: watch::Receiver<bool>,
     pub caught: watch::Sender<Caught>,
@@ -90,6 +93,9 @@ impl Follow {
     pub async fn update(&mut self) -> Result<(), Error> {
         let wanted = self.wanted();
         let now = self.caught.borrow().clone();
+        if let Some(resolved) = &self.resolved {
+            resolved.set(wanted.datagrams);
+        }
         if now == wanted && self.surplus.is_empty() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //!
 //! [`translate`] decides and has neither I/O nor a clock, [`packet`] rewrites headers of TCP, [`udp`] and [`icmp`] read and
 //! make packets, [`fragments`] joins them, `routes` are the rules that lead them into the TUN, `netlink` sets them, `follow` takes
-//! care that they stand while the relay answers (`reach`), `bypass` are programs that stay direct.
+//! care that they stand while the relay answers (`reach`), `bypass` are programs that stay direct, `resolved` is told whom to ask.
 
 pub mod fragments;
 pub mod icmp;
@@ -21,6 +21,7 @@ mod netlink;
 mod out;
 mod plan;
 mod reach;
+mod resolved;
 mod resolvers;
 mod routes;
 mod transparent;
@@ -56,6 +57,7 @@ use follow::Follow;
 use netlink::Netlink;
 use out::Out;
 use plan::Plan;
+use resolved::Resolved;
 use routes::Caught;
 pub use routes::MARK;
 use translate::Translator;
@@ -331,6 +333,11 @@ impl Capture {
             handle: handle.clone(),
             index,
             ends: ends.clone(),
+            resolved: catch
+                .private
+                .as_ref()
+                .and(ends.first())
+                .map(|ends| Resolved::watch(index, ends.peer)),
             catch,
             lane: lane.up(),
             reach: reached,

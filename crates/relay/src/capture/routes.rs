@@ -15,13 +15,14 @@
 //! | 27107 | `ipproto tcp lookup main suppress_prefixlength 0` | what the main table knows better than by default |
 //! | 27108 | `from 0.0.0.0/32 ipproto tcp lookup 27101` | sockets that have no address yet; caught |
 //! | 27109 | `from HOST ipproto tcp lookup 27101` | and that have the TUN's |
-//! | 27110 | `ipproto tcp lookup 27102` (IPv4: `from 0.0.0.0/32`, `from HOST`) | with `leak = "block"` |
+//! | 27110 | `lookup 27102` (IPv4: `from 0.0.0.0/32`, `from HOST`) | with `leak = "block"` |
 //! | 27111 | `nop` | |
 //!
 //! The order of rules of one priority counts for nothing, so that any of them can be set again by itself.
 //!
-//! The same for `ipproto udp` and for ICMP, and of 27108 and 27110 with `iif LAN` in place of `from`. The rules that catch
-//! come and go with the relay and its datagram lane; the others stay, so that flows of before keep their way.
+//! The same for `ipproto udp` and for ICMP, and of 27108 and 27110 with `iif LAN` in place of `from`. With `leak = "block"`
+//! 27107 is for every protocol, as 27110 is. The rules that catch come and go with the relay and its datagram lane; the others
+//! stay, so that flows of before keep their way.
 //!
 //! Table 27104 has every address for one of this host's; the rules for it are there with a transparent listener alone.
 //!
@@ -59,6 +60,8 @@ const UNBOUND: u32 = 27108;
 const BOUND: u32 = 27109;
 const REST: u32 = 27110;
 const LAST: u32 = 27111;
+/// `RT_TABLE_MAIN`.
+const MAIN_TABLE: u32 = 254;
 const TABLE: u32 = 27101;
 pub const BLOCKED: u32 = 27102;
 /// Leads everything into the TUN.
@@ -271,9 +274,16 @@ pub fn standing(
             set.rules.push(any_protocol(ends, BOUND));
         }
         set.rules.extend(of_users(ends, users));
-        let protocols = [IpProtocol::Tcp].into_iter().chain(datagrams(v4));
-        for protocol in protocols {
-            set.rules.extend(of_protocol(ends, protocol, block, lans));
+        for protocol in [IpProtocol::Tcp].into_iter().chain(datagrams(v4)) {
+            set.rules
+                .push(from(ends, ends.host, BOUND, TABLE, protocol));
+            if !block {
+                set.rules.push(known(ends, Some(protocol)));
+            }
+        }
+        if block {
+            set.rules.push(known(ends, None));
+            set.rules.extend(rest(ends, lans));
         }
     }
     Ok(set)
@@ -349,24 +359,18 @@ fn lookup(
     ends: &Ends,
     priority: u32,
     table: u32,
-    protocol: IpProtocol,
+    protocol: impl Into<Option<IpProtocol>>,
     mut more: Vec<RuleAttribute>,
 ) -> RuleMessage {
     more.push(RuleAttribute::Table(table));
-    more.push(RuleAttribute::IpProtocol(protocol));
+    more.extend(protocol.into().map(RuleAttribute::IpProtocol));
     rule(ends, priority, RuleAction::ToTable, more)
 }
 
 /// The kernel looks up whose path MTU an ICMPv6 message is about without a protocol (ip6_update_pmtu): it would find no route of
 /// ours, and go on with packets that do not fit.
 fn any_protocol(ends: &Ends, priority: u32) -> RuleMessage {
-    let own = vec![
-        RuleAttribute::Source(ends.host),
-        RuleAttribute::Table(TABLE),
-    ];
-    let mut message = rule(ends, priority, RuleAction::ToTable, own);
-    message.header.src_len = ends.whole();
-    message
+    from(ends, ends.host, priority, TABLE, None)
 }
 
 /// Sockets of these users pass by the rules that catch. The kernel's own packets count as root's: with `iif lo` those that come in
@@ -406,7 +410,7 @@ fn from(
     source: IpAddr,
     priority: u32,
     table: u32,
-    protocol: IpProtocol,
+    protocol: impl Into<Option<IpProtocol>>,
 ) -> RuleMessage {
     let source = vec![RuleAttribute::Source(source)];
     let mut message = lookup(ends, priority, table, protocol, source);
@@ -446,33 +450,27 @@ fn forwarded(
     ends: &Ends,
     priority: u32,
     table: u32,
-    protocol: IpProtocol,
+    protocol: impl Into<Option<IpProtocol>>,
     lan: &str,
 ) -> RuleMessage {
     let over = vec![RuleAttribute::Iifname(lan.to_owned())];
     lookup(ends, priority, table, protocol, over)
 }
 
-fn of_protocol(
-    ends: &Ends,
-    protocol: IpProtocol,
-    block: bool,
-    lans: &[String],
-) -> Vec<RuleMessage> {
-    let main = vec![RuleAttribute::SuppressPrefixLen(0)];
-    let mut all = vec![
-        lookup(ends, MAIN, 254, protocol, main),
-        from(ends, ends.host, BOUND, TABLE, protocol),
-    ];
-    if block && ends.host.is_ipv4() {
-        all.push(unbound(ends, REST, BLOCKED, protocol));
-        all.push(from(ends, ends.host, REST, BLOCKED, protocol));
-        let forwarded = lans
-            .iter()
-            .map(|lan| forwarded(ends, REST, BLOCKED, protocol, lan));
-        all.extend(forwarded);
-    } else if block {
-        all.push(lookup(ends, REST, BLOCKED, protocol, vec![]));
+/// What the main table knows better than by default goes its way.
+fn known(ends: &Ends, protocol: Option<IpProtocol>) -> RuleMessage {
+    let not_by_default = vec![RuleAttribute::SuppressPrefixLen(0)];
+    lookup(ends, MAIN, MAIN_TABLE, protocol, not_by_default)
+}
+
+/// Into the block, of every protocol: also of those that no relay carries. In IPv6 whatever its source.
+fn rest(ends: &Ends, lans: &[String]) -> Vec<RuleMessage> {
+    if ends.host.is_ipv6() {
+        return vec![lookup(ends, REST, BLOCKED, None, vec![])];
     }
-    all
+    let sources = [unspecified(ends.host), ends.host].into_iter();
+    let own = sources.map(|source| from(ends, source, REST, BLOCKED, None));
+    let lans = lans.iter();
+    own.chain(lans.map(|lan| forwarded(ends, REST, BLOCKED, None, lan)))
+        .collect()
 }
