@@ -88,5 +88,7 @@ pub fn by_shim(command: &mut Command, chosen: &Interface, why: &str) {
             chosen.name
         ),
     );
-    preload::start_from(command, &chosen.addresses);
+    let v6 = chosen.choice().v6.is_some();
+    let usable = chosen.addresses.iter().filter(|a| a.is_ipv4() || v6);
+    preload::start_from(command, &usable.copied().collect::<Vec<_>>());
 }

@@ -120,14 +120,16 @@ pub fn script(file: &Path, text: &str) {
     assert!(written.expect("sh").success());
 }
 
+/// By another process: a program that is still open for writing, in a child of another test too, cannot be started.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.expect("cp").success());
+}
+
 /// The command as somebody without privileges has it, in a folder of theirs.
 pub fn unprivileged(folder: &Path) -> Command {
     let program = folder.join("multipilot");
-    // By another process, as `script`.
-    let copy = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_multipilot").as_ref(), program.as_path()])
-        .status();
-    assert!(copy.expect("cp").success());
+    copy(env!("CARGO_BIN_EXE_multipilot").as_ref(), &program);
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("the test's own folder");
     let mut command = Command::new(&program);
     command.current_dir(folder);

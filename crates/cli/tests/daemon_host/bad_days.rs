@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::common::copy;
 use crate::hosts::{until, Hosts, LINKS};
 use crate::namespace::sh;
 use crate::transfers::flood;
@@ -276,8 +277,8 @@ fn it_refuses_to_fight_another_path_manager_and_clears_up_after_the_dead() {
     hosts.device("echo 0 > /proc/sys/net/mptcp/pm_type");
 
     // By its name, which is all that can be seen of it from outside.
-    fs::copy("/bin/sleep", hosts.path("mptcpd")).unwrap();
     let program = hosts.path("mptcpd");
+    copy("/bin/sleep".as_ref(), &program);
     let mut other = hosts.enter(program.to_str().unwrap());
     let mut other = other.arg("60").stdout(Stdio::null()).spawn().unwrap();
     until("the other one runs", || {

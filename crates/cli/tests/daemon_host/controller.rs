@@ -60,7 +60,9 @@ fn a_controller_of_a_killed_daemon_does_not_stay_in_the_kernel() {
     let (config, is_there) = of_its_own(1);
     hosts.up(&config, &[]);
     hosts.kill();
-    assert!(hosts.device(DEFAULT).starts_with("ld_mpsp") && is_there());
+    let now = hosts.device(DEFAULT);
+    assert!(now.starts_with("ld_mpsp"), "{now}");
+    assert!(is_there(), "{:?}", mp_kernel::controller::list());
     hosts.up("controller = \"system\"", &[]);
     assert_eq!(hosts.device(DEFAULT), before);
     assert!(!is_there());

@@ -32,6 +32,8 @@ impl Hosts {
     pub fn new(rate: &str) -> Option<Hosts> {
         static TURNS: Turns = Turns::new(2);
         let turn = TURNS.take(mp_kernel::check::check().err())?;
+        // Mounts bpffs, if nobody has yet: each daemon would mount one of its own, unseen by the others.
+        mp_kernel::controller::list().unwrap();
         let hosts = Hosts {
             device: Namespace::new("d"),
             server: Namespace::new("s"),

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use crate::common::copy;
 use crate::hosts::{until, Hosts, BINARY};
 
 /// A command about the daemon of the device.
@@ -256,7 +257,7 @@ fn an_ordinary_user_hears_what_to_do() {
     };
     // Where everybody may execute it.
     let binary = hosts.path("multipilot");
-    fs::copy(BINARY, &binary).unwrap();
+    copy(BINARY.as_ref(), &binary);
     hosts.device("chmod 755 .");
     let as_nobody = |words: &[&str]| {
         let mut command = hosts.enter("setpriv");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::datagrams::lane;
 use crate::hosts::{until, Hosts, PUBLIC};
+use crate::namespace::sh;
 use crate::program::get;
 
 const WIFI: &str = "10.77.1.1";
@@ -60,6 +61,30 @@ fn without_the_relay_new_connections_are_direct_until_it_is_back() {
     until("UDP does too", || own(&hosts) == "198.18.77.1");
     assert_eq!(hosts.multipilot(&["down"]).code, 0);
     assert_eq!(hosts.network(), before);
+}
+
+/// As in a network that lets UDP through for a while.
+#[test]
+fn udp_that_is_blocked_in_a_session_is_direct_until_it_gets_through_again() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    hosts.up(&[]);
+    until("UDP goes to the relay", || own(&hosts) == "198.18.77.1");
+    let rule = |change: &str| {
+        let blocked = "ipproto udp sport 443 blackhole";
+        hosts.in_relay(|| sh(&format!("ip rule {change} {blocked}")));
+    };
+    rule("add");
+    until("UDP goes out directly", || own(&hosts) == WIFI);
+    let stream = connect(&hosts).unwrap();
+    let source = stream.local_addr().unwrap().ip().to_string();
+    assert_eq!(source, "198.18.77.1");
+    assert_eq!(get(stream, 100_000, &mut |_| ()), "whole");
+    rule("del");
+    until("UDP goes to the relay again", || {
+        own(&hosts) == "198.18.77.1"
+    });
 }
 
 #[test]

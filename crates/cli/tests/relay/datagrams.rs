@@ -133,7 +133,10 @@ fn a_query_is_copied_and_answered_once() {
         until("the second copies come", || {
             let lane = lane(&hosts);
             let counts = ["sent", "copies", "received", "duplicates", "dropped"];
-            counts.map(|name| lane[name].as_u64().unwrap()) == [number, number, number, number, 0]
+            let [sent, copies, received, duplicates, dropped] =
+                counts.map(|name| lane[name].as_u64().unwrap());
+            // A query that stays without an answer is asked again.
+            sent >= number && copies == sent && duplicates == received && dropped == 0
         });
         for (link, before) in [1, 2].into_iter().zip(before) {
             assert!(hosts.carried(link) > before, "link {link}");

@@ -33,6 +33,8 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const HOP_BY_HOP: u8 = 0;
+/// One that the relay does not carry.
+const GRE: i32 = 47;
 /// Multicast listener discovery, router solicitation, neighbour solicitation and advertisement.
 const OF_NEIGHBOURS: [u8; 6] = [131, 132, 133, 135, 136, 143];
 
@@ -227,6 +229,16 @@ impl Talk {
                 let _ = socket.connect(&to.into());
                 Some(socket)
             };
+            for to in SERVERS {
+                let to = SocketAddr::new(to.parse().unwrap(), 0);
+                let socket = Socket::new(
+                    Domain::for_address(to),
+                    Type::RAW,
+                    Some(Protocol::from(GRE)),
+                )
+                .unwrap();
+                let _ = socket.send_to(&[0; 4], &to.into());
+            }
             streams.into_iter().filter_map(begin).collect()
         });
         for pinger in &self.pingers {
@@ -348,7 +360,8 @@ fn nothing_leaves_but_to_the_relay() {
     let watch = Watch::start(&hosts);
     let ports = |to: &'static str| {
         let ports = ["TCP", "UDP"].map(|of| [format!("{of} {to} 53"), format!("{of} {to} 80")]);
-        ports.concat().into_iter().chain([format!("ICMP {to} 0")])
+        let rest = ["ICMP", "another protocol"].map(|of| format!("{of} {to} 0"));
+        ports.concat().into_iter().chain(rest)
     };
     let mut all: BTreeSet<String> = SERVERS.into_iter().flat_map(ports).collect();
     for to in ROUTER {

@@ -27,6 +27,7 @@ mod ping;
 mod priorities;
 mod probe;
 mod program;
+mod resolved;
 mod resolver;
 mod router;
 mod rules;

@@ -10,6 +10,9 @@ use std::time::Duration;
 use crate::hosts::{until, Hosts, PUBLIC, RELAY};
 use crate::program::{get, put};
 
+/// Of a packet that may have been lost.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 const MB: u64 = 1_000_000;
 
 fn connect(hosts: &Hosts) -> TcpStream {
@@ -68,15 +71,24 @@ fn a_metered_link_carries_data_only_while_no_other_works() {
         socket.connect("198.51.100.2:53").unwrap();
         socket
     });
+    for socket in [&client, &server] {
+        socket.set_read_timeout(Some(ASK_AGAIN)).unwrap();
+    }
     for _ in 0..20 {
-        client.send(b"?").unwrap();
-        let (_, from) = server.recv_from(&mut [0; 10]).unwrap();
-        server.send_to(b"!", from).unwrap();
-        client.recv(&mut [0; 10]).unwrap();
+        until("it is answered", || {
+            client.send(b"?").unwrap();
+            let Ok((_, from)) = server.recv_from(&mut [0; 10]) else {
+                return false;
+            };
+            server.send_to(b"!", from).unwrap();
+            client.recv(&mut [0; 10]).is_ok()
+        });
     }
     let lane = hosts.relay_status()["datagrams"].clone();
-    let counts = ["sent", "copies", "received", "duplicates"].map(|name| lane[name].clone());
-    assert_eq!(counts, [20, 0, 20, 0], "{lane}");
+    assert!(lane["sent"].as_u64() >= Some(20), "{lane}");
+    for copied in ["copies", "duplicates"] {
+        assert_eq!(lane[copied], 0, "{lane}");
+    }
 
     // The other one goes in the middle of a download.
     let mut gone = false;

@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 
 use crate::common::{call, PATIENCE};
 use crate::server::{get, post, token, Server};
+use crate::tls::device;
 
 fn context() -> Context {
     BTreeMap::from([("wifi.rtt_ms".to_owned(), Some(12.0))])
@@ -119,4 +120,26 @@ fn a_device_without_server_and_model_leaves_it_to_the_system() {
     let client = Client::start(Settings::new(closed, "x")).unwrap();
     let choice = client.choose("cafe", &context(), None);
     assert_eq!((choice.chosen_by, choice.path), (Chooser::Stock, None));
+}
+
+#[test]
+fn a_device_says_once_why_its_words_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let token = token(data.path(), "phone");
+    let server = Server::start(data.path(), &token, "");
+    let (client, said) = device(&server.url, &token, None);
+    let only = ["satellite".to_owned()];
+    for _ in 0..3 {
+        let choice = client.choose("cafe", &context(), Some(&only));
+        assert_ne!(choice.chosen_by, Chooser::Server);
+    }
+    // What is asked for later is answered later.
+    eventually("the server chooses", || {
+        client.choose("cafe", &context(), None).chosen_by == Chooser::Server
+    });
+    let lines: Vec<String> = said.try_iter().collect();
+    assert!(
+        matches!(&lines[..], [line] if line.contains("refuses") && line.contains("no such path")),
+        "{lines:?}"
+    );
 }

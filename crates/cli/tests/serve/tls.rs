@@ -15,7 +15,7 @@ use crate::device::eventually;
 use crate::server::{token, Server};
 
 /// Keeps asking; what the client says of the server arrives in the order in which it was said.
-fn device(url: &str, token: &str, ca: Option<PathBuf>) -> (Client, Receiver<String>) {
+pub fn device(url: &str, token: &str, ca: Option<PathBuf>) -> (Client, Receiver<String>) {
     static SAID: Mutex<Vec<(String, Sender<String>)>> = Mutex::new(Vec::new());
     fn says(line: &str) {
         for (url, to) in SAID.lock().unwrap().iter() {

@@ -54,7 +54,7 @@ fn done(command: &mut Command) -> String {
 
 /// Whether all of these are installed; without one of them the test is skipped.
 #[track_caller]
-fn installed(programs: &[&str]) -> bool {
+pub(super) fn installed(programs: &[&str]) -> bool {
     let lacking = programs.iter().find(|program| find(program).is_none());
     mp_testing::runs(lacking.map(|program| format!("{program} is not installed")))
 }

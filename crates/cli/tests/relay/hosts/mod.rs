@@ -304,6 +304,15 @@ impl Hosts {
         self.up_with(&words)
     }
 
+    /// The same beside the services of this system bus.
+    #[track_caller]
+    pub fn up_on_bus(&mut self, bus: &str) -> Reply {
+        let mut command = self.command(&self.device, "home");
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", bus);
+        let line = self.line.clone();
+        self.up_by(command, &["--relay", &line])
+    }
+
     /// `multipilot up` with the daemon's file.
     #[track_caller]
     pub fn up_with(&mut self, more: &[&str]) -> Reply {
