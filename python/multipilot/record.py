@@ -8,6 +8,7 @@ row.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
 from multipilot import toml
+from multipilot.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,27 @@ def disturbed(row: Mapping[str, Any]) -> list[str]:
     """Why a run measured the load of the machine or plain TCP, and not MPTCP; empty where it did not."""
     notes = [str(note) for note in row.get("notes") or [] if BUSY in str(note)]
     return [*notes, "it fell back to plain TCP"] if row.get("fallback") else notes
+
+
+def drop_disturbed(folder: Path) -> None:
+    """Takes disturbed runs out of a record, so that ``multipilot compare`` with this ``--out`` repeats them alone."""
+    file = folder / "result.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    kept = [index for index, row in enumerate(document["rows"]) if not disturbed(row)]
+    document["rows"] = [document["rows"][index] for index in kept]
+    # An index without its run would be another run's: while they move there is no document, and all is repeated.
+    file.unlink()
+    for new, old in enumerate(kept):
+        if new != old:
+            shutil.rmtree(_run(folder, new), ignore_errors=True)
+            _run(folder, old).rename(_run(folder, new))
+    with replacing(file) as fresh:
+        fresh.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _run(folder: Path, index: int) -> Path:
+    """Of the tables of a row."""
+    return folder / "runs" / f"{index:04}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,7 +157,7 @@ class Record:
         parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         for index in range(len(document["rows"])):
             for name, tables in parts.items():
-                file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
+                file = _run(folder, index) / f"{name}.arrow"
                 if file.exists():
                     tables.append(with_row(_read_arrow(file), index))
         scenario = folder / "scenario.toml"
@@ -153,7 +176,7 @@ class Record:
             for index, table in split_rows(getattr(self, name), len(self.row_dicts)):
                 if name in OPTIONAL and not len(table):
                     continue
-                file = folder / "runs" / f"{index:04}" / f"{name}.arrow"
+                file = _run(folder, index) / f"{name}.arrow"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with ipc.new_file(file, table.schema) as writer:
                     writer.write_table(table)

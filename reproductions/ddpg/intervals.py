@@ -27,8 +27,9 @@ from multipilot.stats import Mean, mean_of
 
 #: Monitor intervals of each subflow, and evaluation seeds.
 INTERVALS, SEEDS, QUICK_SEEDS = 100, 12, 4
-#: First of the evaluation seeds: not those by which training chooses an actor (``multipilot.learn.training``).
-SEED = 3_000_000
+#: First of the evaluation seeds: neither those by which training chooses an actor (``multipilot.learn.training``), nor
+#: those from 3,000,000 on, by which the seed of training was chosen.
+SEED = 4_000_000
 #: Modules that decide what an actor sees and earns.
 PACKAGE = Path(multipilot.__file__).parent
 PLAYING = ("env/lanes.py", "env/task.py", "learn/evaluate.py")

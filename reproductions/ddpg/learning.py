@@ -39,8 +39,8 @@ def show(results: Results) -> Section:
         ],
         body,
         [
-            "First table: one connection alone, 12 evaluation seeds or more, slow start included. Second: topology c, "
-            "intervals 51 to 100, rates in Mbit/s a subflow."
+            "First table: one connection alone, 12 evaluation seeds or more (4 with --quick), slow start included. "
+            "Second: topology c, intervals 51 to 100, rates in Mbit/s a subflow."
         ],
     )
 

@@ -78,7 +78,7 @@ def _table(results: Results, scenario: str, words: str) -> str:
             ]
         )
     head = [
-        words, "X*(L),<br>Mbit/s", "at most<br>arrives", "MPCC", "DDPG-<br>MPCC", "BBR", "MPCC<br>/ BBR",
+        words, "X*(L),<br>Mbit/s", "closed<br>form", "MPCC", "DDPG-<br>MPCC", "BBR", "MPCC<br>/ BBR",
         "kernel:<br>MPCC", "kernel:<br>BBR", "kernel:<br>ratio",
     ]  # fmt: skip
     return table(head, lines, style="wide")
@@ -101,5 +101,5 @@ def show(results: Results) -> Section:
             _table(results, ALONE, "default<br>buffers"),
             _table(results, LARGE, "64 MiB"),
         ],
-        ["60 s a run, Mbit/s of payload; “at most arrives”: the lower of X* and 200 Mbit/s, less loss and headers."],
+        ["60 s a run, Mbit/s of payload; “closed form”: the lower of X* and 200 Mbit/s, less loss and headers."],
     )

@@ -105,7 +105,8 @@ def show_drawn(results: Results) -> Section:
         [
             (f"{title}. " if title else "") + (said(cells) or "Not measured."),
             "A seed draws one to four paths of 2 to 200 Mbit/s, 5 to 300 ms a round trip and queues of 0.05 to 8 bdp; "
-            "half of them have loss up to 5 %, a third jitter up to 10 ms. The controller was never tuned on them.",
+            "half of them have loss up to 5 %, a third jitter up to 10 ms. Rules of pilot were changed after a look "
+            "at the cells of the shipped draw.",
             "A path is named by its rate, round trip, queue, loss and, after a +, jitter.",
             RULE,
         ],

@@ -1,4 +1,6 @@
-"""The judging grid: links and competitors drawn from a seed, so that nobody chose them and nothing was tuned on them.
+"""The judging grid: links and competitors drawn from a seed, so that nobody chose them. Rules of pilot were changed
+after a look at the cells of :data:`DRAW` (docs/notes/2026-11-23-pilot-unlike-paths.md): a claim on unseen cells needs
+another draw.
 
 The files ``drawn-*.toml`` of ``scenarios/pilot`` are what this writes for :data:`DRAW`. Another draw is judged by::
 

@@ -193,15 +193,20 @@ def values() -> dict[str, Mean]:
     )
     shares = following[:, 0] / following.sum(axis=1)
     function, rng = Lyapunov.of(THETA), np.random.default_rng(0)
-    worst = max(function.derivative(rng.uniform(0.05, 8, 2), rng.uniform(0, 2, 2)) for _ in range(4000))
+    points = [(rng.uniform(0.05, 8, 2), rng.uniform(0, 2, 2)) for _ in range(4000)]
+    worst = max(function.derivative(*point) for point in points)
+    # With γ = 1 the printed sum, γ(p − p*)², is that of 1/(2 · 0.5).
+    printed = Lyapunov.of(THETA, price_gain=0.5)
+    printed_worst = max(printed.derivative(*point, function.system()) for point in points)
     found = {
         "nash.error": max(abs(np.array(closed) - 1)),
         "normalised.sums": np.ptp(sums / sums.mean(axis=0)),
-        "normalised.splits": np.ptp(splits),
+        "normalised.splits": np.ptp(splits, axis=0).max(),
         "rest.fixed": np.ptp(fixed, axis=0).max(),
         "rest.following": np.ptp(shares),
         "rest.total": abs(following.sum(axis=1) / CAPACITY - 1).max(),
         "lyapunov.worst": worst,
+        "lyapunov.printed": printed_worst,
         "concave.single": _concavity(1),
         "concave.several": _concavity(2),
     }

@@ -77,7 +77,7 @@ class Judged:
             return Verdict.OFF
         if gap.half > WIDEST:
             return Verdict.UNDECIDED
-        return Verdict.OFF if abs(gap.mean) > TOLERANCE and self.significant else Verdict.AGREES
+        return Verdict.OFF if abs(gap.mean) > TOLERANCE else Verdict.AGREES
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ _TRACKED = (
 )
 
 
+#: Where a file that is in no commit can decide a result.
+_DECIDING = tuple(f":(top){folder}" for folder in ("controllers", "crates", "python", "reproductions", "scenarios"))
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Kept in the file ``done`` of a record."""
@@ -65,7 +69,7 @@ def today() -> str:
 
 @cache
 def commit(folder: Path) -> str:
-    """Of the checkout that ``folder`` is in, with ``+`` if tracked files but locks differ from it; else empty."""
+    """Of the checkout that ``folder`` is in, with ``+`` if it has files, but for locks, that differ; else empty."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
@@ -73,7 +77,9 @@ def commit(folder: Path) -> str:
 
     try:
         head = git("rev-parse", "--short=10", "HEAD")
-        return head + _CHANGED if head and git("status", "--porcelain", *_TRACKED) else head
+        changed = git("status", "--porcelain", *_TRACKED)
+        changed = changed or git("ls-files", "--others", "--exclude-standard", "--", *_DECIDING)
+        return head + _CHANGED if head and changed else head
     except OSError:
         return ""
 

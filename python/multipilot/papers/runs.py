@@ -27,7 +27,7 @@ from multipilot.papers.paper import Experiment, Point
 from multipilot.papers.provenance import DONE, Provenance, commit, sources, today
 from multipilot.papers.results import SIM, Results, Row
 from multipilot.papers.sources import Sources, words
-from multipilot.record import disturbed
+from multipilot.record import disturbed, drop_disturbed
 
 #: Telemetry is not drawn but where an experiment asks for it; a row needs none.
 SPARSE = {"sample_interval": "10s"}
@@ -158,7 +158,7 @@ class Runner:
         document = self._read(asked.folder)
         if notes := [note for row in document["rows"] for note in disturbed(row)]:
             (asked.folder / DONE).unlink()
-            (asked.folder / "result.json").unlink()
+            drop_disturbed(asked.folder)
             if not recall:
                 raise RunFailed(f"{len(notes)} disturbed runs, to be measured again: {notes[0]}")
             return False
@@ -240,7 +240,7 @@ class Runner:
         if asked.done:
             return
         wait_for(asked.folder)
-        begun = monotonic()
+        begun, made_of = monotonic(), commit(self.scenarios)
         file = self._file(asked.scenario)
         call = [self.command, "compare", str(file), "--world", asked.world, "--seeds", str(asked.seeds)]
         call += ["--out", str(asked.folder), "--json", *(["--ben"] if asked.ben else [])]
@@ -250,7 +250,7 @@ class Runner:
         if code:
             raise _failure(code, lines or [f"exit code {code}"])
         origin = Provenance(
-            commit(self.scenarios), today(), asked.basis, asked.seeds, asked.question,
+            made_of, today(), asked.basis, asked.seeds, asked.question,
             round(monotonic() - begun, 1),
         )  # fmt: skip
         origin.write(asked.folder)

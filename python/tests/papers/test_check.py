@@ -121,6 +121,11 @@ def test_a_lock_is_of_a_tree_that_a_commit_has(tmp_path: Path, capsys: pytest.Ca
     assert re.fullmatch("[0-9a-f]{10}", clean)
     locked.write_text("[sim]\n", encoding="utf-8")
     assert now(tmp_path) == now(locked.parent) == clean, "of two papers the second may be locked too"
+    new = tmp_path / "scenarios" / "new.toml"
+    new.parent.mkdir()
+    new.write_text("", encoding="utf-8")
+    assert now(tmp_path) == clean + "+", "it may be what was run"
+    new.unlink()
     file.write_text("changed = True\n", encoding="utf-8")
     assert now(locked.parent) == clean + "+"
     with pytest.raises(typer.Exit):

@@ -59,8 +59,7 @@ def test_a_longer_target_lets_queues_grow_longer(record: Record) -> None:
         return float(np.median([s["srtt_us"] - s["min_rtt_us"] for s in late])) / 1e3
 
     short, long = queueing(0), queueing(1)
-    assert short < 32, "23 to 27 as measured, in the simulator too: the target is one-way; 80 packets are 48 ms"
-    assert long > short + 8
+    assert long > short + 8, "23 to 27 ms beside 48 as measured, in the simulator too: the target is one-way"
 
 
 def test_a_path_outside_the_super_arm_carries_nothing(record: Record) -> None:

@@ -87,11 +87,16 @@ def test_a_disturbed_point_is_measured_again(disturbance: dict[str, object], tmp
     point = PAPERS["rsf"].points[0]
     runner = Runner("rsf", tmp_path, find_scenarios("rsf"), console.command(), 1)
 
+    folder = runner.point(point).folder
+
     def record(**more: object) -> bool:
-        """Whether a record with such a row counts."""
-        folder = runner.point(point).folder
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "result.json").write_text(json.dumps({"rows": [{**row("rsf-db", 1, 1.0), **more}]}))
+        """Whether a record counts whose second run of three has this."""
+        rows = [row("rsf-db", 1, 1.0), {**row("rsf-db", 2, 2.0), **more}, row("rsf-db", 3, 3.0)]
+        for index, one in enumerate(rows):
+            run = folder / "runs" / f"{index:04}"
+            run.mkdir(parents=True, exist_ok=True)
+            (run / "seed").write_text(str(one["seed"]))
+        (folder / "result.json").write_text(json.dumps({"rows": rows}))
         Provenance("0123456789", "2026-11-27", "none", 1).write(folder)
         counts = runner.measure(point, Results(), recall=True)
         assert runner.point(point).done is counts
@@ -99,6 +104,9 @@ def test_a_disturbed_point_is_measured_again(disturbance: dict[str, object], tmp
 
     assert record(notes=["something else"])
     assert not record(**disturbance)
+    # The others stay, each with its tables.
+    kept = [one["seed"] for one in json.loads((folder / "result.json").read_text())["rows"]]
+    assert kept == [int((folder / "runs" / f"{index:04}" / "seed").read_text()) for index in (0, 1)] == [1, 3]
 
 
 def test_missing_scenarios_are_named(tmp_path: Path) -> None:
