@@ -1,8 +1,8 @@
 //! The datagram lane without sockets: a packet is read as it was written, every packet arrives once whatever copies come
-//! in whatever order, no state of the paths keeps a copied one back, and bulk waits in turns and arrives in order.
+//! in whatever order, no state of the paths keeps a copied one back, and bulk waits in turns, is repaired, and arrives in order.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::time::Duration;
 
 use mp_policy::link::Priority;
@@ -12,9 +12,10 @@ use mp_relay::datagram::deal::Dealer;
 use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
 use mp_relay::datagram::order::{self, Order};
-use mp_relay::datagram::packet::{Destination, Hello, Packet, MOST_HEADER};
+use mp_relay::datagram::packet::{encoded, Destination, Hello, How, Numbers, Packet, MOST_HEADER};
 use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
 use mp_relay::datagram::queue::{self, Queue};
+use mp_relay::datagram::repair;
 use mp_relay::datagram::repeat::{self, Known, Repeats};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
@@ -30,6 +31,10 @@ fn part() -> impl Strategy<Value = Option<Part>> {
     prop::option::of(of)
 }
 
+fn how() -> impl Strategy<Value = How> {
+    prop::sample::select(vec![How::Copied, How::Bulk, How::Again])
+}
+
 fn target() -> impl Strategy<Value = Option<Destination>> {
     prop_oneof![
         Just(None),
@@ -42,16 +47,41 @@ fn target() -> impl Strategy<Value = Option<Destination>> {
 proptest! {
     #[test]
     fn a_packet_is_read_as_it_was_written(
-        flow: u32, sequence: u32, target in target(), part in part(), payload in prop::collection::vec(any::<u8>(), 0..1500),
+        flow: u32, sequence: u32, target in target(), how in how(), part in part(), payload in prop::collection::vec(any::<u8>(), 0..1500),
     ) {
-        let packet = Packet::Data { flow, sequence, target, part, payload: &payload };
+        let packet = Packet::Data { flow, sequence, target, how, part, payload: &payload };
         let bytes = packet.encode();
         prop_assert!(bytes.len() <= packet.most_bytes());
         prop_assert!(part.is_some() || bytes.len() <= payload.len() + MOST_HEADER);
         prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        let again = Packet::again(&bytes);
+        prop_assert_eq!(Packet::decode(&again), Ok(Packet::Data { flow, sequence, target, how: How::Again, part, payload: &payload }));
+        prop_assert_eq!(Packet::key(&again), None);
+        prop_assert_eq!(Packet::key(&bytes), (how != How::Again).then_some((flow, sequence)));
         for packet in [Packet::Unknown { flow }, Packet::Refused { flow, why: mp_relay::wire::Refusal::Busy }] {
             let bytes = packet.encode();
             prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_were_written(flow: u32, numbers in prop::collection::vec(any::<u32>(), 1..=Numbers::MOST)) {
+        let as_sent = encoded(numbers.iter().copied());
+        for packet in [
+            Packet::Missing { flow, numbers: Numbers::new(&as_sent) },
+            Packet::Gone { flow, numbers: Numbers::new(&as_sent) },
+        ] {
+            let mut bytes = packet.encode();
+            prop_assert!(bytes.len() <= packet.most_bytes());
+            prop_assert_eq!(Packet::key(&bytes), None);
+            let read = Packet::decode(&bytes).unwrap();
+            prop_assert_eq!(read, packet);
+            if let Packet::Missing { numbers: read, .. } | Packet::Gone { numbers: read, .. } = read {
+                prop_assert!(read.iter().eq(numbers.iter().copied()));
+            }
+            prop_assert!(Packet::decode(&bytes[..5]).is_err(), "none");
+            bytes.extend([0; 4 * Numbers::MOST]);
+            prop_assert!(Packet::decode(&bytes).is_err(), "too many");
         }
     }
 
@@ -589,50 +619,98 @@ proptest! {
         prop_assert_eq!(u64::from(sum(put)), u64::from(sum(gone) + waits) + dropped);
     }
 
-    /// Two paths that keep their own order, one later than the other, and that lose some: what comes out is in order, nothing is lost
-    /// or doubled, and nothing waits for longer than it may.
+    /// Two paths that keep their own order, one later than the other, and that lose some. What was lost is asked for once, and comes
+    /// again, or is said to be gone, or neither: what comes out is in order, nothing that came is missing or doubled, and nothing waits
+    /// for longer than it may.
     #[test]
     fn what_paths_of_unlike_length_bring_is_put_in_order(
-        first: u32, late in 0u32..25, choices in prop::collection::vec((any::<bool>(), 0u8..10), 1..400),
+        first: u32, late in 0u32..25, answers_after in 1u32..60,
+        choices in prop::collection::vec((any::<bool>(), 0u8..10, 0u8..4), 1..400),
     ) {
         // One a millisecond.
-        let mut arrivals: Vec<_> = (0u32..).zip(&choices).filter(|(_, (_, fate))| *fate > 0).map(|(number, (slow, _))| {
-            (number + 10 + u32::from(*slow) * late, number, usize::from(*slow))
+        let mut events: BTreeSet<_> = (0u32..).zip(&choices).filter(|(_, (_, fate, _))| *fate > 0).map(|(number, (slow, ..))| {
+            (number + 10 + u32::from(*slow) * late, number, Some(usize::from(*slow)), true)
         }).collect();
-        arrivals.sort();
+        let first_of = |events: &BTreeSet<_>, slot| events.iter().find(|(_, _, of, _)| *of == Some(slot)).map(|(at, ..)| *at);
+        // Before the first packet of a path nobody knows of it; what it brings up to there is late.
+        let both = first_of(&events, 0).max(first_of(&events, 1)).unwrap_or(0);
         let (mut order, mut out) = (Order::default(), Vec::new());
-        let mut came = std::collections::HashMap::new();
-        let mut pending = arrivals.iter().peekable();
+        let (mut came, mut asked) = (HashMap::new(), HashSet::new());
+        let mut due = None;
         for ms in 0..2_000 {
             let now = ms * MS;
-            while let Some((_, number, slot)) = pending.next_if(|(at, ..)| *at <= ms) {
-                came.insert(*number, now);
-                match order.take(first.wrapping_add(*number), *slot, now) {
-                    None => out.push((*number, now)),
-                    Some(place) => order.hold(place, *number, 1, now),
+            let mut acts = due.is_some_and(|due| due <= now);
+            while let Some(event) = events.first().filter(|(at, ..)| *at <= ms).copied() {
+                events.remove(&event);
+                acts = true;
+                let (_, number, slot, comes) = event;
+                let sequence = first.wrapping_add(number);
+                if !comes {
+                    order.is_gone(sequence);
+                    continue;
                 }
-                while let Some(number) = order.pop(now) {
-                    out.push((number, now));
+                came.insert(number, now);
+                match order.take(sequence, slot, now) {
+                    None => out.push((number, now)),
+                    Some(place) => order.hold(place, number, 1, now),
                 }
             }
-            if order.due().is_some_and(|due| due <= now) {
-                while let Some(number) = order.pop(now) {
-                    out.push((number, now));
-                }
-                prop_assert!(order.due().is_none_or(|due| due > now), "it would be asked without end");
+            if !acts {
+                continue;
             }
+            out.extend(std::iter::from_fn(|| order.pop(now)).map(|number| (number, now)));
+            for missing in order.missing(now, 7) {
+                let number = missing.wrapping_sub(first);
+                let (_, fate, answer) = choices[number as usize];
+                prop_assert!(fate == 0 || both >= ms, "{number} was not lost");
+                prop_assert!(asked.insert(number), "{number} was asked for twice");
+                if fate == 0 && answer > 0 {
+                    events.insert((ms + answers_after, number, None, answer > 1));
+                }
+            }
+            due = order.due(now);
+            prop_assert!(due.is_none_or(|due| due > now), "it would be asked without end");
         }
         prop_assert!(!order.holds());
-        prop_assert_eq!(out.len(), arrivals.len());
-        // Before the first packet of a path nobody knows of it; what it brings up to there is late.
-        let first_of = |slot| arrivals.iter().find(|(.., of)| *of == slot).map(|(at, ..)| *at);
-        let both = first_of(0).max(first_of(1)).unwrap_or(0);
+        prop_assert_eq!(out.len(), came.len());
         let settled = out.iter().filter(|(_, at)| *at <= both * MS).map(|(number, _)| *number).max();
-        let after: Vec<_> = out.iter().map(|(number, _)| *number).filter(|number| Some(*number) > settled).collect();
-        prop_assert!(after.is_sorted(), "{:?}", out);
+        // What was asked for may come when nobody waits for it any more.
+        let after = out.iter().map(|(number, _)| *number).filter(|number| Some(*number) > settled);
+        prop_assert!(after.filter(|number| !asked.contains(number)).is_sorted(), "{:?}", out);
         for (number, at) in &out {
             prop_assert!(*at - came[number] <= order::LONGEST, "{}", number);
         }
+    }
+
+    /// Each packet goes again once at most, nothing of it is kept for longer than it is of use, and what is kept is bounded.
+    #[test]
+    fn what_was_sent_is_there_to_be_sent_again(
+        steps in prop::collection::vec((0u32..3, 1usize..400, 0u64..200, any::<prop::sample::Index>()), 1..60),
+    ) {
+        let (mut sent, mut now, mut next) = (repair::Sent::default(), Duration::ZERO, 0u32);
+        let mut there = HashMap::new();
+        for (flow, count, pause, asked) in steps {
+            now += pause as u32 * MS;
+            for _ in 0..count {
+                let payload = &[7; 1300][..];
+                let packet = Packet::Data { flow, sequence: next, target: None, how: How::Bulk, part: None, payload };
+                sent.put(&packet.encode().into(), now);
+                there.insert((flow, next), now);
+                next += 1;
+            }
+            prop_assert!(sent.bytes() <= repair::MOST);
+            let keys: Vec<_> = there.keys().copied().collect();
+            let key = *asked.get(&keys);
+            let again = sent.take(key.0, key.1);
+            let since = there.remove(&key).unwrap();
+            prop_assert!(again.is_none() || now - since < 500 * MS);
+            if let Some(datagram) = again {
+                prop_assert_eq!(Packet::key(&datagram), Some(key));
+                prop_assert_eq!(sent.take(key.0, key.1), None);
+            }
+        }
+        prop_assert_eq!(sent.expire(now + 500 * MS), None);
+        prop_assert_eq!(sent.bytes(), 0);
     }
 }
 
@@ -660,56 +738,108 @@ fn a_flood_does_not_delay_another_flow() {
     assert!(waited.iter().all(|ms| *ms <= 1), "{waited:?}");
 }
 
-/// A loss on the only path of a flow is none that is waited for; nor is one on two paths that have both brought later ones.
-#[test]
-fn nothing_waits_for_what_is_lost() {
-    let mut order = Order::default();
-    let now = 1_000 * MS;
-    for (number, slot) in [(0, 0), (2, 0), (3, 0)] {
-        assert_eq!(order.take(number, slot, now), None, "{number}");
+/// Puts a packet in order. Returns the numbers that go on, and those to be asked for.
+fn put(order: &mut Order<u32>, number: u32, slot: usize, now: Duration) -> (Vec<u32>, Vec<u32>) {
+    let mut goes = Vec::new();
+    match order.take(number, Some(slot), now) {
+        Some(place) => order.hold(place, number, 1, now),
+        None => goes.push(number),
     }
+    goes.extend(std::iter::from_fn(|| order.pop(now)));
+    (goes, order.missing(now, 64))
+}
+
+/// It is lost once each path that may have it has brought a later one, and nothing waits for it once the other end has not it either.
+#[test]
+fn what_is_lost_is_asked_for_once() {
+    let (mut order, now) = (Order::default(), 1_000 * MS);
+    assert_eq!(put(&mut order, 0, 0, now), (vec![0], vec![]));
+    assert_eq!(
+        put(&mut order, 2, 0, now),
+        (vec![], vec![1]),
+        "the only path is past it"
+    );
+    assert_eq!(
+        put(&mut order, 3, 0, now),
+        (vec![], vec![]),
+        "it was asked for"
+    );
+    assert_eq!(order.take(1, None, now), None);
+    assert_eq!([order.pop(now), order.pop(now)], [Some(2), Some(3)]);
     // 4 is lost; path 1 may have it.
-    let mut held = |number, slot| match order.take(number, slot, now) {
-        Some(place) => {
-            order.hold(place, number, 1, now);
-            let gone: Vec<_> = std::iter::from_fn(|| order.pop(now)).collect();
-            (true, gone)
-        }
-        None => {
-            let gone: Vec<_> = std::iter::from_fn(|| order.pop(now)).collect();
-            (false, gone)
-        }
-    };
-    assert_eq!(held(5, 1), (true, vec![]));
-    assert_eq!(held(7, 0), (true, vec![5]), "both are past 4");
-    assert_eq!(held(8, 0), (true, vec![]), "path 1 may have 6");
-    assert_eq!(held(9, 1), (true, vec![7, 8, 9]));
+    assert_eq!(put(&mut order, 5, 1, now), (vec![], vec![]));
+    assert_eq!(
+        put(&mut order, 7, 0, now),
+        (vec![], vec![4]),
+        "both are past 4, and path 1 may have 6"
+    );
+    order.is_gone(4);
+    order.is_gone(6);
+    assert_eq!(order.pop(now), Some(5));
+    assert_eq!(order.pop(now), None, "nobody has asked for 6");
+    assert_eq!(put(&mut order, 8, 1, now), (vec![], vec![6]));
+    let later = now + order::LONGEST;
+    assert_eq!(
+        order.due(now),
+        Some(now + order::LATE),
+        "path 0 is silent then"
+    );
+    assert_eq!(order.due(now + order::LATE), Some(later));
+    let rest: Vec<_> = std::iter::from_fn(|| order.pop(later)).collect();
+    assert_eq!(rest, [7, 8]);
+}
+
+/// A path that is not used any more is waited for, and what is sent again over it tells nothing. Nothing comes then, so it is time that
+/// tells.
+#[test]
+fn a_path_that_is_silent_is_not_waited_for() {
+    let (mut order, now) = (Order::default(), 1_000 * MS);
+    assert_eq!(put(&mut order, 0, 1, now), (vec![0], vec![]));
+    let later = now + order::LATE / 2;
+    assert_eq!(
+        put(&mut order, 2, 0, later),
+        (vec![], vec![]),
+        "path 1 may have 1"
+    );
+    let silent = now + order::LATE;
+    assert_eq!(order.due(later), Some(silent));
+    assert_eq!(order.missing(silent, 64), [1]);
+    assert_eq!(order.due(silent), Some(later + order::LONGEST));
+    assert_eq!(order.take(1, None, silent), None);
+    assert_eq!(order.pop(silent), Some(2));
+    assert_eq!(
+        put(&mut order, 4, 0, silent),
+        (vec![], vec![3]),
+        "of path 1 there was only what was sent again"
+    );
 }
 
 /// A copy says what its path has delivered, as the first one of a packet does.
 #[test]
 fn copies_tell_what_a_path_has_delivered() {
     let now = 1_000 * MS;
-    let mut order = Order::<u32>::default();
-    assert_eq!(order.take(0, 0, now), None);
+    let mut order = Order::default();
+    assert_eq!(put(&mut order, 0, 0, now), (vec![0], vec![]));
     order.copy(0, 1, now);
-    // 1 is lost on path 0; its copy may come over path 1.
-    assert!(order.take(2, 0, now).is_some());
-    let mut order = Order::<u32>::default();
-    assert_eq!(order.take(0, 0, now), None);
-    assert_eq!(order.take(2, 0, now), None, "path 1 has brought nothing");
+    assert_eq!(
+        put(&mut order, 2, 0, now),
+        (vec![], vec![]),
+        "path 1 may have 1"
+    );
+    order.copy(2, 1, now);
+    assert_eq!(order.missing(now, 64), [1]);
 }
 
 /// Packets that went while a flow was small are no gap when it becomes bulk.
 #[test]
 fn what_has_passed_is_not_waited_for() {
     let mut order = Order::<u32>::default();
-    assert_eq!(order.take(7, 1, Duration::ZERO), None);
+    assert_eq!(order.take(7, Some(1), Duration::ZERO), None);
     (8..500).for_each(|number| order.pass(number, 0, 1_000 * MS));
-    assert_eq!(order.take(500, 0, 1_001 * MS), None);
+    assert_eq!(order.take(500, Some(0), 1_001 * MS), None);
     // The other path may have 501.
     order.copy(300, 1, 1_001 * MS);
-    assert!(order.take(502, 0, 1_001 * MS).is_some());
+    assert!(order.take(502, Some(0), 1_001 * MS).is_some());
 }
 
 /// A path that takes no long packets is filled with those of another flow.

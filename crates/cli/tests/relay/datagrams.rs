@@ -322,6 +322,47 @@ fn a_call_survives_loss_on_both_paths() {
     assert!(copies > sent + 50, "{copies} copies of {sent}");
 }
 
+/// As a server of QUIC: 500 packets with numbers, at most 20 Mbit/s, to whoever asks.
+fn serve_bulk(hosts: &Hosts, address: &str) {
+    let socket = hosts.in_relay(|| UdpSocket::bind(address).unwrap());
+    std::thread::spawn(move || {
+        while let Ok((_, from)) = socket.recv_from(&mut [0; 100]) {
+            for number in 0..500u32 {
+                let mut packet = [0; 1100];
+                packet[..4].copy_from_slice(&number.to_be_bytes());
+                let _ = socket.send_to(&packet, from);
+                if number % 2 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_the_links_lose_of_bulk_to_port_443_is_sent_again() {
+    let Some(hosts) = ready() else { return };
+    let object = hosts.path("loss.o");
+    hosts.compile("loss", &[], &object);
+    for link in LINKS {
+        hosts.filter(link, "ingress", &object);
+    }
+    serve_bulk(&hosts, "198.51.100.2:443");
+    let client = connect(&hosts, "198.51.100.2:443");
+    client.set_read_timeout(Some(AGAIN / 5)).unwrap();
+    // Beside some 60 that are copied, one of 20 is lost.
+    until("a download is whole and in order", || {
+        client.send(b"all").unwrap();
+        let mut packet = [0; 2000];
+        let numbers = std::iter::from_fn(|| {
+            let count = client.recv(&mut packet).ok()?;
+            assert_eq!(count, 1100);
+            Some(u32::from_be_bytes(packet[..4].try_into().unwrap()))
+        });
+        numbers.eq(0..500)
+    });
+}
+
 #[test]
 fn a_path_that_dies_in_a_call_costs_no_packet() {
     let Some(hosts) = ready() else { return };

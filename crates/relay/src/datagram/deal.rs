@@ -90,6 +90,17 @@ impl Dealer {
     }
 }
 
+/// The path on which a packet of this many bytes would arrive first, backups only where no other works.
+pub fn soonest(bytes: usize, views: &[SubflowView; MAX_SUBFLOWS]) -> Option<usize> {
+    let which = |backup: bool| {
+        let slots = views.iter().enumerate();
+        let fit = slots.filter(|(_, v)| v.alive() && v.backup == backup);
+        fit.fold(0, |set, (slot, _)| set | 1 << slot)
+    };
+    let live = [which(false), which(true)].into_iter().find(|s| *s != 0)?;
+    Some(least_loaded(bytes, live, views))
+}
+
 /// Where it would arrive first.
 fn least_loaded(bytes: usize, among: Slots, views: &[SubflowView; MAX_SUBFLOWS]) -> usize {
     let arrival = |v: &SubflowView| {

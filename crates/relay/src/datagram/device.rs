@@ -23,7 +23,7 @@ use tokio::time::{interval, sleep, timeout};
 use super::deal::Slots;
 use super::flow::{minds_order, Flow, Idle, EXPIRE_EVERY, MOST};
 use super::inbox::{Inbox, Taken};
-use super::packet::{Destination, Hello, Packet, MOST_HEADER};
+use super::packet::{Destination, Hello, How, Packet, MOST_HEADER};
 use super::parts::split;
 use super::paths::{self, count, Counts, Paths, Sent};
 use super::quic::{self, Channel, ClientTls, BATCH};
@@ -111,16 +111,38 @@ impl Known {
 }
 
 impl State {
-    /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
-    fn release(&mut self, sink: &dyn Sink, id: u32, now: Duration) -> Option<Duration> {
+    /// Passes on the packets of this flow that need not wait any more, and asks for those that are lost. Returns the time of the next
+    /// release.
+    fn release(
+        &mut self,
+        sink: &dyn Sink,
+        id: u32,
+        now: Duration,
+        counts: &Counts,
+    ) -> Option<Duration> {
         let Some(known) = self.flows.peek_mut(&id) else {
             self.inbox.forget(id);
             return None;
         };
         let (target, application) = (known.target, known.application);
-        self.inbox.release(id, &mut known.flow, now, |payload| {
-            sink.deliver(target, application, &payload);
-        })
+        let give = |payload: Bytes| sink.deliver(target, application, &payload);
+        let due = self.inbox.release(id, &mut known.flow, now, give);
+        self.ask(sink, id, now, counts);
+        due
+    }
+
+    /// Asks for packets of this flow that were found to be lost. Returns whether there are any.
+    fn ask(&mut self, sink: &dyn Sink, id: u32, now: Duration, counts: &Counts) -> bool {
+        let Some(known) = self.flows.peek_mut(&id) else {
+            return false;
+        };
+        let (target, application) = (known.target, known.application);
+        let give = |payload: Bytes| sink.deliver(target, application, &payload);
+        let (of, paths) = ((id, &mut known.flow), &mut self.paths);
+        let missing = self.inbox.missing(of, || paths.repairs(), now, give);
+        let any = !missing.is_empty();
+        self.paths.ask(id, missing, now, counts);
+        any
     }
 
     fn remove(&mut self, id: u32) -> Option<Known> {
@@ -305,6 +327,7 @@ impl Lane {
                 flow: id,
                 sequence: known.flow.number(),
                 target,
+                how: if copied { How::Copied } else { How::Bulk },
                 part: *part,
                 payload,
             };
@@ -323,6 +346,10 @@ impl Lane {
     fn tend(&self) -> Option<Duration> {
         let now = self.now();
         let state = &mut *lock(&self.state);
+        // Before the paths send.
+        let waiting = state.inbox.waiting().into_iter();
+        let dues = waiting.filter_map(|id| state.release(&*self.sink, id, now, &self.counts));
+        let due = dues.min().map(|due| due.saturating_sub(now));
         let flows = &mut state.flows;
         let carried = |flow, slots, bytes| {
             if let Some(known) = flows.peek_mut(&flow) {
@@ -330,9 +357,7 @@ impl Lane {
             }
         };
         let pause = state.paths.tend(now, &self.counts, carried);
-        let waiting = state.inbox.waiting().into_iter();
-        let dues = waiting.filter_map(|id| state.release(&*self.sink, id, now));
-        dues.map(|due| due.saturating_sub(now)).chain(pause).min()
+        due.into_iter().chain(pause).min()
     }
 
     /// Whether no path gets an answer.
@@ -357,6 +382,7 @@ impl Lane {
             Packet::Data {
                 flow,
                 sequence,
+                how,
                 part,
                 payload,
                 ..
@@ -369,7 +395,7 @@ impl Lane {
                 let (target, application) = (known.target, known.application);
                 let taken = state.inbox.put(
                     (flow, &mut known.flow),
-                    (sequence, part, datagram.slice_ref(payload)),
+                    (sequence, how, part, datagram.slice_ref(payload)),
                     (slot, minds_order(target.port())),
                     now,
                     |payload| self.sink.deliver(target, application, &payload),
@@ -383,6 +409,9 @@ impl Lane {
                     Taken::Waits => state.paths.wake().notify(),
                 }
                 count(&self.counts.received, 1);
+                if state.ask(&*self.sink, flow, now, &self.counts) {
+                    state.paths.flush();
+                }
             }
             Packet::Unknown { flow } => {
                 if let Some(known) = state.flows.peek_mut(&flow) {
@@ -390,6 +419,18 @@ impl Lane {
                     if std::mem::take(&mut known.heard) {
                         known.flow.begin_again();
                     }
+                }
+            }
+            Packet::Missing { flow, numbers } => {
+                state.paths.repair(flow, numbers, now, &self.counts);
+                state.paths.flush();
+            }
+            Packet::Gone { flow, numbers } => {
+                if let Some(known) = state.flows.peek_mut(&flow) {
+                    let (target, application) = (known.target, known.application);
+                    let give = |payload: Bytes| self.sink.deliver(target, application, &payload);
+                    let of = (flow, &mut known.flow);
+                    state.inbox.are_gone(of, numbers.iter(), now, give);
                 }
             }
             Packet::Refused { flow, why } => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::order::Order;
+use super::packet::How;
 use super::parts::Part;
 
 /// A flow within this rate is copied, bytes/s: calls, games, DNS, the first bytes of everything.
@@ -30,11 +31,13 @@ pub struct Most {
 pub const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 const DNS: u16 = 53;
 const QUIC: u16 = 443;
+/// Tunnels that carry TCP: WireGuard, IPsec behind a NAT (RFC 3948), OpenVPN.
+const TUNNELS: [u16; 3] = [51820, 4500, 1194];
 
 /// Whether a flow of bulk to this port is to be in order. QUIC takes a packet for lost when one that was sent three later has come
-/// (RFC 9002, section 6.1.1), and sends less; others may rather have a packet late than all of them.
+/// (RFC 9002, section 6.1.1), as TCP does, and sends less; others may rather have a packet late than all of them.
 pub fn minds_order(port: u16) -> bool {
-    port == QUIC
+    port == QUIC || TUNNELS.contains(&port)
 }
 
 /// A flow in which no packet goes for so long is forgotten. The device forgets first: its next packet opens a flow anew. Were
@@ -190,8 +193,6 @@ pub struct Flow {
     next: u32,
     /// When a packet went either way.
     pub last: Duration,
-    /// Of what comes: whether the other end takes it for bulk.
-    incoming: Budget,
     order: Order<Kept>,
 }
 
@@ -202,7 +203,6 @@ impl Flow {
             seen: Seen::default(),
             next: 0,
             last: now,
-            incoming: Budget::new(now),
             order: Order::default(),
         }
     }
@@ -210,27 +210,26 @@ impl Flow {
     /// Over the path of this slot, of a flow that minds the order or not.
     pub fn arrives(
         &mut self,
-        packet: (u32, Option<Part>, &[u8]),
+        (sequence, how, part, payload): (u32, How, Option<Part>, &[u8]),
         slot: usize,
         minds_order: bool,
         now: Duration,
     ) -> Arrival {
-        let (sequence, part, payload) = packet;
         self.last = now;
         if !self.seen.take(sequence) {
-            if minds_order {
+            if minds_order && how != How::Again {
                 self.order.copy(sequence, slot, now);
             }
             return Arrival::Copy;
         }
-        let is_bulk = !self.incoming.take(payload.len(), now);
         if !minds_order {
             return Arrival::Goes;
         }
-        if !is_bulk && !self.order.holds() {
+        if how == How::Copied && !self.order.holds() {
             self.order.pass(sequence, slot, now);
             return Arrival::Goes;
         }
+        let slot = (how != How::Again).then_some(slot);
         let Some(place) = self.order.take(sequence, slot, now) else {
             return Arrival::Goes;
         };
@@ -250,9 +249,19 @@ impl Flow {
         self.order.pop(now)
     }
 
+    /// Numbers that were found to be lost since the last call, `most` at most.
+    pub fn missing(&mut self, now: Duration, most: usize) -> Vec<u32> {
+        self.order.missing(now, most)
+    }
+
+    /// Packets of these numbers will not come.
+    pub fn are_gone(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        numbers.into_iter().for_each(|n| self.order.is_gone(n));
+    }
+
     /// When it is to be asked for one at the latest.
-    pub fn due(&self) -> Option<Duration> {
-        self.order.due()
+    pub fn due(&self, now: Duration) -> Option<Duration> {
+        self.order.due(now)
     }
 
     /// The other end does, with its numbers.

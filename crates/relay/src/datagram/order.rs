@@ -1,15 +1,20 @@
 //! Restores the order of a bulk flow whose packets came over paths of unlike delay.
 //!
-//! A path delivers in order, so a packet is lost once every path has delivered a later one: nothing waits for it any more. No packet waits
-//! for longer than [`LONGEST`], nor for a path that has delivered nothing of the flow for so long.
+//! A path delivers in order, so a packet is lost once every path that has delivered something of the flow within [`LATE`] has
+//! delivered a later one. Then the other end is asked for it, once. No packet waits for longer than [`LONGEST`], nor for one that the
+//! other end has not any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use mp_policy::MAX_SUBFLOWS;
 
-/// Longer than the delays of two useful paths differ, queues included.
-pub const LONGEST: Duration = Duration::from_millis(60);
+/// Longer than the delays of two useful paths differ, queues included: a path may still bring a packet for so long after its last.
+pub const LATE: Duration = Duration::from_millis(100);
+/// A repair may take so long.
+pub const REPAIR: Duration = Duration::from_millis(60);
+/// A packet is held at most.
+pub const LONGEST: Duration = LATE.saturating_add(REPAIR);
 /// Bytes held of one flow; beyond, the next ones go.
 pub const MOST: usize = 1 << 22;
 /// A number that is so far off begins anew.
@@ -28,6 +33,10 @@ pub struct Order<T> {
     overdue: i64,
     /// Highest number that each path has delivered, and the time of its last packet.
     paths: [Option<(i64, Duration)>; MAX_SUBFLOWS],
+    /// Those below were asked for where they were missing.
+    asked: i64,
+    /// Lost, and not to be waited for.
+    gone: BTreeSet<i64>,
 }
 
 /// The number near `next` that wraps to this one.
@@ -48,6 +57,8 @@ impl<T> Default for Order<T> {
             since: VecDeque::new(),
             overdue: i64::MIN,
             paths: [None; MAX_SUBFLOWS],
+            asked: i64::MIN,
+            gone: BTreeSet::new(),
         }
     }
 }
@@ -57,11 +68,11 @@ impl<T> Order<T> {
         !self.held.is_empty()
     }
 
-    /// A packet that is no copy of an earlier one has come over this path: [`None`] where it goes at once, before what is held.
-    pub fn take(&mut self, sequence: u32, slot: usize, now: Duration) -> Option<Place> {
+    /// A packet that is no copy of an earlier one has come, over this path or sent again: [`None`] where it goes at once, before what is
+    /// held.
+    pub fn take(&mut self, sequence: u32, slot: Option<usize>, now: Duration) -> Option<Place> {
         let (number, next) = self.first(sequence, slot, now);
-        let is_first = self.held.keys().next().is_none_or(|first| *first > number);
-        if number > next && !(is_first && number <= self.all_past(now)) {
+        if number > next {
             return Some(Place(number));
         }
         self.next = Some(next.max(number + 1));
@@ -70,7 +81,7 @@ impl<T> Order<T> {
 
     /// One goes at once, because nothing is held and its flow is small.
     pub fn pass(&mut self, sequence: u32, slot: usize, now: Duration) {
-        let (number, next) = self.first(sequence, slot, now);
+        let (number, next) = self.first(sequence, Some(slot), now);
         self.next = Some(next.max(number + 1));
     }
 
@@ -84,7 +95,7 @@ impl<T> Order<T> {
     }
 
     /// The number of a packet that is no copy, and [`Order::next`].
-    fn first(&mut self, sequence: u32, slot: usize, now: Duration) -> (i64, i64) {
+    fn first(&mut self, sequence: u32, slot: Option<usize>, now: Duration) -> (i64, i64) {
         let mut next = self.next.unwrap_or(sequence.into());
         let number = unwrapped(sequence, next);
         if number.abs_diff(next) >= FAR {
@@ -93,9 +104,14 @@ impl<T> Order<T> {
                 self.overdue = i64::MAX;
             }
             self.paths = [None; MAX_SUBFLOWS];
+            self.asked = number;
+            self.gone.clear();
         }
         self.next = Some(next);
-        self.has_delivered(number, slot, now);
+        // What is sent again tells nothing of what went out before it.
+        if let Some(slot) = slot {
+            self.has_delivered(number, slot, now);
+        }
         (number, next)
     }
 
@@ -123,9 +139,15 @@ impl<T> Order<T> {
             }
             self.since.pop_front();
         }
-        let (first, next) = (*self.held.keys().next()?, self.next?);
-        let goes = first <= next.max(self.overdue).max(self.all_past(now)) || self.bytes > MOST;
-        if !goes {
+        let (first, mut next) = (*self.held.keys().next()?, self.next?);
+        if !self.gone.is_empty() {
+            self.gone = self.gone.split_off(&next);
+            while self.gone.remove(&next) {
+                next += 1;
+            }
+            self.next = Some(next);
+        }
+        if first > next.max(self.overdue) && self.bytes <= MOST {
             return None;
         }
         self.next = Some(next.max(first + 1));
@@ -133,20 +155,52 @@ impl<T> Order<T> {
         self.bytes -= bytes;
         if self.held.is_empty() {
             self.overdue = i64::MIN;
+            self.gone.clear();
         }
         Some(item)
     }
 
-    /// Number that every path in use has delivered or passed.
+    /// Numbers that were found to be lost since the last call, `most` at most: the other end is to be asked for them, or
+    /// [`Order::is_gone`] called.
+    pub fn missing(&mut self, now: Duration, most: usize) -> Vec<u32> {
+        let (Some(next), Some(last)) = (self.next, self.held.keys().next_back()) else {
+            return Vec::new();
+        };
+        let past = self.all_past(now).min(*last);
+        let unasked = self.asked.max(next)..past;
+        let lost = unasked.filter(|number| !self.held.contains_key(number));
+        let lost: Vec<i64> = lost.take(most).collect();
+        self.asked = match lost.last() {
+            Some(last) if lost.len() == most => last + 1,
+            _ => self.asked.max(past),
+        };
+        // Numbers wrap.
+        lost.into_iter().map(|number| number as u32).collect()
+    }
+
+    /// This number will not come.
+    pub fn is_gone(&mut self, sequence: u32) {
+        let Some(next) = self.next else { return };
+        let number = unwrapped(sequence, next);
+        if (next..self.asked).contains(&number) && !self.held.contains_key(&number) {
+            self.gone.insert(number);
+        }
+    }
+
+    /// Number that every path of late has delivered or passed.
     fn all_past(&self, now: Duration) -> i64 {
-        let of_late = |path: &&(i64, Duration)| now.saturating_sub(path.1) < LONGEST;
+        let of_late = |path: &&(i64, Duration)| now.saturating_sub(path.1) < LATE;
         let paths = self.paths.iter().flatten().filter(of_late);
         paths.map(|(newest, _)| *newest).min().unwrap_or(i64::MAX)
     }
 
-    /// Time of the next release without an arrival. Call it after [`Order::pop`] has returned nothing.
-    pub fn due(&self) -> Option<Duration> {
+    /// Time of the next release, or loss to be found, without an arrival. Call it after [`Order::pop`] has returned nothing.
+    pub fn due(&self, now: Duration) -> Option<Duration> {
         let (since, _) = self.since.front()?;
-        self.holds().then_some(*since + LONGEST)
+        let last = *self.held.keys().next_back()?;
+        let paths = self.paths.iter().flatten();
+        let awaited = paths.filter(|(newest, _)| *newest < last);
+        let silent = awaited.map(|(_, at)| *at + LATE).filter(|at| *at > now);
+        silent.chain([*since + LONGEST]).min()
     }
 }

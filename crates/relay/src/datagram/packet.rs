@@ -6,6 +6,9 @@
 //! 2 unknown  flow u32 (the relay has no such flow: the device is to send its target again)
 //! 3 refused  flow u32, status u8 (the numbers of the stream lane)
 //! 4 part of data, 5 of an opening: the same, and before the payload which part u8, number of the last part u8 ([`super::parts`])
+//! 8, 9, 12, 13, and 16, 17, 20, 21: as 0, 1, 4, 5, of bulk, and sent again ([`How`])
+//! 6 missing  flow u32, sequences u32 each (they are lost; whoever has them still sends them again)
+//! 7 gone     flow u32, sequences u32 each (of those, what is not sent again)
 //! ```
 //! A destination is a kind u8, an address of [4] or [16] and, for UDP (kinds 4 and 6), a port u16; kinds 14 and 16 are ICMP
 //! echo ([`super::echo`] has its payload).
@@ -51,6 +54,19 @@ const DATA_HEADER: usize = 1 + 4 + 4;
 /// Bits of the kinds that have data.
 const OPENING: u8 = 1;
 const PART: u8 = 4;
+const BULK: u8 = 8;
+const AGAIN: u8 = 16;
+
+/// How a packet with data went out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Over every path.
+    Copied,
+    /// Over one path, after all that went over it before.
+    Bulk,
+    /// Bulk that was lost.
+    Again,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet<'a> {
@@ -59,6 +75,7 @@ pub enum Packet<'a> {
         sequence: u32,
         /// From the device, until the relay is known to have the flow.
         target: Option<Destination>,
+        how: How,
         /// The payload is not the whole.
         part: Option<Part>,
         payload: &'a [u8],
@@ -70,6 +87,43 @@ pub enum Packet<'a> {
         flow: u32,
         why: Refusal,
     },
+    Missing {
+        flow: u32,
+        numbers: Numbers<'a>,
+    },
+    Gone {
+        flow: u32,
+        numbers: Numbers<'a>,
+    },
+}
+
+/// Sequence numbers as they are in a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers<'a>(&'a [[u8; 4]]);
+
+impl<'a> Numbers<'a> {
+    /// In a packet at most.
+    pub const MOST: usize = 64;
+
+    /// Of [`encoded`] ones, at most so many.
+    pub fn new(encoded: &'a [[u8; 4]]) -> Numbers<'a> {
+        Numbers(&encoded[..encoded.len().min(Numbers::MOST)])
+    }
+
+    fn read(bytes: &'a [u8]) -> Option<Numbers<'a>> {
+        let (numbers, rest) = bytes.as_chunks();
+        let fits = rest.is_empty() && (1..=Numbers::MOST).contains(&numbers.len());
+        fits.then_some(Numbers(numbers))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u32> + 'a {
+        self.0.iter().copied().map(u32::from_be_bytes)
+    }
+}
+
+/// For [`Numbers::new`].
+pub fn encoded(numbers: impl IntoIterator<Item = u32>) -> Vec<[u8; 4]> {
+    numbers.into_iter().map(u32::to_be_bytes).collect()
 }
 
 impl<'a> Packet<'a> {
@@ -79,7 +133,7 @@ impl<'a> Packet<'a> {
         let kind = cursor.u8().ok_or_else(short)?;
         let flow = cursor.u32().ok_or_else(short)?;
         match kind {
-            0 | 1 | 4 | 5 => {
+            0 | 1 | 4 | 5 | 8 | 9 | 12 | 13 | 16 | 17 | 20 | 21 => {
                 let sequence = cursor.u32().ok_or_else(short)?;
                 let target = match kind & OPENING {
                     0 => None,
@@ -95,6 +149,11 @@ impl<'a> Packet<'a> {
                     flow,
                     sequence,
                     target,
+                    how: match kind & (BULK | AGAIN) {
+                        0 => How::Copied,
+                        BULK => How::Bulk,
+                        _ => How::Again,
+                    },
                     part,
                     payload: cursor.0,
                 })
@@ -106,6 +165,13 @@ impl<'a> Packet<'a> {
                     .err()
                     .unwrap_or(Refusal::Failed),
             }),
+            6 | 7 => {
+                let numbers = Numbers::read(cursor.0).ok_or(Malformed("numbers that cannot be"))?;
+                Ok(match kind {
+                    6 => Packet::Missing { flow, numbers },
+                    _ => Packet::Gone { flow, numbers },
+                })
+            }
             _ => Err(Malformed("a datagram of no known kind")),
         }
     }
@@ -121,6 +187,9 @@ impl<'a> Packet<'a> {
         match self {
             Packet::Data { payload, .. } => MOST_HEADER + Part::LENGTH + payload.len(),
             Packet::Unknown { .. } | Packet::Refused { .. } => MOST_HEADER,
+            Packet::Missing { numbers, .. } | Packet::Gone { numbers, .. } => {
+                MOST_HEADER + 4 * numbers.0.len()
+            }
         }
     }
 
@@ -130,11 +199,14 @@ impl<'a> Packet<'a> {
                 flow,
                 sequence,
                 target,
+                how,
                 part,
                 payload,
             } => {
-                let opening = if target.is_some() { OPENING } else { 0 };
-                to.put_u8(opening | if part.is_some() { PART } else { 0 });
+                let bit = |of: u8, is_set: bool| if is_set { of } else { 0 };
+                let kind = bit(OPENING, target.is_some()) | bit(PART, part.is_some());
+                let how = bit(BULK, how == How::Bulk) | bit(AGAIN, how == How::Again);
+                to.put_u8(kind | how);
                 to.put_u32(flow);
                 to.put_u32(sequence);
                 if let Some(target) = target {
@@ -154,7 +226,34 @@ impl<'a> Packet<'a> {
                 to.put_u32(flow);
                 to.put_u8(why as u8);
             }
+            Packet::Missing { flow, numbers } | Packet::Gone { flow, numbers } => {
+                let kind = if let Packet::Missing { .. } = self {
+                    6
+                } else {
+                    7
+                };
+                to.put_u8(kind);
+                to.put_u32(flow);
+                to.put_slice(numbers.0.as_flattened());
+            }
         }
+    }
+
+    /// Flow and number of an encoded packet that has data, and is not sent again.
+    pub fn key(datagram: &[u8]) -> Option<(u32, u32)> {
+        let mut cursor = Cursor(datagram);
+        let kind = cursor.u8()?;
+        let has_data = kind & !(OPENING | PART | BULK) == 0;
+        has_data.then_some((cursor.u32()?, cursor.u32()?))
+    }
+
+    /// Of one of bulk: the same, sent again.
+    pub fn again(datagram: &[u8]) -> Vec<u8> {
+        let mut again = datagram.to_vec();
+        if let Some(kind) = again.first_mut() {
+            *kind = *kind & !BULK | AGAIN;
+        }
+        again
     }
 }
 

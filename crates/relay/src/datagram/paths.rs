@@ -11,11 +11,13 @@ use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::deal::{Dealer, Slots};
-use super::packet::{Packet, MOST_HEADER};
+use super::deal::{soonest, Dealer, Slots};
+use super::order::REPAIR;
+use super::packet::{encoded, Numbers, Packet, MOST_HEADER};
 use super::parts::Part;
 use super::queue::Queue;
 use super::quic::Channel;
+use super::repair;
 use super::repeat::{self, Known, Repeats};
 
 /// Of one end, in packets.
@@ -30,6 +32,14 @@ pub struct Counts {
     pub too_big: AtomicU64,
     /// There was no path, or too much waited for one.
     pub dropped: AtomicU64,
+}
+
+impl Counts {
+    /// For the first time, over these paths.
+    fn on_sent(&self, slots: Slots) {
+        count(&self.sent, 1);
+        count(&self.copies, u64::from(slots.count_ones()) - 1);
+    }
 }
 
 pub fn count(of: &AtomicU64, more: u64) {
@@ -58,6 +68,7 @@ pub struct Paths {
     /// The paths as the first packet of the batch has found them, and what the batch has given them since.
     batch: Option<Batch>,
     repeats: Repeats,
+    gone_out: repair::Sent,
     /// Bulk for which no path has room.
     queue: Queue,
     wake: Arc<Wake>,
@@ -113,6 +124,7 @@ impl Paths {
             queues: Default::default(),
             batch: None,
             repeats: Repeats::default(),
+            gone_out: repair::Sent::default(),
             queue: Queue::default(),
             wake: Arc::default(),
         }
@@ -219,11 +231,60 @@ impl Paths {
                 count(&counts.dropped, self.queue.put(flow, datagram, now));
             }
             (Sent::Yes(slots), Packet::Data { .. }) if copied => {
+                counts.on_sent(*slots);
                 self.repeat_later(*slots, datagram, now);
             }
+            (Sent::Yes(slots), _) => counts.on_sent(*slots),
             _ => {}
         }
         sent
+    }
+
+    /// Asks the other end for packets of this flow that were lost on the way here. To be flushed.
+    pub fn ask(
+        &mut self,
+        flow: u32,
+        missing: impl IntoIterator<Item = u32>,
+        now: Duration,
+        counts: &Counts,
+    ) {
+        let numbers = encoded(missing);
+        if !numbers.is_empty() {
+            let numbers = Numbers::new(&numbers);
+            self.send(flow, &Packet::Missing { flow, numbers }, true, now, counts);
+        }
+    }
+
+    /// The other end has asked for these: what is still there goes again, where it arrives first, and of the rest it is told. To be
+    /// flushed.
+    pub fn repair(&mut self, flow: u32, numbers: Numbers, now: Duration, counts: &Counts) {
+        let mut gone = Vec::new();
+        for number in numbers.iter() {
+            match self.gone_out.take(flow, number) {
+                Some(datagram) => {
+                    let bytes = datagram.len();
+                    let batch = self.batch();
+                    if let Some(slot) = soonest(bytes, &batch.fitting(bytes)) {
+                        batch.give(slot, bytes as u64);
+                        self.queues[slot].push(Packet::again(&datagram).into());
+                        count(&counts.copies, 1);
+                    }
+                }
+                None => gone.push(number),
+            }
+        }
+        let numbers = encoded(gone);
+        if !numbers.is_empty() {
+            let numbers = Numbers::new(&numbers);
+            self.send(flow, &Packet::Gone { flow, numbers }, true, now, counts);
+        }
+    }
+
+    /// Whether what is asked for can come in time.
+    pub fn repairs(&mut self) -> bool {
+        let near = |view: &SubflowView| Duration::from_micros(view.srtt_us.into()) < REPAIR;
+        let mut views = self.batch().views.iter();
+        views.any(|view| view.alive() && near(view))
     }
 
     /// `behind`: bytes that wait.
@@ -256,8 +317,13 @@ impl Paths {
                     batch.give(slot, bytes as u64);
                     self.queues[slot].push(datagram.clone());
                 }
-                count(&counts.sent, 1);
-                count(&counts.copies, u64::from(slots.count_ones()) - 1);
+                if !copied {
+                    // To be freed in time.
+                    if self.gone_out.bytes() == 0 {
+                        self.wake.notify();
+                    }
+                    self.gone_out.put(datagram, now);
+                }
                 Sent::Yes(slots)
             }
         }
@@ -299,6 +365,7 @@ impl Paths {
             let (dropped, gone) = queue.take(now, |flow, datagram| {
                 let sent = self.deal(datagram, behind, false, now, counts);
                 if let Sent::Yes(slots) = sent {
+                    counts.on_sent(slots);
                     carried(flow, slots, datagram.len());
                 }
                 !matches!(sent, Sent::Later)
@@ -312,7 +379,8 @@ impl Paths {
         self.wake.bulk_waits.store(waits, Ordering::Relaxed);
         let repeats = self.repeats.due().map(|due| due.saturating_sub(now));
         let looks = waits.then_some(LOOK_EVERY);
-        repeats.into_iter().chain(looks).min()
+        let expires = self.gone_out.expire(now).map(|due| due.saturating_sub(now));
+        repeats.into_iter().chain(looks).chain(expires).min()
     }
 
     fn encode(&mut self, packet: &Packet) -> Bytes {

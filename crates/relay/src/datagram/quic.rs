@@ -47,9 +47,9 @@ const FIRST_MTU: u16 = 1280 - 48;
 /// An acknowledgement for so many packets, at the latest after so long: each costs both ends as much as a packet.
 const ACK_EVERY: u32 = 10;
 const ACK_WITHIN: Duration = Duration::from_millis(5);
-/// After it the path MTU is searched again where only large packets were lost: most often that was an overflow of a queue, and the
-/// search takes a few packets.
-const AFTER_BLACK_HOLE: Duration = Duration::from_secs(2);
+/// After it the path MTU is searched again where only large packets were lost: most often that was an overflow of a queue. The search
+/// takes a few packets, and bulk does not fit meanwhile.
+const AFTER_BLACK_HOLE: Duration = Duration::from_millis(250);
 /// A relay closes with it where another process goes on in its place.
 const HANDED_OVER: VarInt = VarInt::from_u32(1);
 /// Received at once.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use lru::LruCache;
 use mp_policy::MAX_SUBFLOWS;
 use nix::sys::socket::{recv, MsgFlags};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{yield_now, AbortHandle};
@@ -21,7 +21,7 @@ use tokio::time::{interval, timeout};
 use super::flow::{minds_order, Flow, Idle, EXPIRE_EVERY, MOST};
 use super::inbox::{Inbox, Taken};
 use super::outlet::{is_of_path_mtu, Burst, Outlet};
-use super::packet::{Destination, Hello, Packet};
+use super::packet::{Destination, Hello, How, Packet};
 use super::parts::split;
 use super::paths::{self, Counts, Paths};
 use super::ping::Ping;
@@ -356,17 +356,33 @@ impl Session {
         datagram: &Bytes,
         egress: &Egress,
     ) -> Result<(), Malformed> {
-        let Packet::Data {
-            flow: id,
-            sequence,
-            target,
-            part,
-            payload,
-        } = Packet::decode(datagram)?
-        else {
-            return Err(Malformed("a datagram that relays send"));
-        };
         let now = self.now();
+        let (id, sequence, target, (how, part), payload) = match Packet::decode(datagram)? {
+            Packet::Data {
+                flow,
+                sequence,
+                target,
+                how,
+                part,
+                payload,
+            } => (flow, sequence, target, (how, part), payload),
+            Packet::Missing { flow, numbers } => {
+                state.paths.repair(flow, numbers, now, &self.counts);
+                return Ok(());
+            }
+            Packet::Gone { flow, numbers } => {
+                if let Some(open) = state.flows.peek_mut(&flow) {
+                    let (of, ready) = ((flow, &mut open.flow), &mut state.ready);
+                    let give = |payload| ready.push(payload);
+                    state.inbox.are_gone(of, numbers.iter(), now, give);
+                    self.pass(state, flow);
+                }
+                return Ok(());
+            }
+            Packet::Unknown { .. } | Packet::Refused { .. } => {
+                return Err(Malformed("a datagram that relays send"));
+            }
+        };
         let open = match (state.flows.get_mut(&id), target) {
             (Some(open), _) => open,
             (None, Some(target)) => match self.open(id, target, egress) {
@@ -386,7 +402,7 @@ impl Session {
         };
         let taken = state.inbox.put(
             (id, &mut open.flow),
-            (sequence, part, datagram.slice_ref(payload)),
+            (sequence, how, part, datagram.slice_ref(payload)),
             (slot, minds_order(open.port)),
             now,
             |payload| state.ready.push(payload),
@@ -394,6 +410,7 @@ impl Session {
         if taken == Taken::Waits {
             state.paths.wake().notify();
         }
+        self.ask(state, id, now);
         self.pass(state, id);
         Ok(())
     }
@@ -426,7 +443,8 @@ impl Session {
         }
     }
 
-    /// Passes on the packets of this flow that need not wait any more. Returns the time of the next release.
+    /// Passes on the packets of this flow that need not wait any more, and asks for those that are lost. Returns the time of the next
+    /// release.
     fn release(&self, state: &mut State, id: u32, now: Duration) -> Option<Duration> {
         let Some(open) = state.flows.peek_mut(&id) else {
             state.inbox.forget(id);
@@ -436,8 +454,20 @@ impl Session {
         let due = state
             .inbox
             .release(id, &mut open.flow, now, |payload| ready.push(payload));
+        self.ask(state, id, now);
         self.pass(state, id);
         due
+    }
+
+    /// Asks for packets of this flow that were found to be lost.
+    fn ask(&self, state: &mut State, id: u32, now: Duration) {
+        let Some(open) = state.flows.peek_mut(&id) else {
+            return;
+        };
+        let (of, paths, ready) = ((id, &mut open.flow), &mut state.paths, &mut state.ready);
+        let give = |payload| ready.push(payload);
+        let missing = state.inbox.missing(of, || paths.repairs(), now, give);
+        state.paths.ask(id, missing, now, &self.counts);
     }
 
     /// Releases and sends what is due. Returns the time until more is.
@@ -521,6 +551,7 @@ impl Session {
                 flow: id,
                 sequence: open.flow.number(),
                 target: None,
+                how: if copied { How::Copied } else { How::Bulk },
                 part,
                 payload,
             };
@@ -604,6 +635,8 @@ fn probes(port: u16, payload: &[u8]) -> bool {
 /// Packets of other senders do not come to it.
 fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((unspecified(target.ip()), 0))?;
+    // The system may give less.
+    let _ = SockRef::from(&socket).set_recv_buffer_size(1 << 22);
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
     Ok(socket)
@@ -704,6 +737,7 @@ mod tests {
                 flow: 7,
                 sequence,
                 target: Some(Destination::Udp(to)),
+                how: How::Copied,
                 part: None,
                 payload,
             };
@@ -759,6 +793,7 @@ mod tests {
                     flow: *flow as u32,
                     sequence,
                     target: Some(Destination::Udp(targets[*flow].local_addr().unwrap())),
+                    how: How::Copied,
                     part: None,
                     payload: &vec![sequence as u8; *length],
                 };
