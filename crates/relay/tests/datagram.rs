@@ -687,7 +687,7 @@ proptest! {
     fn what_was_sent_is_there_to_be_sent_again(
         steps in prop::collection::vec((0u32..3, 1usize..400, 0u64..200, any::<prop::sample::Index>()), 1..60),
     ) {
-        let (mut sent, mut now, mut next) = (repair::Sent::default(), Duration::ZERO, 0u32);
+        let (mut sent, mut now, mut next) = (repair::Recent::default(), Duration::ZERO, 0u32);
         let mut there = HashMap::new();
         for (flow, count, pause, asked) in steps {
             now += pause as u32 * MS;

@@ -39,15 +39,8 @@ impl Dealer {
         views: &[SubflowView; MAX_SUBFLOWS],
         now_us: u64,
     ) -> Option<Slots> {
-        let which = |fits: &dyn Fn(&SubflowView) -> bool| {
-            let slots = views.iter().enumerate().filter(|(_, v)| fits(v));
-            slots.fold(0, |set, (slot, _)| set | 1 << slot)
-        };
-        let normal = which(&|v| v.alive() && !v.backup);
-        let live = match normal {
-            0 => which(&SubflowView::alive),
-            _ => normal,
-        };
+        let which = |fits: &dyn Fn(&SubflowView) -> bool| which(views, fits);
+        let (normal, live) = living(views);
         // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
         let within = |(windows, packets): (u32, u32)| {
             let room = |v: &SubflowView| v.cwnd.saturating_mul(windows).max(packets);
@@ -90,15 +83,24 @@ impl Dealer {
     }
 }
 
+fn which(views: &[SubflowView; MAX_SUBFLOWS], fits: impl Fn(&SubflowView) -> bool) -> Slots {
+    let slots = views.iter().enumerate().filter(|(_, v)| fits(v));
+    slots.fold(0, |set, (slot, _)| set | 1 << slot)
+}
+
+/// The paths that live and are no backups, and those to be used: backups only where there is no other.
+fn living(views: &[SubflowView; MAX_SUBFLOWS]) -> (Slots, Slots) {
+    let normal = which(views, |v| v.alive() && !v.backup);
+    match normal {
+        0 => (0, which(views, SubflowView::alive)),
+        _ => (normal, normal),
+    }
+}
+
 /// The path on which a packet of this many bytes would arrive first, backups only where no other works.
 pub fn soonest(bytes: usize, views: &[SubflowView; MAX_SUBFLOWS]) -> Option<usize> {
-    let which = |backup: bool| {
-        let slots = views.iter().enumerate();
-        let fit = slots.filter(|(_, v)| v.alive() && v.backup == backup);
-        fit.fold(0, |set, (slot, _)| set | 1 << slot)
-    };
-    let live = [which(false), which(true)].into_iter().find(|s| *s != 0)?;
-    Some(least_loaded(bytes, live, views))
+    let (_, live) = living(views);
+    (live != 0).then(|| least_loaded(bytes, live, views))
 }
 
 /// Where it would arrive first.

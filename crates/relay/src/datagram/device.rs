@@ -103,6 +103,12 @@ struct State {
 }
 
 impl Known {
+    /// What the program of this flow gets its datagrams by.
+    fn giver<'a>(&self, sink: &'a dyn Sink) -> impl FnMut(Bytes) + 'a {
+        let (target, application) = (self.target, self.application);
+        move |payload| sink.deliver(target, application, &payload)
+    }
+
     fn carries(&mut self, slots: Slots, bytes: usize) {
         for slot in (0..MAX_SUBFLOWS).filter(|slot| slots >> slot & 1 == 1) {
             self.carried[slot] += bytes as u64;
@@ -124,8 +130,7 @@ impl State {
             self.inbox.forget(id);
             return None;
         };
-        let (target, application) = (known.target, known.application);
-        let give = |payload: Bytes| sink.deliver(target, application, &payload);
+        let give = known.giver(sink);
         let due = self.inbox.release(id, &mut known.flow, now, give);
         self.ask(sink, id, now, counts);
         due
@@ -133,11 +138,14 @@ impl State {
 
     /// Asks for packets of this flow that were found to be lost. Returns whether there are any.
     fn ask(&mut self, sink: &dyn Sink, id: u32, now: Duration, counts: &Counts) -> bool {
+        // Hardly any packet of any flow waits.
+        if !self.inbox.has(id) {
+            return false;
+        }
         let Some(known) = self.flows.peek_mut(&id) else {
             return false;
         };
-        let (target, application) = (known.target, known.application);
-        let give = |payload: Bytes| sink.deliver(target, application, &payload);
+        let give = known.giver(sink);
         let (of, paths) = ((id, &mut known.flow), &mut self.paths);
         let missing = self.inbox.missing(of, || paths.repairs(), now, give);
         let any = !missing.is_empty();
@@ -327,11 +335,11 @@ impl Lane {
                 flow: id,
                 sequence: known.flow.number(),
                 target,
-                how: if copied { How::Copied } else { How::Bulk },
+                how: How::first(copied),
                 part: *part,
                 payload,
             };
-            match state.paths.send(id, &packet, copied, now, &self.counts) {
+            match state.paths.send(id, &packet, now, &self.counts) {
                 Sent::Yes(slots) => known.carries(slots, payload.len()),
                 Sent::Later => {}
                 Sent::TooBig => return Err(Undelivered::TooBig(widest)),
@@ -392,13 +400,14 @@ impl Lane {
                 };
                 known.heard = true;
                 known.carried[slot] += payload.len() as u64;
-                let (target, application) = (known.target, known.application);
+                let (give, minds_order) =
+                    (known.giver(&*self.sink), minds_order(known.target.port()));
                 let taken = state.inbox.put(
                     (flow, &mut known.flow),
                     (sequence, how, part, datagram.slice_ref(payload)),
-                    (slot, minds_order(target.port())),
+                    (slot, minds_order),
                     now,
-                    |payload| self.sink.deliver(target, application, &payload),
+                    give,
                 );
                 match taken {
                     Taken::Copy => {
@@ -427,8 +436,7 @@ impl Lane {
             }
             Packet::Gone { flow, numbers } => {
                 if let Some(known) = state.flows.peek_mut(&flow) {
-                    let (target, application) = (known.target, known.application);
-                    let give = |payload: Bytes| self.sink.deliver(target, application, &payload);
+                    let give = known.giver(&*self.sink);
                     let of = (flow, &mut known.flow);
                     state.inbox.are_gone(of, numbers.iter(), now, give);
                 }

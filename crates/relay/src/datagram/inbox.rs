@@ -62,7 +62,7 @@ impl Inbox {
                 }
             }
         }
-        if self.waiting.contains_key(&id) {
+        if self.has(id) {
             let next = self.let_go(id, flow, WITH_EACH, now, give);
             if next == Some(now + PAUSE) {
                 taken = Taken::Waits;
@@ -132,15 +132,17 @@ impl Inbox {
         now: Duration,
         give: impl FnMut(Bytes),
     ) -> Vec<u32> {
-        if !self.waiting.contains_key(&id) {
-            return Vec::new();
-        }
         let missing = flow.missing(now, Numbers::MOST);
         if missing.is_empty() || repairs() {
             return missing;
         }
         self.are_gone((id, flow), missing, now, give);
         Vec::new()
+    }
+
+    /// Whether packets of this flow wait.
+    pub fn has(&self, id: u32) -> bool {
+        self.waiting.contains_key(&id)
     }
 
     /// The flows that [`Inbox::release`] is to be called for.

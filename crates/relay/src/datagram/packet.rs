@@ -126,7 +126,21 @@ pub fn encoded(numbers: impl IntoIterator<Item = u32>) -> Vec<[u8; 4]> {
     numbers.into_iter().map(u32::to_be_bytes).collect()
 }
 
+impl How {
+    pub fn first(copied: bool) -> How {
+        match copied {
+            true => How::Copied,
+            false => How::Bulk,
+        }
+    }
+}
+
 impl<'a> Packet<'a> {
+    /// Whether it goes over every path.
+    pub fn is_copied(&self) -> bool {
+        !matches!(self, Packet::Data { how: How::Bulk, .. })
+    }
+
     pub fn decode(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let short = || Malformed("a datagram that is too short");
         let mut cursor = Cursor(bytes);

@@ -68,7 +68,7 @@ pub struct Paths {
     /// The paths as the first packet of the batch has found them, and what the batch has given them since.
     batch: Option<Batch>,
     repeats: Repeats,
-    gone_out: repair::Sent,
+    recent: repair::Recent,
     /// Bulk for which no path has room.
     queue: Queue,
     wake: Arc<Wake>,
@@ -124,7 +124,7 @@ impl Paths {
             queues: Default::default(),
             batch: None,
             repeats: Repeats::default(),
-            gone_out: repair::Sent::default(),
+            recent: repair::Recent::default(),
             queue: Queue::default(),
             wake: Arc::default(),
         }
@@ -201,15 +201,8 @@ impl Paths {
     }
 
     /// Chooses the paths of a packet of this flow. It goes with the next [`Paths::flush`], or later.
-    pub fn send(
-        &mut self,
-        flow: u32,
-        packet: &Packet,
-        copied: bool,
-        now: Duration,
-        counts: &Counts,
-    ) -> Sent {
-        let datagram = self.encode(packet);
+    pub fn send(&mut self, flow: u32, packet: &Packet, now: Duration, counts: &Counts) -> Sent {
+        let (datagram, copied) = (self.encode(packet), packet.is_copied());
         // Who waits goes first; small flows pass, but none its own packets.
         let waits = match (copied, packet) {
             (true, Packet::Data { .. }) => self.queue.has(flow),
@@ -251,7 +244,7 @@ impl Paths {
         let numbers = encoded(missing);
         if !numbers.is_empty() {
             let numbers = Numbers::new(&numbers);
-            self.send(flow, &Packet::Missing { flow, numbers }, true, now, counts);
+            self.send(flow, &Packet::Missing { flow, numbers }, now, counts);
         }
     }
 
@@ -260,7 +253,7 @@ impl Paths {
     pub fn repair(&mut self, flow: u32, numbers: Numbers, now: Duration, counts: &Counts) {
         let mut gone = Vec::new();
         for number in numbers.iter() {
-            match self.gone_out.take(flow, number) {
+            match self.recent.take(flow, number) {
                 Some(datagram) => {
                     let bytes = datagram.len();
                     let batch = self.batch();
@@ -276,7 +269,7 @@ impl Paths {
         let numbers = encoded(gone);
         if !numbers.is_empty() {
             let numbers = Numbers::new(&numbers);
-            self.send(flow, &Packet::Gone { flow, numbers }, true, now, counts);
+            self.send(flow, &Packet::Gone { flow, numbers }, now, counts);
         }
     }
 
@@ -319,10 +312,10 @@ impl Paths {
                 }
                 if !copied {
                     // To be freed in time.
-                    if self.gone_out.bytes() == 0 {
+                    if self.recent.bytes() == 0 {
                         self.wake.notify();
                     }
-                    self.gone_out.put(datagram, now);
+                    self.recent.put(datagram, now);
                 }
                 Sent::Yes(slots)
             }
@@ -379,7 +372,7 @@ impl Paths {
         self.wake.bulk_waits.store(waits, Ordering::Relaxed);
         let repeats = self.repeats.due().map(|due| due.saturating_sub(now));
         let looks = waits.then_some(LOOK_EVERY);
-        let expires = self.gone_out.expire(now).map(|due| due.saturating_sub(now));
+        let expires = self.recent.expire(now).map(|due| due.saturating_sub(now));
         repeats.into_iter().chain(looks).chain(expires).min()
     }
 

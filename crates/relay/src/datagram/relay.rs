@@ -52,6 +52,8 @@ const ETHERNET: usize = 1500;
 /// What every link takes (RFC 8200): nobody looks for less.
 pub const LEAST: usize = 1280;
 const QUIC: u16 = 443;
+/// Of what comes between two turns of the process.
+const SOCKET_BUFFER: usize = 1 << 22;
 /// Of IPv6 and UDP.
 const HEADERS: usize = 48;
 
@@ -78,8 +80,8 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         socket.set_only_v6(false)?;
     }
     // The system may give less.
-    let _ = socket.set_recv_buffer_size(1 << 22);
-    let _ = socket.set_send_buffer_size(1 << 22);
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
@@ -461,6 +463,10 @@ impl Session {
 
     /// Asks for packets of this flow that were found to be lost.
     fn ask(&self, state: &mut State, id: u32, now: Duration) {
+        // Hardly any packet of any flow waits.
+        if !state.inbox.has(id) {
+            return;
+        }
         let Some(open) = state.flows.peek_mut(&id) else {
             return;
         };
@@ -483,7 +489,7 @@ impl Session {
     }
 
     fn tell(&self, state: &mut State, packet: &Packet) {
-        state.paths.send(0, packet, true, self.now(), &self.counts);
+        state.paths.send(0, packet, self.now(), &self.counts);
     }
 
     fn refuse(&self, state: &mut State, flow: u32, why: Refusal) {
@@ -551,11 +557,11 @@ impl Session {
                 flow: id,
                 sequence: open.flow.number(),
                 target: None,
-                how: if copied { How::Copied } else { How::Bulk },
+                how: How::first(copied),
                 part,
                 payload,
             };
-            state.paths.send(id, &packet, copied, now, &self.counts);
+            state.paths.send(id, &packet, now, &self.counts);
         };
         if payload.len() <= widest || most == 0 || probes(open.port, payload) {
             send(None, payload);
@@ -636,7 +642,7 @@ fn probes(port: u16, payload: &[u8]) -> bool {
 fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((unspecified(target.ip()), 0))?;
     // The system may give less.
-    let _ = SockRef::from(&socket).set_recv_buffer_size(1 << 22);
+    let _ = SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER);
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
     Ok(socket)

@@ -16,14 +16,14 @@ pub const MOST: usize = 1 << 21;
 type Key = (u32, u32);
 
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct Recent {
     packets: HashMap<Key, Bytes>,
     /// Oldest first; some were taken.
     times: VecDeque<(Duration, Key)>,
     bytes: usize,
 }
 
-impl Sent {
+impl Recent {
     /// A packet with data has gone out. Time never goes back.
     pub fn put(&mut self, datagram: &Bytes, now: Duration) {
         let Some(key) = Packet::key(datagram) else {
