@@ -27,8 +27,9 @@ def show(results: Results) -> Section:
     return Section(
         "Delay balancing: blocks over two links of unequal delay",
         [
-            "Downloads arrive once a second over two links of 20 Mbit/s, 20 and 80 ms there and back, with jitter. "
-            "Delay balancing holds a packet for the link that it belongs to; the others send it where there is room."
+            "Downloads arrive at random, one a second in the mean, over two links of 20 Mbit/s, 20 and 80 ms there and "
+            "back, with jitter. Delay balancing holds a packet for the link that it belongs to. BLEST and ECF may wait "
+            "for the faster link too; lowest RTT and EDPF send where there is room."
         ],
         [table("size | scheduler | world | median, ms | 95 %, ms", lines, names=3)],
         [

@@ -109,7 +109,7 @@ def aggregate(results: Results) -> Section:
         )
         for case, name in NAMES.items()
     ]
-    panel = Panel("What the links carry at most, IP packets", "devices", "Gbit/s", curves)
+    panel = Panel("What the links carry, IP packets", "devices", "Gbit/s", curves)
     return Section(
         "Figure 10: aggregate rate for 5 to 20 devices",
         ["Five access points of four chains, one channel, two streams to a device. The same air for all four."],
@@ -120,8 +120,9 @@ def aggregate(results: Results) -> Section:
             )
         ],
         [
-            "Left the radio alone: what transport could use at most; right what downloads of 15 s (of 30 s with ten "
-            "devices) made of it. HEKATON and BUSH are abstractions of what was published. MS-UCB is over five links. "
-            "Left an access point's airtime is shared among all that hold it, right among those that use it.",
+            "Left the radio alone, the mean of IP packets without transport; right what downloads of 15 s (of 30 s "
+            "with ten devices) made of it. HEKATON and BUSH are abstractions of what was published. MS-UCB is over "
+            "five links. Left an access point's airtime is shared among all that hold it, right among those that use "
+            "it.",
         ],
     )

@@ -48,7 +48,7 @@ def show(results: Results) -> Section:
     return Section(
         "LD-MPSP part by part",
         [
-            "One download without end over five links of 5 to 40 Mbit/s, whose round trips change between 10 and 40 ms "
+            "One download without end over five links of 5 to 40 Mbit/s, whose round trips change between 12 and 40 ms "
             "every three seconds. Each part of LD-MPSP stands alone and with the others, and beside LIA with the same "
             "parts. RTT: mean smoothed round trip of the subflows that carry data.",
         ],

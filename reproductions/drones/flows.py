@@ -46,7 +46,7 @@ def lossy(results: Results) -> Section:
     return Section(
         "Figure 5: five Reno flows against five multipath flows, 40 % of frames failing",
         [
-            "Seven links of one channel (4.4 Gbit/s each for IP); five Reno flows on one link each, five multipath "
+            "Seven links of one channel; five Reno flows on one link each, five multipath "
             "ones on all seven. 40 % of MPDUs fail; block acks send them again, up to a limit that the paper does not "
             "state. What is left is the loss that TCP sees.",
         ],
@@ -72,7 +72,10 @@ def joining(results: Results) -> Section:
     panel = Panel("One multipath connection on five links", "s", "Gbit/s", curves)
     return Section(
         "Figure 11: flows join and leave",
-        ["A Reno flow joins one link after the other from 10 s on; the last that came leaves first, from 70 s on."],
+        [
+            "A Reno flow joins one link after the other, four of the five, from 10 s on; the last that came leaves "
+            "first, from 70 s on."
+        ],
         [
             draw([panel], "Goodput of LD-MPSP and DALIA while flows join and leave"),
             table(["controller", "mean, Gbit/s", "mean change from second to second, %"], lines),

@@ -67,7 +67,7 @@ def show(results: Results) -> Section:
             "seconds; passers-by cost 20 dB.",
         ],
         [
-            draw([panel], "Goodput of ten devices over time for seven combinations", height=3.6),
+            draw([panel], f"Goodput of ten devices over time for {len(curves)} combinations", height=3.6),
             table(["beams and controller", "mean, Gbit/s", "× 802.11ad", "spread over time"], lines),
         ],
         [

@@ -24,7 +24,7 @@ from multipilot.stats import Mean, mean_of
 from reproductions.drones import balance, beams, cloning, factors, flows, tables, transport
 from reproductions.drones.series import extra_bytes, quantile, rate_over_time
 
-#: Seconds of figure 11: the first Reno flow comes at 10 s, the last leaves by 110 s.
+#: Seconds of figure 11: the first Reno flow comes at 10 s, the last leaves at 100 s.
 WHEN = {"before": (5, 10), "after": (-10, None)}
 
 LOSSY: dict[str, Measure] = {"goodput": "goodput_mbps", "rival": "competing_mbps", "share": flows.share}

@@ -135,7 +135,7 @@ def _worst(cells: Grid, most: int = 12) -> list[Benefit]:
     return sorted(harmed, key=lambda b: b.mean.mean)[:most]
 
 
-ON_KERNEL = "On the Linux kernel: points chosen beforehand; one run decides nothing"
+ON_KERNEL = "On the Linux kernel: points chosen beforehand"
 ON_KERNEL_KNOWN = "On the Linux kernel, points of these once more: warm start"
 
 

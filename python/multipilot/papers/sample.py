@@ -1,7 +1,8 @@
 """A sample of each experiment, kept as a fingerprint: the same sources give the same rows and values, bit for bit.
 
-``claims.lock`` has one for each experiment: all variants in one cell of its grid, first seed. Where sources that a
-result may depend on have changed, taking the samples again says whether the results have.
+``claims.lock`` has one for each experiment: all variants in one cell of its grid, one that feeds a value if there is
+such a one, first seed. Where sources that a result may depend on have changed, taking the samples again says whether
+the results have.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -64,9 +66,9 @@ def kept(paper: Paper, runner: Runner, results: Results) -> dict[str, Sample]:
             asked = runner.simulation(experiment)
             name = key(asked)
             if rows := runner.kept(asked):
-                cell, recorded = _draw(asked, rows)
-                found[name] = take(paper, runner, experiment, cell)
-                if found[name]["rows"] != recorded:
+                cells = _drawn(asked, rows)
+                found[name] = _telling(paper, runner, experiment, [cell for cell, _ in cells])
+                if found[name]["rows"] != dict(cells)[found[name]["cell"]]:
                     other.append(str(asked.folder))
             elif name in before:
                 found[name] = before[name]
@@ -84,20 +86,27 @@ def confirms(paper: Paper, runner: Runner, experiment: Experiment, record: Asked
     rows = runner.kept(record)
     if not rows:
         return False
-    cell, recorded = _draw(record, rows)
+    cell, recorded = _drawn(record, rows)[0]
     return take(paper, runner, experiment, cell)["rows"] == recorded
 
 
-def _draw(asked: Asked, rows: Sequence[Row]) -> tuple[str, str]:
-    """One of the cheaper half of the cells, and the fingerprint of its first seed's rows."""
+def _telling(paper: Paper, runner: Runner, experiment: Experiment, cells: Sequence[str]) -> Sample:
+    """Of the first cell that feeds a value: the same rows alone say nothing of how they are read."""
+    tried = (take(paper, runner, experiment, cell) for cell in cells)
+    first = next(tried)
+    return next((one for one in chain([first], tried) if one["values"] != NO_VALUES), first)
+
+
+def _drawn(asked: Asked, rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The cheaper half of the cells in the order in which they are tried, and the fingerprints of their first seed's
+    rows."""
     seed = min(row["seed"] for row in rows)
     cells: dict[str, list[Row]] = {}
     for row in rows:
         if row["seed"] == seed:
             cells.setdefault(_spell(row.get("cell", {})), []).append(row)
     cheap = sorted(cells, key=lambda cell: (sum(map(_cost, cells[cell])), cell))[: (len(cells) + 1) // 2]
-    chosen = Random(asked.subject).choice(cheap)
-    return chosen, _of_rows(cells[chosen])
+    return [(cell, _of_rows(cells[cell])) for cell in Random(asked.subject).sample(cheap, len(cheap))]
 
 
 def _spell(cell: Mapping[str, Any]) -> str:
