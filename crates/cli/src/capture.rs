@@ -116,10 +116,7 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         goes(&capture.report(), &links)
     ));
     say_what_a_router_lacks(&settings.lans);
-    say_what_links_lack(&capture.report());
-    if let Some(warning) = capture::Refused::warning(&capture.refused_cgroups()) {
-        outcome::say(&format!("multipilot: {warning}"));
-    }
+    say_what_to_mend(&capture.report());
     if let Some(why) = capture.translates() {
         outcome::say(&format!(
             "multipilot: TCP goes through the TUN, at more CPU: {why}"
@@ -162,13 +159,27 @@ pub fn say_what_a_router_lacks(lans: &[String]) {
     }
 }
 
-/// What the kernel may do to the relay's answers. The rules are the user's, so that it is only said.
-pub fn say_what_links_lack(report: &Report) {
+/// What the kernel may do to the relay's answers, and what passes by the relay. The rules are the user's, so that it is only said.
+pub fn say_what_to_mend(report: &Report) {
     let used = report.links.iter().filter(|l| l.state != "off");
     let links: Vec<&str> = used.map(|l| l.link.as_str()).collect();
-    if let Some(warning) = mp_relay::links::filtered(&links) {
+    let warnings = [
+        mp_relay::links::filtered(&links),
+        unserved(report),
+        capture::Refused::warning(&report.refused_cgroups),
+    ];
+    for warning in warnings.into_iter().flatten() {
         outcome::say(&format!("multipilot: {warning}"));
     }
+}
+
+/// In one line; [`None`] if the host forwards for nobody, or the relay serves them all.
+pub fn unserved(report: &Report) -> Option<String> {
+    let names = report.unserved.join(", ");
+    let lan = report.unserved.join(" --lan ");
+    (!names.is_empty()).then(|| {
+        format!("containers and other hosts behind {names} reach the network directly, whatever --leak says: --lan {lan} sends them to the relay")
+    })
 }
 
 /// What is taken, in a sentence.

@@ -288,7 +288,7 @@ mod tests {
     fn what_status_says_is_there_under_its_names() {
         let relay = serde_json::json!({
             "state": "on", "why": "", "relay": "a:1", "scheduler": "default", "uptime_s": 1.0, "leak": "direct",
-            "flows": 2, "opened": 9, "refused": 1, "failure": null, "not_captured": [], "absent_cgroups": [], "refused_cgroups": [], "resolvers": [], "busiest_flows": [],
+            "flows": 2, "opened": 9, "refused": 1, "failure": null, "not_captured": [], "absent_cgroups": [], "refused_cgroups": [], "unserved": [], "resolvers": [], "busiest_flows": [],
             "links": [{
                 "link": "lte", "ready": 1, "sent_bytes": 7, "received_bytes": 8, "state": "backup", "why": "metered",
                 "carried_bytes": 40, "month_bytes": 50, "limit_bytes": 60,

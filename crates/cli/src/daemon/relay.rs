@@ -7,7 +7,7 @@ use mp_daemon::config::RelayOverride;
 use mp_daemon::control::{self, Request};
 use mp_daemon::relay::RelayStatus;
 use mp_daemon::Error;
-use mp_relay::capture::{clear, PathShare, Refused, Report};
+use mp_relay::capture::{clear, PathShare, Report};
 use ratatui::style::Style;
 
 use super::{ask, listens_already, read, start, UpArgs};
@@ -62,19 +62,13 @@ pub fn up(args: &UpArgs, line: &str) -> Outcome {
     }
     let daemon = read(ask(socket, Request::Status)?)?;
     let report = daemon.relay.and_then(|relay| relay.report);
-    let warning = report
-        .as_ref()
-        .and_then(|r| Refused::warning(&r.refused_cgroups));
     outcome::say(&format!(
         "multipilot: {} (process {})",
         (report.as_ref()).map_or(String::new(), |r| capture::goes(r, &names(r))),
         daemon.pid
     ));
-    if let Some(warning) = warning {
-        outcome::say(&format!("multipilot: {warning}"));
-    }
     capture::say_what_a_router_lacks(&args.capture.lan);
-    report.iter().for_each(capture::say_what_links_lack);
+    report.iter().for_each(capture::say_what_to_mend);
     Ok(())
 }
 
@@ -191,6 +185,9 @@ fn shown(r: &Report, sheet: &mut Sheet) {
             "direct cgroup {}: its programs go to the relay: {}",
             refused.cgroup, refused.why
         ));
+    }
+    if let Some(warning) = capture::unserved(r) {
+        sheet.line(&warning);
     }
     if !r.resolvers.is_empty() {
         let resolvers: Vec<String> = r.resolvers.iter().map(IpAddr::to_string).collect();

@@ -4,6 +4,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
 use mp_kernel::choose::inside;
+use serde_json::json;
 
 use crate::common::PATIENCE;
 use crate::datagrams::{both_paths, echo, lane};
@@ -31,6 +32,28 @@ fn client(hosts: &Hosts) -> Namespace {
          echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
     ));
     client
+}
+
+#[test]
+fn who_is_forwarded_for_without_the_relay_is_named() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let _client = client(&hosts);
+    let unserved =
+        |hosts: &Hosts| hosts.multipilot(&["status", "--json"]).json()["relay"]["unserved"].clone();
+    let said = hosts.up(&[]).err;
+    assert!(
+        said.contains("other hosts behind lan reach the network directly"),
+        "{said}"
+    );
+    assert_eq!(unserved(&hosts), json!(["lan"]));
+    let told = hosts.multipilot(&["status"]).out;
+    assert!(told.contains("--lan lan sends them to the relay"), "{told}");
+    assert_eq!(hosts.multipilot(&["down"]).code, 0);
+    let said = hosts.up(&["--lan", "lan"]).err;
+    assert!(!said.contains("behind lan"), "{said}");
+    assert_eq!(unserved(&hosts), json!([]));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod resolvers;
 mod routes;
 mod transparent;
 mod tun;
+mod unserved;
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -62,6 +63,7 @@ use routes::Caught;
 pub use routes::MARK;
 use translate::Translator;
 use tun::{Counts, Shared};
+use unserved::unserved;
 
 /// Private (RFC 1918, RFC 4193), shared (RFC 6598), link-local, multicast and broadcast addresses, which a relay elsewhere
 /// does not reach.
@@ -130,6 +132,9 @@ pub struct Report {
     pub absent_cgroups: Vec<String>,
     /// Of the same: those whose programs go to the relay all the same, because their sockets cannot be marked.
     pub refused_cgroups: Vec<Refused>,
+    /// Interfaces whose hosts, as containers are, this host forwards for directly.
+    #[serde(default)]
+    pub unserved: Vec<String>,
     /// Resolvers that the relay answers for.
     pub resolvers: Vec<IpAddr>,
     /// Those that carry most, at most 20.
@@ -145,6 +150,7 @@ pub struct Capture {
     tasks: JoinSet<()>,
     gone: watch::Receiver<()>,
     block: bool,
+    lans: Vec<String>,
     index: u32,
     following: Option<JoinHandle<()>>,
     shortcut: Option<Transparent>,
@@ -321,6 +327,7 @@ impl Capture {
             tasks,
             gone,
             block: settings.block,
+            lans: settings.lans.clone(),
             index,
             following: None,
             shortcut,
@@ -469,6 +476,7 @@ impl Capture {
             },
             absent_cgroups: self.bypassed.absent(),
             refused_cgroups: self.bypassed.refused(),
+            unserved: unserved(&self.lans, &device.links()),
             resolvers: self.shared.caught.borrow().resolvers.clone(),
             busiest_flows: busiest::flows(device, &self.shared.lane),
             datagrams,
