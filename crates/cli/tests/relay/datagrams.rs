@@ -380,6 +380,22 @@ fn a_path_that_dies_in_a_call_costs_no_packet() {
 }
 
 #[test]
+fn a_link_that_flaps_and_has_another_address_then_costs_a_call_no_packet() {
+    let Some(hosts) = ready() else { return };
+    let arrived = call(&hosts, 150, |number| match number {
+        30 | 60 => hosts.set_link(1, "down"),
+        31 | 70 => {
+            hosts.set_link(1, "up");
+            hosts.route(1);
+        }
+        100 => hosts.renumber(1),
+        _ => {}
+    });
+    assert_eq!(arrived, 150);
+    both_paths(&hosts);
+}
+
+#[test]
 fn without_udp_to_the_relay_it_is_direct_or_refused_and_tcp_goes_on() {
     let Some(mut hosts) = Hosts::new("40mbit") else {
         return;

@@ -48,6 +48,28 @@ fn strangers_get_no_byte() {
     });
 }
 
+/// Neither of those that it reaches nor of those that it refuses.
+#[test]
+fn a_relay_says_nothing_of_destinations() {
+    let Some(mut hosts) = Hosts::new("40mbit") else {
+        return;
+    };
+    let refused = "192.168.99.9";
+    let told = hosts.relay_says(|hosts| {
+        let some = format!("get {SERVER} 1000");
+        until("the relay answers again", || {
+            hosts.run(&[], &some) == "whole"
+        });
+        let work = format!("get {refused}:80 1000");
+        let mut program = hosts.run_as("home", &hosts.line, &[], &work);
+        let reply = Reply::from(program.output().unwrap());
+        assert!(!reply.out.contains("whole"), "{}", reply.out);
+    });
+    assert!(told.contains("relay on"), "{told}");
+    let server = SERVER.split(':').next().unwrap();
+    assert!(!told.contains(server) && !told.contains(refused), "{told}");
+}
+
 #[test]
 fn a_line_is_for_one_device() {
     let Some(hosts) = Hosts::new("40mbit") else {

@@ -140,7 +140,7 @@ impl Hosts {
 
     /// The same again; until it listens.
     pub fn restart_relay(&mut self) {
-        let relay = self.known_relay(RELAY, "relay");
+        let relay = self.known_relay(RELAY, "relay").spawn().unwrap();
         self.running.insert(0, relay);
         // Not from the device, whose links may be down.
         until("the relay listens", || {
@@ -150,18 +150,33 @@ impl Hosts {
 
     /// A relay whose folder has devices, so that it prints no line; until it listens.
     pub fn further_relay(&mut self, listen: &str, state: &str) {
-        let relay = self.known_relay(listen, state);
+        let relay = self.known_relay(listen, state).spawn().unwrap();
         self.running.push(relay);
         until("the relay listens", || {
             self.in_device(|| TcpStream::connect(listen).is_ok())
         });
     }
 
-    fn known_relay(&self, listen: &str, state: &str) -> Child {
+    /// The relay of [`Hosts::new`] to its end, while something happens; what it says meanwhile.
+    pub fn relay_says(&mut self, while_it_runs: impl FnOnce(&Hosts)) -> String {
+        self.kill_relay();
+        let mut command = self.known_relay(RELAY, "relay");
+        let mut relay = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while_it_runs(self);
+        kill_process(Pid::from_child(&relay), Signal::TERM).unwrap();
+        let reply = Reply::from(relay.wait_with_output().unwrap());
+        reply.out + &reply.err
+    }
+
+    fn known_relay(&self, listen: &str, state: &str) -> Command {
         let mut command = self.command(&self.relay, "relay-home");
         command.args(["relay", "--listen", listen, "--state"]);
         command.arg(self.path(state)).args(ALLOWED);
-        command.spawn().unwrap()
+        command
     }
 
     /// Starts the relay and waits until it listens; the line that it prints.

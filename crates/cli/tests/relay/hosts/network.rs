@@ -50,6 +50,16 @@ impl Hosts {
         ));
     }
 
+    /// The device has another address there, as after a new lease.
+    pub fn renumber(&self, number: u8) {
+        let link = LINKS[usize::from(number) - 1];
+        self.on_device(&format!(
+            "ip address del 10.77.{number}.1/24 dev {link}
+             ip address add 10.77.{number}.7/24 dev {link}"
+        ));
+        self.route(number);
+    }
+
     pub fn set_link(&self, number: u8, state: &str) {
         sh(&format!(
             "ip -n {} link set {} {state}",
@@ -60,20 +70,24 @@ impl Hosts {
 
     /// Up and with a carrier, but nothing gets through: frames go to nobody.
     pub fn silence(&self, number: u8) {
-        for (namespace, other) in [(&self.device, 2), (&self.relay, 1)] {
-            sh(&format!(
-                "ip -n {} neigh replace 10.77.{number}.{other} dev {} lladdr 02:00:00:00:00:99 nud permanent",
-                namespace.0,
-                LINKS[usize::from(number) - 1]
-            ));
-        }
+        self.silence_uploads(number);
+        self.silence_downloads(number);
     }
 
     /// What the relay's host sends arrives on the device, but not the other way round.
     pub fn silence_uploads(&self, number: u8) {
+        Self::lead_astray(&self.device, number, 2);
+    }
+
+    /// What the device sends arrives on the relay's host, but not the other way round.
+    pub fn silence_downloads(&self, number: u8) {
+        Self::lead_astray(&self.relay, number, 1);
+    }
+
+    fn lead_astray(from: &Namespace, number: u8, to: u8) {
         sh(&format!(
-            "ip -n {} neigh replace 10.77.{number}.2 dev {} lladdr 02:00:00:00:00:99 nud permanent",
-            self.device.0,
+            "ip -n {} neigh replace 10.77.{number}.{to} dev {} lladdr 02:00:00:00:00:99 nud permanent",
+            from.0,
             LINKS[usize::from(number) - 1]
         ));
     }
