@@ -106,7 +106,7 @@ def show_pairs(results: Results) -> Section:
     bars = bars_of(title, CONTROLLERS, lambda c, w: results.mean(w, OWN, c, "jain"), broken, COLOURS, low=0.4)
     head = (
         "Mbit/s | beside<br>MPCC | that<br>MPCC | kernel:<br>beside | kernel: that<br>MPCC | "
-        "two of a kind,<br>mean | Jain | kernel:<br>Jain"
+        "two of a kind,<br>sum | Jain | kernel:<br>Jain"
     )
     return Section(
         "Topology c: who shares with whom",

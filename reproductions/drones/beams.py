@@ -112,7 +112,10 @@ def aggregate(results: Results) -> Section:
     panel = Panel("What the links carry, IP packets", "devices", "Gbit/s", curves)
     return Section(
         "Figure 10: aggregate rate for 5 to 20 devices",
-        ["Five access points of four chains, one channel, two streams to a device. The same air for all four."],
+        [
+            "Five access points of four chains, one channel, two streams to a device; 802.11ad has one. The same air "
+            "for all four, on the left one draw of passers-by."
+        ],
         [
             draw(
                 [panel, transport.by_devices(results, DEVICES)],

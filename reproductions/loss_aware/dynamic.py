@@ -121,7 +121,7 @@ def show_rates(results: Results) -> Section:
         _drawn(results, DYNAMIC, "balia", tuple(KINDS), "Rate of each path over time: stock, MPTCP-LA, loss-aware"),
         [
             "Payload acknowledged in each second. A path in backup carries nothing by which its state could be told: "
-            "it is probed by echo requests, and comes back once enough of them were answered.",
+            "it is probed by echo requests, and comes back once enough of them were answered, or after its time.",
         ],
     )
 

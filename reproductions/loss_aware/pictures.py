@@ -72,7 +72,7 @@ def show_benefit(results: Results) -> Section:
             )
     head = (
         "lossy path | loss | stock, median<br>of the pairs | MPTCP-LA,<br>the same | loss-aware,<br>the same | "
-        "stock, mean with<br>the paper's Cᵢ | stock, mean with<br>the median Cᵢ"
+        "stock, mean with<br>the best Cᵢ | stock, mean with<br>the median Cᵢ"
     )
     return Section(
         "Figure 3: the benefit of aggregation over loss",
@@ -88,7 +88,8 @@ def show_benefit(results: Results) -> Section:
         [
             "Each box is made of the pairs' means over the seeds; squares are runs on the Linux kernel. Medians are "
             "over the pairs in one seed, with the interval over the seeds. The paper's Cᵢ is the best of ten "
-            "single-path runs, which makes every benefit lower; the verdict further down uses the median.",
+            "single-path runs, here of one for each seed, which makes every benefit lower; the verdict further down "
+            "uses the median.",
             "The paper prints its figures as pictures alone, so its values can be compared by what its text says "
             "of them. Buffers are fixed at 4 and 6 MiB; the paper does not say its size. The verdict has buffers that "
             "tune themselves.",

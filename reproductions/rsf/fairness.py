@@ -71,7 +71,7 @@ def goals(results: Results) -> Section:
         )
         lines.append([NAMES[variant], *(_verdict(check, shown) for check, shown in checks)])
     return Section(
-        "RFC 6356's three goals, every controller",
+        f"RFC 6356's three goals, {len(lines)} controllers",
         [
             "A multipath controller should do no worse than TCP on the best path, take no more than one TCP flow "
             "from a shared bottleneck, and move off congested paths.",
@@ -128,7 +128,7 @@ def built_in(results: Results) -> Section:
         "What a stock kernel has: Reno, CUBIC and BBR on each subflow",
         [
             "A stock kernel runs any of its controllers on each subflow without coupling. What they do to others is in "
-            "the two sections above.",
+            "the sections on a full bottleneck and on RFC 6356's goals.",
         ],
         [
             table(
@@ -204,7 +204,7 @@ def targets(results: Results) -> Section:
         "Where RSF is Reno, and where it is not",
         [
             "RSF-DB's rule is Reno's while its queue stays below d/2 = 50 ms, RSF-LB's while a path loses fewer than "
-            "μ/2 = 2 packets a second. Lasting flows on scenario 2's paths lie below both.",
+            "μ/2 = 2 packets a second in its average over time. Lasting flows on scenario 2's paths lie below both.",
         ],
         [
             table(["Scenario 2, lasting flows", "RSF-DB / LIA", "RSF-DB / Reno", "RSF-LB / Reno"], same),

@@ -93,9 +93,10 @@ def show(results: Results) -> Section:
     return Section(
         "Table 2: every scenario",
         [
-            "Five connections of two subflows. The paper's column RSF is one form or the other; ours has both, and "
-            "what the paper leaves out: the same kernel with uncoupled Reno, and with CUBIC or BBR on each "
-            "subflow. Buffers hold one bandwidth-delay product.",
+            "Connections of two subflows, but for row 0, which has one path; five at a time, but for row 7. The "
+            "paper's column RSF is one form or the other; ours has both, and what the paper leaves out: the same "
+            "kernel with uncoupled Reno, and with CUBIC or BBR on each subflow. Buffers hold one bandwidth-delay "
+            "product.",
         ],
         [html + "</tbody></table>"],
         [
@@ -120,7 +121,7 @@ def show_deep(results: Results) -> Section:
     return Section(
         "Table 2 with buffers of 1000 packets",
         [
-            "The paper does not say how large its buffers were. Netem's default of 1000 packets is many times a "
+            "The paper does not say how large its buffers were. Netem's default of 1000 packets is one to many times a "
             "bandwidth-delay product on these paths." + ("" if lines else " Not measured here."),
         ],
         [table(head, lines, names=2, style="wide")],
