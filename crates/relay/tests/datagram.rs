@@ -8,14 +8,14 @@ use std::time::Duration;
 use mp_policy::link::Priority;
 use mp_policy::scheduler::{self, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
-use mp_relay::datagram::deal::Dealer;
+use mp_relay::datagram::deal::{for_repair, is_near, Dealer};
 use mp_relay::datagram::flow::{Budget, Seen, WINDOW};
 use mp_relay::datagram::meter::Meter;
 use mp_relay::datagram::order::{self, Order};
 use mp_relay::datagram::packet::{encoded, Destination, Hello, How, Numbers, Packet, MOST_HEADER};
 use mp_relay::datagram::parts::{split, Joiner, Part, MOST_BYTES, MOST_WAITING};
 use mp_relay::datagram::queue::{self, Queue};
-use mp_relay::datagram::repair;
+use mp_relay::datagram::repair::{self, Found};
 use mp_relay::datagram::repeat::{self, Known, Repeats};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
@@ -703,15 +703,49 @@ proptest! {
             let key = *asked.get(&keys);
             let again = sent.take(key.0, key.1);
             let since = there.remove(&key).unwrap();
-            prop_assert!(again.is_none() || now - since < 500 * MS);
-            if let Some(datagram) = again {
-                prop_assert_eq!(Packet::key(&datagram), Some(key));
-                prop_assert_eq!(sent.take(key.0, key.1), None);
+            if let Found::Packet(datagram) = &again {
+                prop_assert!(now - since < 500 * MS);
+                prop_assert_eq!(Packet::key(datagram), Some(key));
+                // A copy of the same request is not told that it is gone.
+                prop_assert_eq!(sent.take(key.0, key.1), Found::Taken);
+            } else {
+                prop_assert_eq!(again, Found::Gone);
             }
         }
         prop_assert_eq!(sent.expire(now + 500 * MS), None);
         prop_assert_eq!(sent.bytes(), 0);
     }
+}
+
+/// Over the path where it arrives first, though bulk has filled that, but not without end.
+#[test]
+fn a_repair_passes_bulk_and_fills_no_path() {
+    let mut views = [SubflowView::default(); MAX_SUBFLOWS];
+    let path = |srtt_us, in_flight: u32, backup| SubflowView {
+        active: true,
+        mss: 1400,
+        cwnd: 40,
+        in_flight,
+        queued: u64::from(in_flight) * 1400,
+        srtt_us,
+        pacing_rate: 2_000_000,
+        backup,
+        ..SubflowView::default()
+    };
+    assert_eq!(for_repair(1400, &views), None);
+    views[2] = path(20_000, 0, true);
+    assert_eq!(for_repair(1400, &views), Some(2));
+    assert!(is_near(&views, 60 * MS));
+    views[0] = path(80_000, 40, false);
+    assert_eq!(for_repair(1400, &views), Some(0));
+    assert!(!is_near(&views, 60 * MS), "the backup carries none");
+    views[1] = path(40_000, 57, false);
+    assert_eq!(for_repair(1400, &views), Some(1));
+    assert!(is_near(&views, 60 * MS));
+    views[1].in_flight = 58;
+    assert_eq!(for_repair(1400, &views), Some(0));
+    views[0].in_flight = 58;
+    assert_eq!(for_repair(1400, &views), None);
 }
 
 /// A flood and a flow that sends a tenth of it, each with a packet a round: the small one is served as it comes.

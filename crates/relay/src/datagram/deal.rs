@@ -1,5 +1,7 @@
 //! Which paths carry a packet. A packet of a call never waits while there is a path; bulk does.
 
+use std::time::Duration;
+
 use mp_policy::scheduler::{self, shown, ConnectionView, Entry, Schedule, Scheduler, SubflowView};
 use mp_policy::MAX_SUBFLOWS;
 
@@ -11,6 +13,9 @@ pub type Slots = u8;
 const WINDOW: u64 = 1 << 24;
 /// A path that bulk has filled has room for copies up to this many of its windows, or so many packets.
 const ROOM_FOR_COPIES: (u32, u32) = (2, 64);
+/// For repairs it has room up to a part of its window more, or so many packets: they pass bulk that waits, and calls do not wait for
+/// them.
+const ROOM_FOR_REPAIRS: (u32, u32) = (4, 8);
 
 #[derive(Debug)]
 pub struct Dealer {
@@ -97,10 +102,21 @@ fn living(views: &[SubflowView; MAX_SUBFLOWS]) -> (Slots, Slots) {
     }
 }
 
-/// The path on which a packet of this many bytes would arrive first, backups only where no other works.
-pub fn soonest(bytes: usize, views: &[SubflowView; MAX_SUBFLOWS]) -> Option<usize> {
+/// The path for a packet of this many bytes that is sent again: where it would arrive first, backups only where no other works.
+/// [`None`] where no path has room: it would come too late, or make others late.
+pub fn for_repair(bytes: usize, views: &[SubflowView; MAX_SUBFLOWS]) -> Option<usize> {
+    let (part, packets) = ROOM_FOR_REPAIRS;
+    let room = |v: &SubflowView| v.cwnd.saturating_add(v.cwnd / part + packets);
     let (_, live) = living(views);
-    (live != 0).then(|| least_loaded(bytes, live, views))
+    let free = live & which(views, |v| v.in_flight + v.unsent < room(v));
+    (free != 0).then(|| least_loaded(bytes, free, views))
+}
+
+/// Whether a path that [`for_repair`] may choose has a round trip below this.
+pub fn is_near(views: &[SubflowView; MAX_SUBFLOWS], below: Duration) -> bool {
+    let (_, live) = living(views);
+    let near = which(views, |v| Duration::from_micros(v.srtt_us.into()) < below);
+    live & near != 0
 }
 
 /// Where it would arrive first.

@@ -126,14 +126,14 @@ impl State {
         now: Duration,
         counts: &Counts,
     ) -> Option<Duration> {
+        // What is not asked for any more may go.
+        self.ask(sink, id, now, counts);
         let Some(known) = self.flows.peek_mut(&id) else {
             self.inbox.forget(id);
             return None;
         };
         let give = known.giver(sink);
-        let due = self.inbox.release(id, &mut known.flow, now, give);
-        self.ask(sink, id, now, counts);
-        due
+        self.inbox.release(id, &mut known.flow, now, give)
     }
 
     /// Asks for packets of this flow that were found to be lost. Returns whether there are any.
@@ -342,9 +342,16 @@ impl Lane {
             match state.paths.send(id, &packet, now, &self.counts) {
                 Sent::Yes(slots) => known.carries(slots, payload.len()),
                 Sent::Later => {}
-                Sent::TooBig => return Err(Undelivered::TooBig(widest)),
-                Sent::NoPath if state.left.is_some_and(|left| now < left + GRACE) => {}
-                Sent::NoPath => return Err(Undelivered::NoPath),
+                Sent::TooBig => {
+                    known.flow.reuse_number();
+                    return Err(Undelivered::TooBig(widest));
+                }
+                Sent::NoPath => {
+                    known.flow.reuse_number();
+                    if state.left.is_none_or(|left| now >= left + GRACE) {
+                        return Err(Undelivered::NoPath);
+                    }
+                }
             }
         }
         Ok(())
@@ -410,25 +417,19 @@ impl Lane {
                     give,
                 );
                 match taken {
-                    Taken::Copy => {
-                        count(&self.counts.duplicates, 1);
-                        return Ok(());
-                    }
-                    Taken::Yes => {}
-                    Taken::Waits => state.paths.wake().notify(),
+                    Taken::Copy => count(&self.counts.duplicates, 1),
+                    Taken::Yes | Taken::Waits => count(&self.counts.received, 1),
                 }
-                count(&self.counts.received, 1);
                 if state.ask(&*self.sink, flow, now, &self.counts) {
                     state.paths.flush();
                 }
+                if taken == Taken::Waits || state.inbox.take_early() {
+                    state.paths.wake().notify();
+                }
             }
             Packet::Unknown { flow } => {
-                if let Some(known) = state.flows.peek_mut(&flow) {
-                    // It begins again, and its numbers too. Each packet that went without its target has this answer.
-                    if std::mem::take(&mut known.heard) {
-                        known.flow.begin_again();
-                    }
-                }
+                // The next packet opens another: what comes late of this one cannot be mistaken for it.
+                state.remove(flow);
             }
             Packet::Missing { flow, numbers } => {
                 state.paths.repair(flow, numbers, now, &self.counts);
@@ -439,6 +440,9 @@ impl Lane {
                     let give = known.giver(&*self.sink);
                     let of = (flow, &mut known.flow);
                     state.inbox.are_gone(of, numbers.iter(), now, give);
+                    if state.inbox.take_early() {
+                        state.paths.wake().notify();
+                    }
                 }
             }
             Packet::Refused { flow, why } => {

@@ -264,16 +264,16 @@ impl Flow {
         self.order.due(now)
     }
 
-    /// The other end does, with its numbers.
-    pub fn begin_again(&mut self) {
-        self.seen = Seen::default();
-        self.order = Order::default();
-    }
-
+    /// Of the next packet.
     pub fn number(&mut self) -> u32 {
         let number = self.next;
         self.next = number.wrapping_add(1);
         number
+    }
+
+    /// The packet of the last number went nowhere: the other end is not to wait for it.
+    pub fn reuse_number(&mut self) {
+        self.next = self.next.wrapping_sub(1);
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Inbox {
     joiner: Joiner,
     /// Flows of which packets wait, since when, or since the last [`Inbox::release`].
     waiting: HashMap<u32, Duration>,
+    /// Of one of them more may go, or is missing, than the last call has said.
+    is_early: bool,
 }
 
 impl Inbox {
@@ -49,6 +51,7 @@ impl Inbox {
     ) -> Taken {
         let mut taken = Taken::Yes;
         let arrived = (sequence, how, part, &payload[..]);
+        let due = self.has(id).then(|| flow.due(now)).flatten();
         match flow.arrives(arrived, slot, minds_order, now) {
             Arrival::Copy => return Taken::Copy,
             Arrival::Goes => {
@@ -58,6 +61,8 @@ impl Inbox {
             Arrival::Waits => {
                 if let Entry::Vacant(place) = self.waiting.entry(id) {
                     place.insert(now);
+                    taken = Taken::Waits;
+                } else if flow.due(now) < due {
                     taken = Taken::Waits;
                 }
             }
@@ -85,7 +90,16 @@ impl Inbox {
             return Some(next);
         }
         *since = now;
-        self.let_go(id, flow, AT_ONCE, now, give)
+        let due = self.let_go(id, flow, AT_ONCE, now, give);
+        match self.take_early() {
+            true => due.map(|due| due.min(now + PAUSE)),
+            false => due,
+        }
+    }
+
+    /// Whether [`Inbox::release`] is to be called earlier than was said.
+    pub fn take_early(&mut self) -> bool {
+        std::mem::take(&mut self.is_early)
     }
 
     /// The same of so many packets, at once.
@@ -111,7 +125,7 @@ impl Inbox {
         Some(now + PAUSE)
     }
 
-    /// The other end has no packets of these numbers any more.
+    /// The other end has no packets of these numbers any more. Then [`Inbox::take_early`].
     pub fn are_gone(
         &mut self,
         (id, flow): (u32, &mut Flow),
@@ -120,11 +134,13 @@ impl Inbox {
         give: impl FnMut(Bytes),
     ) {
         flow.are_gone(numbers);
-        self.let_go(id, flow, WITH_EACH, now, give);
+        if self.let_go(id, flow, WITH_EACH, now, give) == Some(now + PAUSE) {
+            self.is_early = true;
+        }
     }
 
     /// Lost packets of this flow that were found since the last call, at most [`Numbers::MOST`]. The other end is to be asked for them,
-    /// unless it does not `repair` in time: then nothing waits for them, and the list is empty.
+    /// unless it does not `repair` in time: then nothing waits for them, and the list is empty. Then [`Inbox::take_early`].
     pub fn missing(
         &mut self,
         (id, flow): (u32, &mut Flow),
@@ -133,6 +149,7 @@ impl Inbox {
         give: impl FnMut(Bytes),
     ) -> Vec<u32> {
         let missing = flow.missing(now, Numbers::MOST);
+        self.is_early |= missing.len() == Numbers::MOST;
         if missing.is_empty() || repairs() {
             return missing;
         }
@@ -175,6 +192,35 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_gap_that_is_gone_the_rest_goes_at_once() {
+        let (mut inbox, mut flow) = (Inbox::default(), Flow::new(Duration::ZERO));
+        let now = Duration::from_secs(1);
+        let mut gone = Vec::new();
+        for number in (0..100).chain(102..142) {
+            let payload = Bytes::from(vec![number; 1400]);
+            let give = |payload: Bytes| gone.push(payload[0]);
+            let arrived = (u32::from(number), How::Bulk, None, payload);
+            inbox.put((1, &mut flow), arrived, (0, true), now, give);
+        }
+        assert_eq!(gone.len(), 100);
+        let give = |payload: Bytes| gone.push(payload[0]);
+        let asked = inbox.missing((1, &mut flow), || true, now, give);
+        assert_eq!(
+            (asked.as_slice(), inbox.take_early()),
+            (&[100, 101][..], false)
+        );
+        inbox.are_gone((1, &mut flow), asked, now, |payload| gone.push(payload[0]));
+        assert!(inbox.take_early());
+        let mut at = now;
+        while let Some(due) = inbox.release(1, &mut flow, at, |payload| gone.push(payload[0])) {
+            at = due;
+        }
+        let all: Vec<u8> = (0..100).chain(102..142).collect();
+        assert_eq!(gone, all);
+        assert!(at - now < 10 * PAUSE, "{at:?}");
+    }
 
     #[test]
     fn what_was_held_goes_a_few_at_a_time() {

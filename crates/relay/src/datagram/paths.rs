@@ -11,13 +11,13 @@ use mp_policy::MAX_SUBFLOWS;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::deal::{soonest, Dealer, Slots};
+use super::deal::{for_repair, is_near, Dealer, Slots};
 use super::order::REPAIR;
 use super::packet::{encoded, Numbers, Packet, MOST_HEADER};
 use super::parts::Part;
 use super::queue::Queue;
 use super::quic::Channel;
-use super::repair;
+use super::repair::{Found, Recent};
 use super::repeat::{self, Known, Repeats};
 
 /// Of one end, in packets.
@@ -68,7 +68,7 @@ pub struct Paths {
     /// The paths as the first packet of the batch has found them, and what the batch has given them since.
     batch: Option<Batch>,
     repeats: Repeats,
-    recent: repair::Recent,
+    recent: Recent,
     /// Bulk for which no path has room.
     queue: Queue,
     wake: Arc<Wake>,
@@ -124,7 +124,7 @@ impl Paths {
             queues: Default::default(),
             batch: None,
             repeats: Repeats::default(),
-            recent: repair::Recent::default(),
+            recent: Recent::default(),
             queue: Queue::default(),
             wake: Arc::default(),
         }
@@ -248,22 +248,26 @@ impl Paths {
         }
     }
 
-    /// The other end has asked for these: what is still there goes again, where it arrives first, and of the rest it is told. To be
-    /// flushed.
+    /// The other end has asked for these: what is still there goes again, where it arrives first, unless no path has room for it, and
+    /// of the rest it is told. To be flushed.
     pub fn repair(&mut self, flow: u32, numbers: Numbers, now: Duration, counts: &Counts) {
         let mut gone = Vec::new();
         for number in numbers.iter() {
             match self.recent.take(flow, number) {
-                Some(datagram) => {
+                Found::Packet(datagram) => {
                     let bytes = datagram.len();
                     let batch = self.batch();
-                    if let Some(slot) = soonest(bytes, &batch.fitting(bytes)) {
-                        batch.give(slot, bytes as u64);
-                        self.queues[slot].push(Packet::again(&datagram).into());
-                        count(&counts.copies, 1);
+                    match for_repair(bytes, &batch.fitting(bytes)) {
+                        Some(slot) => {
+                            batch.give(slot, bytes as u64);
+                            self.queues[slot].push(Packet::again(&datagram).into());
+                            count(&counts.copies, 1);
+                        }
+                        None => gone.push(number),
                     }
                 }
-                None => gone.push(number),
+                Found::Taken => {}
+                Found::Gone => gone.push(number),
             }
         }
         let numbers = encoded(gone);
@@ -274,10 +278,11 @@ impl Paths {
     }
 
     /// Whether what is asked for can come in time.
-    pub fn repairs(&mut self) -> bool {
-        let near = |view: &SubflowView| Duration::from_micros(view.srtt_us.into()) < REPAIR;
-        let mut views = self.batch().views.iter();
-        views.any(|view| view.alive() && near(view))
+    pub fn repairs(&self) -> bool {
+        // Where nothing is sent then, no batch begins.
+        let now = |batch: &Batch| is_near(&batch.views, REPAIR);
+        let begun = self.batch.as_ref().map(now);
+        begun.unwrap_or_else(|| now(&Batch::begin(&self.channels, &self.priorities)))
     }
 
     /// `behind`: bytes that wait.

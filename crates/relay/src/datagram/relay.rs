@@ -23,7 +23,7 @@ use super::inbox::{Inbox, Taken};
 use super::outlet::{is_of_path_mtu, Burst, Outlet};
 use super::packet::{Destination, Hello, How, Packet};
 use super::parts::split;
-use super::paths::{self, Counts, Paths};
+use super::paths::{self, Counts, Paths, Sent};
 use super::ping::Ping;
 use super::quic::{Accepted, Channel, Endpoint, BATCH};
 use crate::carrier::with_scratch;
@@ -377,6 +377,9 @@ impl Session {
                     let (of, ready) = ((flow, &mut open.flow), &mut state.ready);
                     let give = |payload| ready.push(payload);
                     state.inbox.are_gone(of, numbers.iter(), now, give);
+                    if state.inbox.take_early() {
+                        state.paths.wake().notify();
+                    }
                     self.pass(state, flow);
                 }
                 return Ok(());
@@ -409,10 +412,10 @@ impl Session {
             now,
             |payload| state.ready.push(payload),
         );
-        if taken == Taken::Waits {
+        self.ask(state, id, now);
+        if taken == Taken::Waits || state.inbox.take_early() {
             state.paths.wake().notify();
         }
-        self.ask(state, id, now);
         self.pass(state, id);
         Ok(())
     }
@@ -448,6 +451,8 @@ impl Session {
     /// Passes on the packets of this flow that need not wait any more, and asks for those that are lost. Returns the time of the next
     /// release.
     fn release(&self, state: &mut State, id: u32, now: Duration) -> Option<Duration> {
+        // What is not asked for any more may go.
+        self.ask(state, id, now);
         let Some(open) = state.flows.peek_mut(&id) else {
             state.inbox.forget(id);
             return None;
@@ -456,7 +461,6 @@ impl Session {
         let due = state
             .inbox
             .release(id, &mut open.flow, now, |payload| ready.push(payload));
-        self.ask(state, id, now);
         self.pass(state, id);
         due
     }
@@ -561,7 +565,10 @@ impl Session {
                 part,
                 payload,
             };
-            state.paths.send(id, &packet, now, &self.counts);
+            let sent = state.paths.send(id, &packet, now, &self.counts);
+            if let Sent::TooBig | Sent::NoPath = sent {
+                open.flow.reuse_number();
+            }
         };
         if payload.len() <= widest || most == 0 || probes(open.port, payload) {
             send(None, payload);

@@ -15,10 +15,20 @@ pub const MOST: usize = 1 << 21;
 
 type Key = (u32, u32);
 
+/// What is there of a packet that is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    Packet(Bytes),
+    /// It was taken before: requests go over every path, and each copy comes here.
+    Taken,
+    Gone,
+}
+
 #[derive(Debug, Default)]
 pub struct Recent {
-    packets: HashMap<Key, Bytes>,
-    /// Oldest first; some were taken.
+    /// None of those that were taken.
+    packets: HashMap<Key, Option<Bytes>>,
+    /// Oldest first.
     times: VecDeque<(Duration, Key)>,
     bytes: usize,
 }
@@ -31,7 +41,7 @@ impl Recent {
         };
         self.times.push_back((now, key));
         self.bytes += datagram.len();
-        if let Some(before) = self.packets.insert(key, datagram.clone()) {
+        if let Some(Some(before)) = self.packets.insert(key, Some(datagram.clone())) {
             self.bytes -= before.len();
         }
         while self.bytes > MOST {
@@ -41,10 +51,15 @@ impl Recent {
     }
 
     /// To send it again, once.
-    pub fn take(&mut self, flow: u32, sequence: u32) -> Option<Bytes> {
-        let datagram = self.packets.remove(&(flow, sequence))?;
+    pub fn take(&mut self, flow: u32, sequence: u32) -> Found {
+        let Some(kept) = self.packets.get_mut(&(flow, sequence)) else {
+            return Found::Gone;
+        };
+        let Some(datagram) = kept.take() else {
+            return Found::Taken;
+        };
         self.bytes -= datagram.len();
-        Some(datagram)
+        Found::Packet(datagram)
     }
 
     /// Frees what is old. Returns the time of the next one.
@@ -60,8 +75,9 @@ impl Recent {
     }
 
     fn drop_oldest(&mut self) {
-        if let Some((_, (flow, sequence))) = self.times.pop_front() {
-            self.take(flow, sequence);
+        let oldest = self.times.pop_front().map(|(_, key)| key);
+        if let Some(Some(datagram)) = oldest.and_then(|key| self.packets.remove(&key)) {
+            self.bytes -= datagram.len();
         }
     }
 
