@@ -13,9 +13,9 @@ pub type Slots = u8;
 const WINDOW: u64 = 1 << 24;
 /// A path that bulk has filled has room for copies up to this many of its windows, or so many packets.
 const ROOM_FOR_COPIES: (u32, u32) = (2, 64);
-/// For repairs it has room up to a part of its window more, or so many packets: they pass bulk that waits, and calls do not wait for
+/// For repairs it has room up to a part of its window more, and so many packets: they pass bulk that waits, and calls do not wait for
 /// them.
-const ROOM_FOR_REPAIRS: (u32, u32) = (4, 8);
+const ROOM_FOR_REPAIRS: (u32, u32) = (2, 16);
 
 #[derive(Debug)]
 pub struct Dealer {
