@@ -739,12 +739,12 @@ fn a_repair_passes_bulk_and_fills_no_path() {
     views[0] = path(80_000, 40, false);
     assert_eq!(for_repair(1400, &views), Some(0));
     assert!(!is_near(&views, 60 * MS), "the backup carries none");
-    views[1] = path(40_000, 75, false);
+    views[1] = path(40_000, 79, false);
     assert_eq!(for_repair(1400, &views), Some(1));
     assert!(is_near(&views, 60 * MS));
-    views[1].in_flight = 76;
+    views[1].in_flight = 80;
     assert_eq!(for_repair(1400, &views), Some(0));
-    views[0].in_flight = 76;
+    views[0].in_flight = 80;
     assert_eq!(for_repair(1400, &views), None);
 }
 

@@ -11,11 +11,8 @@ use crate::SCHEDULER;
 pub type Slots = u8;
 /// For schedulers that mind the receiver's window, which datagrams have none of.
 const WINDOW: u64 = 1 << 24;
-/// A path that bulk has filled has room for copies up to this many of its windows, or so many packets.
+/// A path that bulk has filled has room for copies and repairs up to this many of its windows, or so many packets.
 const ROOM_FOR_COPIES: (u32, u32) = (2, 64);
-/// For repairs it has room up to a part of its window more, and so many packets: they pass bulk that waits, and calls do not wait for
-/// them.
-const ROOM_FOR_REPAIRS: (u32, u32) = (2, 16);
 
 #[derive(Debug)]
 pub struct Dealer {
@@ -47,10 +44,8 @@ impl Dealer {
         let which = |fits: &dyn Fn(&SubflowView) -> bool| which(views, fits);
         let (normal, live) = living(views);
         // A stale path gets copies too, within its window: the first that is acknowledged shows that it is back.
-        let within = |(windows, packets): (u32, u32)| {
-            let room = |v: &SubflowView| v.cwnd.saturating_mul(windows).max(packets);
-            let fits = |v: &SubflowView| v.active && v.in_flight + v.unsent < room(v);
-            which(&|v| fits(v) && !(v.backup && normal != 0))
+        let within = |room: (u32, u32)| {
+            which(&|v| v.active && has_room(v, room) && !(v.backup && normal != 0))
         };
         if live == 0 {
             // One of them may have come back: all, until one has shown it.
@@ -93,6 +88,11 @@ fn which(views: &[SubflowView; MAX_SUBFLOWS], fits: impl Fn(&SubflowView) -> boo
     slots.fold(0, |set, (slot, _)| set | 1 << slot)
 }
 
+/// Whether less than so many windows, or so many packets, are in flight.
+fn has_room(view: &SubflowView, (windows, packets): (u32, u32)) -> bool {
+    view.in_flight + view.unsent < view.cwnd.saturating_mul(windows).max(packets)
+}
+
 /// The paths that live and are no backups, and those to be used: backups only where there is no other.
 fn living(views: &[SubflowView; MAX_SUBFLOWS]) -> (Slots, Slots) {
     let normal = which(views, |v| v.alive() && !v.backup);
@@ -105,10 +105,8 @@ fn living(views: &[SubflowView; MAX_SUBFLOWS]) -> (Slots, Slots) {
 /// The path for a packet of this many bytes that is sent again: where it would arrive first, backups only where no other works.
 /// [`None`] where no path has room: it would come too late, or make others late.
 pub fn for_repair(bytes: usize, views: &[SubflowView; MAX_SUBFLOWS]) -> Option<usize> {
-    let (part, packets) = ROOM_FOR_REPAIRS;
-    let room = |v: &SubflowView| v.cwnd.saturating_add(v.cwnd / part + packets);
     let (_, live) = living(views);
-    let free = live & which(views, |v| v.in_flight + v.unsent < room(v));
+    let free = live & which(views, |v| has_room(v, ROOM_FOR_COPIES));
     (free != 0).then(|| least_loaded(bytes, free, views))
 }
 

@@ -257,13 +257,11 @@ impl Paths {
                 Found::Packet(datagram) => {
                     let bytes = datagram.len();
                     let batch = self.batch();
-                    match for_repair(bytes, &batch.fitting(bytes)) {
-                        Some(slot) => {
-                            batch.give(slot, bytes as u64);
-                            self.queues[slot].push(Packet::again(&datagram).into());
-                            count(&counts.copies, 1);
-                        }
-                        None => gone.push(number),
+                    // Else it is not said to be gone: it may only be late, on a path that was taken for silent.
+                    if let Some(slot) = for_repair(bytes, &batch.fitting(bytes)) {
+                        batch.give(slot, bytes as u64);
+                        self.queues[slot].push(Packet::again(&datagram).into());
+                        count(&counts.copies, 1);
                     }
                 }
                 Found::Taken => {}
