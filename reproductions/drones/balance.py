@@ -29,7 +29,7 @@ def show(results: Results) -> Section:
         [
             "Downloads arrive at random, one a second in the mean, over two links of 20 Mbit/s, 20 and 80 ms there and "
             "back, with jitter. Delay balancing holds a packet for the link that it belongs to. BLEST and ECF may wait "
-            "for the faster link too; lowest RTT and EDPF send where there is room."
+            "for the link of lower RTT too; lowest RTT and EDPF send where there is room."
         ],
         [table("size | scheduler | world | median, ms | 95 %, ms", lines, names=3)],
         [

@@ -24,9 +24,9 @@ _HEAD = """# Reproductions
 
 `multipilot paper NAME` measures the claims of a paper and draws its tables and figures beside ours. Here are the
 verdicts of all claims, from each folder's `claims.lock`: the whole 95 % interval decides, or the verdict is
-*undecided*. A value counts as the printed one within 10 %, unless the claim says otherwise. Only an interval widened for
-the number of its parts contradicts a claim of several parts. Values of the theory are computed. [How claims are judged,
-and how to measure again](../docs/reference/claims.md).
+*undecided*. A value counts as the printed one within 10 %, unless the claim says otherwise. Only an interval widened
+for the number of its parts contradicts a claim of several parts. Values of the theory are computed. [How claims are
+judged, and how to measure again](../docs/reference/claims.md).
 
 Written by `multipilot paper NAME --lock`, not by hand.
 """
