@@ -98,9 +98,9 @@ def check(paper: Paper, runner: Runner, worlds: Sequence[str], sampling_s: float
     asked = [e for world, some in entries.items() for e in some if _may_be_confirmed(e, world)]
     samples = kept.get(lock.SAMPLES, {})
     differing = _differing(paper, runner, {e.claim.item for e in asked}, samples, sampling_s)
-    silent = _silent(paper, runner, samples)
+    quiet = silent(paper, runner, samples)
     for world, some in entries.items():
-        _judge(paper, world, some, differing, silent, found)
+        _judge(paper, world, some, differing, quiet, found)
     _compute(paper, kept.get(THEORY, {}), found)
     return found
 
@@ -187,7 +187,7 @@ def _line(world: str, wanted: Sequence[Claim], these: Sequence[Claim], what: str
     return f"{WORLDS.get(world, world)}: {len(these)} of {len(wanted)} claims {what}: {some}"
 
 
-def _silent(paper: Paper, runner: Runner, samples: Mapping[str, lock.Entry]) -> set[str]:
+def silent(paper: Paper, runner: Runner, samples: Mapping[str, lock.Entry]) -> set[str]:
     """Items of whose samples none yields a value: the same rows say nothing of how they are read."""
     told: dict[str, bool] = {}
     keys = [(e.scenario, sample.key(runner.simulation(e))) for e in paper.experiments]

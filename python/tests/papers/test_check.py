@@ -243,6 +243,18 @@ def test_a_claim_is_stale_where_its_results_have_changed_and_not_before(
     assert "the test has changed" in lines[0]
 
 
+@pytest.mark.parametrize("name", [name for name, paper in PAPERS.items() if paper.claims.folder])
+def test_a_sample_of_each_section_with_claims_feeds_a_value(name: str, tmp_path: Path) -> None:
+    """Else an edit of the section's page asks for all of its runs again."""
+    paper = PAPERS[name]
+    assert paper.claims.folder is not None
+    runner = Runner(name, tmp_path, find_scenarios(name), console.command(), 2)
+    kept = lock.read(paper.claims.folder)
+    measured = {name for world in WORLDS for name in kept.get(world, {})}
+    items = {c.item for c in paper.claims.all if not c.excuse and c.id in measured}
+    assert not items & check.silent(paper, runner, kept.get(lock.SAMPLES, {}))
+
+
 def test_kernel_points_expire_with_their_controllers_and_the_emulator(paper: Paper, copy: Path, tmp_path: Path) -> None:
     _, runner = checked(paper, copy, tmp_path)
     results = Results()
