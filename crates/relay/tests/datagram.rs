@@ -739,7 +739,7 @@ fn a_repair_passes_bulk_and_fills_no_path() {
     views[0] = path(80_000, 40, false);
     assert_eq!(for_repair(1400, &views), Some(0));
     assert!(!is_near(&views, 60 * MS), "the backup carries none");
-    views[1] = path(40_000, 79, false);
+    views[1] = path(20_000, 79, false);
     assert_eq!(for_repair(1400, &views), Some(1));
     assert!(is_near(&views, 60 * MS));
     views[1].in_flight = 80;
