@@ -112,8 +112,7 @@ fuzz: setup ## fuzzing of each parser, 100,000 inputs each
 	fuzz/run -seed=1 -runs=100000
 
 test-extras: EXTRAS := test,extras,federation,learn,onnx,sweep,tensorboard
-test-extras: setup-extras build python ## what needs heavy packages or minutes
-	@$(MAKE) --no-print-directory -j2 PROFILE=$(PROFILE) test-kernels fuzz
+test-extras: setup-extras build python test-kernels fuzz ## what needs heavy packages or minutes
 	cd python && ../$(PY) -m pytest -m extras
 
 PAPERS := $(subst _,-,$(patsubst reproductions/%/__init__.py,%,$(wildcard reproductions/*/__init__.py)))
