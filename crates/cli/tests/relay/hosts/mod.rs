@@ -161,7 +161,7 @@ impl Hosts {
     pub fn relay_says(&mut self, while_it_runs: impl FnOnce(&Hosts)) -> String {
         self.kill_relay();
         let mut command = self.known_relay(RELAY, "relay");
-        let mut relay = command
+        let relay = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
