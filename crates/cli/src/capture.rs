@@ -111,12 +111,13 @@ pub fn host(runtime: &Runtime, device: Arc<Device>, settings: &Settings, socket:
         ControlSocket::listen(socket, None, calls)?
     };
     let capture = runtime.block_on(Capture::start(device, settings))?;
+    let report = capture.report();
     outcome::say(&format!(
         "multipilot: {} (Ctrl-C ends it)",
-        goes(&capture.report(), &links)
+        goes(&report, &links)
     ));
     say_what_a_router_lacks(&settings.lans);
-    say_what_to_mend(&capture.report());
+    say_what_to_mend(&report);
     if let Some(why) = capture.translates() {
         outcome::say(&format!(
             "multipilot: TCP goes through the TUN, at more CPU: {why}"

@@ -399,7 +399,7 @@ impl Capture {
         }
         self.shared.over.send_replace(true);
         let ended = async {
-            while self.report().flows > 0 {
+            while self.flows().0 > 0 {
                 sleep(LAST_WORDS / 20).await;
             }
         };
@@ -444,12 +444,18 @@ impl Capture {
         self.translates.as_deref()
     }
 
-    pub fn report(&self) -> Report {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        let (counts, device) = (&self.shared.counts, &self.shared.device);
+    /// Open now, and so far.
+    fn flows(&self) -> (u64, u64) {
+        let counts = &self.shared.counts;
         // The other way round a flow might be counted as closed alone.
-        let closed = count(&counts.closed);
-        let opened = count(&counts.opened);
+        let closed = counts.closed.load(Ordering::Relaxed);
+        let opened = counts.opened.load(Ordering::Relaxed);
+        (opened - closed, opened)
+    }
+
+    pub fn report(&self) -> Report {
+        let device = &self.shared.device;
+        let (flows, opened) = self.flows();
         let settings = device.settings();
         let mut datagrams = self.shared.lane.report();
         // Over UDP the relay does not answer a device that it does not know.
@@ -462,9 +468,9 @@ impl Capture {
             scheduler: settings.scheduler.name.to_owned(),
             uptime_s: self.shared.started.elapsed().as_secs_f64(),
             leak: if self.block { "block" } else { "direct" }.to_owned(),
-            flows: opened - closed,
+            flows,
             opened,
-            refused: count(&counts.refused),
+            refused: self.shared.counts.refused.load(Ordering::Relaxed),
             links: self.links(),
             failure: device.last_failure(),
             not_captured: {

@@ -166,9 +166,10 @@ impl Hosts {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        self.running.insert(0, relay);
         while_it_runs(self);
-        kill_process(Pid::from_child(&relay), Signal::TERM).unwrap();
-        let reply = Reply::from(relay.wait_with_output().unwrap());
+        self.signal(true, Signal::TERM);
+        let reply = Reply::from(self.running.remove(0).wait_with_output().unwrap());
         reply.out + &reply.err
     }
 
