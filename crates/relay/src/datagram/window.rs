@@ -73,6 +73,9 @@ struct Sent {
 struct Period {
     since: Duration,
     low: Option<Duration>,
+    /// Packets from this number on were sent in it. Until the path is known only they count: the window doubles, and those before tell of
+    /// half of it.
+    first: u64,
     /// Of packets that nearly used up the window, and how many there were.
     low_of_full: Option<Duration>,
     full: u32,
@@ -160,7 +163,7 @@ impl Window {
         period.delivered += bytes;
         period.packets += 1;
         if let Some(sent) = sent {
-            if sent.is_full {
+            if sent.is_full && (self.is_known || number >= period.first) {
                 period.full += 1;
                 period.low_of_full = Some(period.low_of_full.map_or(rtt, |low| low.min(rtt)));
             }
@@ -170,10 +173,16 @@ impl Window {
             }
         }
         let elapsed = now.saturating_sub(period.since);
-        // What was sent under the window of the period before is acknowledged by its end.
-        if elapsed >= PERIOD.max(rtt) && period.packets >= PACKETS {
-            let period = std::mem::take(&mut self.period);
-            self.period.since = now;
+        let least = PERIOD.max(rtt);
+        let has_enough = self.is_known || period.full >= SAMPLES || elapsed >= 2 * least;
+        if elapsed >= least && period.packets >= PACKETS && has_enough {
+            let first = self.sent.back().map_or(number, |of| of.number) + 1;
+            let next = Period {
+                since: now,
+                first,
+                ..Period::default()
+            };
+            let period = std::mem::replace(&mut self.period, next);
             self.low = low;
             self.end(&period, low, elapsed, now);
         }
@@ -417,6 +426,31 @@ mod tests {
             let fewest = Duration::from_secs_f64(FEWEST as f64 / path.rate);
             let most = (2 * TARGET.max(rtt * MS / 4)).max(fewest);
             assert!(queue < most, "{mbit} {rtt}: {queue:?}");
+        }
+    }
+
+    /// Of a download that begins: what waits behind another path for longer than [`super::super::order::LONGEST`] is of no use.
+    #[test]
+    fn until_a_link_is_known_its_queue_stays_short() {
+        for (mbit, rtt) in [
+            (2.0, 50),
+            (20.0, 80),
+            (40.0, 20),
+            (200.0, 2),
+            (300.0, 40),
+            (40.0, 300),
+        ] {
+            let mut path = Path::new(mbit, rtt * MS);
+            let longest = (0..300).map(|_| {
+                path.run(10 * MS);
+                path.free.saturating_sub(path.now)
+            });
+            let longest = longest.max().unwrap_or_default();
+            let first = Duration::from_secs_f64(FIRST as f64 / path.rate);
+            assert!(
+                longest < first.max(5 * rtt * MS / 4 + 4 * TARGET),
+                "{mbit} {rtt}: {longest:?}"
+            );
         }
     }
 
