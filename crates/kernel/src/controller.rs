@@ -75,8 +75,18 @@ pub fn acquire_with(
 
     let lock = state::lock()?;
     collect(&lock)?;
+    let is_here = is_available(&kernel_name) && pins.join("ops").exists();
+    if !is_here && state::holders(&folder, &lock) > 0 {
+        // Of a process with another /sys, as under ip netns exec: its maps cannot be found, and its sockets need them.
+        drop(lock);
+        let private = Options {
+            private: true,
+            ..options
+        };
+        return acquire_with(name, parameters, private);
+    }
     let holder = state::Holder::new(&folder, &lock)?;
-    if !(is_available(&kernel_name) && pins.join("ops").exists()) {
+    if !is_here {
         let registered = register(&kernel_name, bytes, &words, log_calls, &pins);
         if let Err(error) = registered {
             holder.leave(&lock);
@@ -274,11 +284,11 @@ fn names() -> Vec<String> {
 
 fn remove(kernel_name: &str, _lock: &state::Lock) -> Result<u64, Error> {
     let pins = pins(kernel_name)?;
-    match MapHandle::from_pinned_path(pins.join("ops")) {
-        // Fails where it was never registered or somebody else has unregistered it: both are what we want.
-        Ok(map) => drop(map.delete(&FIRST)),
-        // The pins went with the mount namespace of the process that made them, as under ip netns exec.
-        Err(_) => drop(unregister_unpinned(kernel_name)),
+    let pinned = MapHandle::from_pinned_path(pins.join("ops"));
+    if !pinned.is_ok_and(|map| map.delete(&FIRST).is_ok()) {
+        // The pins went with the mount namespace of the process that made them, as under ip netns exec, or another process has registered
+        // it anew since. It may never have been registered.
+        unregister_unpinned(kernel_name);
     }
     let sockets = object::counters(&pins.join("counters")).map_or(0, |counters| counters.sockets);
     for folder in [pins, state::controllers().join(kernel_name)] {

@@ -11,6 +11,7 @@ mod taken;
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -212,6 +213,44 @@ fn what_a_killed_comparison_left_the_next_command_collects() {
     ];
     let reply = call(&args);
     assert_eq!((reply.code, left()), (0, 0), "{}", reply.err);
+}
+
+/// As with `ip netns exec`, which gives each of them a /sys of its own.
+#[test]
+fn programs_that_do_not_see_each_others_pins_have_a_controller_each_and_leave_none() {
+    let Some(_turn) = turn() else { return };
+    let count = || {
+        let names = fs::read_to_string(AVAILABLE).unwrap();
+        let own = names.split_whitespace().filter(|n| n.starts_with("balia_"));
+        own.count()
+    };
+    let start = || {
+        let script = format!(
+            "mount -t bpf none /sys/fs/bpf && exec {} run --controller balia -- sh -c 'echo; cat'",
+            env!("CARGO_BIN_EXE_multipilot")
+        );
+        let mut child = Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        let output = child.stdout.as_mut().unwrap();
+        output.read_exact(&mut line).unwrap();
+        child
+    };
+    let end = |mut child: Child| {
+        drop(child.stdin.take());
+        let reply = Reply::from(child.wait_with_output().unwrap());
+        assert_eq!(reply.code, 0, "{}", reply.err);
+        count()
+    };
+    assert_eq!(count(), 0);
+    let (first, second) = (start(), start());
+    assert_eq!(count(), 2);
+    assert_eq!(end(first), 1);
+    assert_eq!(end(second), 0);
 }
 
 #[test]
