@@ -9,6 +9,7 @@ kernel has, with bbr and with cubic, its default.
     voice    one-way times of a call beside an upload
     call     lost packets of a call over lossy links, and where one dies
     quic     a download over QUIC, and round trips of a small UDP flow beside it
+    schedulers  one-way times of a UDP flow, by scheduler
     silence  of a download where a link dies or goes down
     pages    round trips of a small page
     busy     memory of flows that carry something
@@ -60,6 +61,7 @@ def main() -> None:
         "voice": lambda: relay_delay.voice(binary, runs, 6 if quick else 20),
         "call": lambda: relay_delay.call(binary, runs, 1000 if quick else 5000),
         "quic": lambda: relay_delay.quic(binary, runs, 6 if quick else 12),
+        "schedulers": lambda: relay_delay.schedulers(binary, runs, seconds),
         "silence": lambda: relay_delay.silence(binary, runs),
         "pages": lambda: relay_delay.pages(binary, runs, 20 if quick else 50),
         "busy": lambda: relay_cost.busy(binary, runs, seconds),

@@ -4,6 +4,8 @@ and the silence of a download whose link dies. On emulated links, beside the sam
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from relay_programs import SERVER
 
 #: A voice codec's packets, and a video call's: one each so many seconds, bytes.
 VOICE, VIDEO = (0.02, 160), (0.004, 1200)
+#: 12 Mbit/s: more than what every packet of has copies.
+BULK = (0.0008, 1200)
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Way:
     congestion: str = "cubic"
     mptcp: bool = False
     relayed: bool = False
+    #: Of ``run --relay``.
+    options: tuple[str, ...] = ()
 
 
 DIRECT, RELAY = Way("better link"), Way("relay", relayed=True)
@@ -60,7 +66,7 @@ def measured(
             with ExitStack() as stack:
                 it = Host(binary, stack, emulated(binary, links, direction, more), way.congestion)
                 if way.relayed:
-                    it.capture()
+                    it.capture(*way.options)
                 found.setdefault(way.name, []).append(act(it, way))
     return found
 
@@ -111,6 +117,24 @@ def call(binary: Path, runs: int, count: int) -> dict[str, dict[str, list[float]
             binary, runs, (RELAY,), whole, lost_halfway, direction="upload", more=dies(at_s)
         ),
     }
+
+
+def schedulers(binary: Path, runs: int, seconds: int) -> dict[str, list[dict[str, float]]]:
+    """One-way times of a UDP flow of 12 Mbit/s over 20 + 20 Mbit/s, 20 and 150 ms, and its lost share, by scheduler."""
+    listed = subprocess.run([str(binary), "list", "schedulers", "--json"], stdout=subprocess.PIPE, check=True)
+    names = [entry["name"] for entry in json.loads(listed.stdout)["schedulers"]]
+    ways = tuple(Way(name, relayed=True, options=("--scheduler", name)) for name in names)
+    count = round(seconds / BULK[0])
+
+    def act(it: Host, _: Way) -> dict[str, float]:
+        took = it.one_way(count, *BULK)
+        return {
+            "p50_ms": quantile(took, 0.5),
+            "p99_ms": quantile(took, 0.99),
+            "lost": round(1 - len(took) / count, 4),
+        }
+
+    return measured(binary, runs, ways, [link(20, 10), link(20, 75)], act, direction="upload")
 
 
 def quic(binary: Path, runs: int, seconds: int) -> dict[str, dict[str, list[dict[str, float]]]]:

@@ -25,14 +25,14 @@ impl Growth {
     /// The capacity to have from now on; `consumed` is the stream offset that the application has reached.
     fn wanted(&mut self, now: Instant, round_trip: Duration, consumed: u64, capacity: u64) -> u64 {
         let elapsed = now.duration_since(self.since);
-        if elapsed < round_trip {
+        let read = consumed - self.at;
+        if elapsed < round_trip && 2 * read <= capacity {
             return capacity;
         }
-        let read = consumed - self.at;
         (self.since, self.at) = (now, consumed);
         // Of a program that reads in bursts only what falls on a round trip counts.
         let product = |bytes: u64, time: Duration| u128::from(bytes) * time.as_micros();
-        if product(2 * read, round_trip) > product(capacity, elapsed) {
+        if product(2 * read, round_trip) > product(capacity, elapsed.max(round_trip)) {
             (2 * capacity).min(WINDOW.1)
         } else {
             capacity
@@ -180,7 +180,12 @@ mod tests {
         assert_eq!(grown(40, WINDOW.0 / 2, 9), WINDOW.0);
         assert_eq!(grown(40, WINDOW.0 / 2 + 1, 9), 2 * WINDOW.0);
         assert_eq!(grown(40, WINDOW.1, 9), WINDOW.1);
-        assert_eq!(grown(20, WINDOW.0, 1), WINDOW.0, "not a round trip yet");
+        assert_eq!(grown(20, WINDOW.0 / 2, 1), WINDOW.0);
+        assert_eq!(
+            grown(20, WINDOW.0 / 2 + 1, 1),
+            2 * WINDOW.0,
+            "what a round trip brings is more still"
+        );
     }
 
     #[test]

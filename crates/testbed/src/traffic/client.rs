@@ -145,24 +145,27 @@ impl Local {
         if let Some(command) = &flow.command {
             let work = self.command(id, index, command);
             tokio::select! {
-                result = work => result.unwrap_or_else(|e| broke_off(e.into())),
+                biased;
                 over = &mut cut => {
                     self.count(id, index);
                     if over {
                         recorder.end(id, None);
                     }
                 }
+                result = work => result.unwrap_or_else(|e| broke_off(e.into())),
             }
             return;
         }
         let connected = tokio::select! {
-            connected = self.connect(index, initial) => connected,
+            // What the end of the run cuts does not break off.
+            biased;
             over = &mut cut => {
                 if over && flow.bytes.is_none() {
                     recorder.end(id, None);
                 }
                 return;
             }
+            connected = self.connect(index, initial) => connected,
         };
         let (stream, fd, source) = match connected {
             Ok(connected) => connected,
@@ -184,13 +187,7 @@ impl Local {
             }
         };
         tokio::select! {
-            result = exchange => match result {
-                Ok(()) => self.learn(id, recorder.goodput(id), Some(&fd)),
-                Err(e) => {
-                    self.learn(id, 0.0, Some(&fd));
-                    broke_off(e);
-                }
-            },
+            biased;
             over = &mut cut => {
                 probe.last_look();
                 socket::abort_on_close(&fd);
@@ -200,6 +197,13 @@ impl Local {
                     self.learn(id, recorder.goodput(id), Some(&fd));
                 }
             }
+            result = exchange => match result {
+                Ok(()) => self.learn(id, recorder.goodput(id), Some(&fd)),
+                Err(e) => {
+                    self.learn(id, 0.0, Some(&fd));
+                    broke_off(e);
+                }
+            },
         }
     }
 
