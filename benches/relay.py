@@ -16,7 +16,7 @@ kernel has, with bbr and with cubic, its default.
     flows    memory of connections that nobody uses
     host     CPU, round trips and memory on links without rate or delay
     beside   round trips beside UDP that is faster than the links
-    rivals   connections through the SOCKS proxy, beside shadowsocks-rust if ssserver and sslocal are in PATH
+    rivals   connections and a download by SOCKS, beside shadowsocks-rust if ssserver and sslocal are in PATH
     pairs    random pairs of links: never slower than over the better one? On sockets; more of them in the simulator
 """
 

@@ -5,15 +5,27 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from relay_host import RELAY, Host, cpu, emulated, memory, namespaces, result, rollup, running
 
+#: Device and relay.
+Ends = Mapping[str, subprocess.Popen[str]]
 #: Of a busy flow: Mbit/s and ms one way of each of two links.
 BUSY_RATE, BUSY_DELAY = 30, 20
 BUSY_FLOWS = (1, 4, 16)
+
+
+def cost(ends: Ends, seconds: float, carry: Callable[[], float]) -> dict[str, float]:
+    """CPU of both ends for what ``carry`` has carried in so many seconds (it returns Gbit), s per Gbit."""
+    before = {name: cpu(end) for name, end in ends.items()}
+    size = carry()
+    spent = {name: round((cpu(end) - before[name]) / size, 3) for name, end in ends.items()}
+    return {"gbit_per_s": round(size / seconds, 3), **spent}
 
 
 def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
@@ -27,27 +39,22 @@ def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
         figures["memory_idle_mb"] = {"device": memory(captured), "relay": memory(relay)}
         figures["captured_ms"] = {way: [client(way) for _ in range(runs)] for way in ways}
 
-        def cost(gbit: Any, *call: Any) -> dict[str, float]:
-            before = cpu(captured), cpu(relay)
-            size = gbit(client(*call))
-            after = cpu(captured), cpu(relay)
-            ends = zip(("device", "relay"), before, after, strict=True)
-            return {"gbit_per_s": round(size / seconds, 3), **{end: round((b - a) / size, 3) for end, a, b in ends}}
-
-        figures["tcp_cpu"] = [cost(float, "download", seconds) for _ in range(runs)]
+        ends = {"device": captured, "relay": relay}
+        figures["tcp_cpu"] = [cost(ends, seconds, partial(client, "download", seconds)) for _ in range(runs)]
         lost: list[float] = []
 
-        def arrived(counts: list[int]) -> float:
-            lost.append(round(1 - counts[1] / counts[0], 5))
-            return counts[1] * 1300 * 8 / 1e9
+        def arrived() -> float:
+            sent, came = client("stream", seconds, 300)
+            lost.append(round(1 - came / sent, 5))
+            return float(came * 1300 * 8 / 1e9)
 
-        figures["udp_cpu"] = [cost(arrived, "stream", seconds, 300) for _ in range(runs)]
+        figures["udp_cpu"] = [cost(ends, seconds, arrived) for _ in range(runs)]
         figures["udp_lost"] = lost
         figures["memory_after_mb"] = {"device": memory(captured), "relay": memory(relay)}
         return figures
 
 
-def held(it: Host, ends: dict[str, subprocess.Popen[str]], *call: Any) -> dict[str, dict[str, float]]:
+def held(it: Host, ends: Ends, *call: Any) -> dict[str, dict[str, float]]:
     """Memory of the ends with connections that nobody uses."""
     holder = it.ready("hold", *call)
     time.sleep(3)
@@ -115,7 +122,8 @@ def beside(binary: Path, runs: int, seconds: int) -> list[dict[str, Any]]:
 
 
 def rivals(binary: Path, runs: int, seconds: int, count: int = 1000) -> dict[str, list[dict[str, Any]]]:
-    """CPU of both ends for a connection with a byte each way, ms; and memory with so many idle ones, MB."""
+    """CPU of both ends for a connection with a byte each way, ms, and for a download, s per Gbit; memory with so many
+    idle connections, MB."""
     found: dict[str, list[dict[str, Any]]] = {}
     ways = ["multipilot", *(["shadowsocks-rust"] if shutil.which("ssserver") and shutil.which("sslocal") else [])]
     for _ in range(runs):
@@ -137,6 +145,7 @@ def rivals(binary: Path, runs: int, seconds: int, count: int = 1000) -> dict[str
                     "per_s": round(opened / seconds),
                     "cpu_ms": {name: round(1e3 * (cpu(end) - before[name]) / opened, 3) for name, end in ends.items()},
                 }
+                figures["download_cpu"] = cost(ends, seconds, partial(it.client, "download", seconds, port))
                 figures["held_mb"] = held(it, ends, count, port)
                 found.setdefault(way, []).append(figures)
     return found

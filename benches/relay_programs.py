@@ -188,9 +188,9 @@ def page(times: int) -> float:
     return clock(load, times, 0.1)
 
 
-def download(seconds: float) -> float:
+def download(seconds: float, proxy: int | None = None) -> float:
     """Gbit."""
-    end = connect_to(SOURCE)
+    end = connect_to(SOURCE) if proxy is None else socks(proxy, SOURCE)
     size, until = 0, time.monotonic() + seconds
     while time.monotonic() < until:
         size += len(end.recv(1 << 20))
