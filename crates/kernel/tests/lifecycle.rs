@@ -224,17 +224,20 @@ fn a_controller_of_a_version_with_fewer_counters_is_listed() {
 }
 
 #[test]
-fn a_controller_without_its_pins_is_found_and_replaced() {
+fn a_controller_whose_pins_are_gone_goes_on_beside_another_and_is_found_at_its_end() {
     let Some(_turn) = turn() else { return };
     let lost = controller::acquire("rsf-db", &unique(6)).unwrap();
     let name = lost.kernel_name().to_owned();
     std::fs::remove_dir_all(std::path::Path::new("/sys/fs/bpf/multipilot").join(&name)).unwrap();
     assert!(is_available(&name));
-    let found = controller::acquire("rsf-db", &unique(6)).unwrap();
-    assert_eq!(found.kernel_name(), name);
-    assert_eq!(found.counters().unwrap().unwrap().sockets, 0);
-    drop((lost, found));
-    assert!(!is_available(&name));
+    let another = controller::acquire("rsf-db", &unique(6)).unwrap();
+    let its_name = another.kernel_name().to_owned();
+    assert!(its_name != name && is_available(&name));
+    assert_eq!(another.counters().unwrap().unwrap().sockets, 0);
+    drop(lost);
+    assert!(!is_available(&name) && is_available(&its_name));
+    drop(another);
+    assert!(!is_available(&its_name));
 }
 
 /// Registers an object of ours under this name as somebody else would: its map has another name and no pins.
