@@ -215,18 +215,18 @@ fn what_a_killed_comparison_left_the_next_command_collects() {
     assert_eq!((reply.code, left()), (0, 0), "{}", reply.err);
 }
 
-/// As with `ip netns exec`, which gives each of them a /sys of its own.
+/// As with `ip netns exec`, which gives each of them a /sys of its own. No other test loads this controller.
 #[test]
 fn programs_that_do_not_see_each_others_pins_have_a_controller_each_and_leave_none() {
     let Some(_turn) = turn() else { return };
     let count = || {
         let names = fs::read_to_string(AVAILABLE).unwrap();
-        let own = names.split_whitespace().filter(|n| n.starts_with("balia_"));
+        let own = names.split_whitespace().filter(|n| n.starts_with("mpcc_l"));
         own.count()
     };
     let start = || {
         let script = format!(
-            "mount -t bpf none /sys/fs/bpf && exec {} run --controller balia -- sh -c 'echo; cat'",
+            "mount -t bpf none /sys/fs/bpf && exec {} run --controller mpcc-loss -- sh -c 'echo; cat'",
             env!("CARGO_BIN_EXE_multipilot")
         );
         let mut child = Command::new("unshare")
