@@ -19,7 +19,7 @@ from relay_programs import SERVER
 
 #: A voice codec's packets, and a video call's: one each so many seconds, bytes.
 VOICE, VIDEO = (0.02, 160), (0.004, 1200)
-#: 12 Mbit/s: more than what every packet of has copies.
+#: 12 Mbit/s: a flow of which no packet is copied any more.
 BULK = (0.0008, 1200)
 
 
