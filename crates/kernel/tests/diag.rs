@@ -10,6 +10,7 @@ use common::lab::{sh, Lab};
 use common::turn;
 use mp_kernel::choose;
 use mp_kernel::diag::Diag;
+use mp_testing::Ends;
 
 /// Looks at the connection of the namespace until told to end: what its subflows brought or had acknowledged, and what the
 /// stream did, since the first look at two subflows.
@@ -47,11 +48,12 @@ fn the_stream_stands_while_data_behind_a_hole_go_on_arriving() {
     let looks = std::thread::scope(|scope| {
         let over = &over;
         let watchers = [lab.a(), lab.b()].map(|end| scope.spawn(move || watch(end, over)));
+        let end = Ends(over);
         // What is under way on the second path is lost, and only a timeout has it sent again.
         let upload = lab.upload("reno", bytes, || {
             sh(&format!("ip -n {b} link set p2 down"));
         });
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         assert_eq!((upload.received, upload.fallback), (bytes, false));
         watchers.map(|w| w.join().unwrap())
     });

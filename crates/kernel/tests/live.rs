@@ -13,6 +13,7 @@ use libbpf_rs::{MapCore, MapHandle};
 use mp_controllers::{Kind, MAX_SUBFLOWS};
 use mp_kernel::choose;
 use mp_kernel::mptcp_info::tcp_info;
+use mp_testing::Ends;
 use socket2::{Protocol, Socket};
 
 /// A TCP connection with this controller, both ends of it.
@@ -186,12 +187,11 @@ fn a_subflow_that_closes_leaves_its_slot_to_the_next() {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
         });
-        let upload = lab.upload(loaded.kernel_name(), 24 << 20, || {
+        let _end = Ends(&done);
+        lab.upload(loaded.kernel_name(), 24 << 20, || {
             flushed.store(true, Ordering::Relaxed);
             sh(&format!("ip -n {a} mptcp endpoint flush"));
-        });
-        done.store(true, Ordering::Relaxed);
-        upload
+        })
     });
     assert_eq!((upload.received, upload.fallback), (24 << 20, false));
     let course = [2, 1, 2];

@@ -8,7 +8,14 @@
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// No test needs it, however busy the machine: one that has had its turn for longer hangs.
+const HANGS: Duration = Duration::from_secs(600);
 
 /// The test that calls it is to return: this machine lacks something that the test needs.
 #[track_caller]
@@ -63,24 +70,62 @@ impl Turns {
             let free = self.free.lock().unwrap();
             let mut free = self.given_back.wait_while(free, |free| *free == 0).unwrap();
             *free -= 1;
-            Turn(self)
+            Turn {
+                of: self,
+                _lasts: watch(HANGS),
+            }
         })
     }
 }
 
 /// Lasts until it is dropped, by a test that fails too.
-pub struct Turn<'a>(&'a Turns);
+pub struct Turn<'a> {
+    of: &'a Turns,
+    _lasts: Sender<()>,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap() += 1;
-        self.0.given_back.notify_one();
+        *self.of.free.lock().unwrap() += 1;
+        self.of.given_back.notify_one();
     }
+}
+
+/// Ends the whole process, and says why, if what is returned lives longer: a hanging test would otherwise hold up all the others, and
+/// nobody would learn which it was.
+fn watch(limit: Duration) -> Sender<()> {
+    let (lasts, ended) = channel();
+    let test = name();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            let mut ps = Command::new("ps");
+            let listed = ps.args(["-eo", "pid,ppid,stat,etimes,wchan:32,args", "--forest"]);
+            let processes = listed.output().map(|output| output.stdout);
+            let _ = std::io::stderr().write_all(&processes.unwrap_or_default());
+            let line = format!("HANGS {test}: not done after {} s\n", limit.as_secs());
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            std::process::exit(101);
+        }
+    });
+    lasts
+}
+
+/// Sets it when it goes, in a test that fails too: threads that a scope has to join look at it.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
 }
 
 #[track_caller]
 fn line(why: impl Display) -> String {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let test = name();
     let file = std::panic::Location::caller().file();
     let why = why.to_string().replace('\n', " ");
     format!("SKIPPED {test} ({file}): {why}\n")
@@ -88,7 +133,7 @@ fn line(why: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -111,6 +156,28 @@ mod tests {
             assert_eq!(failed.filter(|failed| *failed).count(), 7);
         });
         assert!((1..=2).contains(&most.into_inner()));
+    }
+
+    #[test]
+    fn a_test_that_hangs_ends_its_process_and_is_named() {
+        const HANG: &str = "MULTIPILOT_TEST_HANG";
+        let own = "tests::a_test_that_hangs_ends_its_process_and_is_named";
+        if std::env::var_os(HANG).is_some() {
+            let _turn = watch(Duration::from_millis(1));
+            loop {
+                std::thread::park();
+            }
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let command = command.args(["--exact", own]).env(HANG, "1");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(101), "{said}");
+        assert!(said.contains("PID"), "{said}");
+        assert!(
+            said.ends_with(&format!("HANGS {own}: not done after 0 s\n")),
+            "{said}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustix::process::{getrlimit, kill_process, setrlimit, Pid, Resource, Rlimit,
 use socket2::{Domain, Socket, Type};
 
 use crate::hosts::{until, Hosts, PUBLIC, SERVER};
-use crate::program::{check, get, put};
+use crate::program::{check, get, lose_patience, put};
 
 const MB: u64 = 1_000_000;
 /// The device's address on its first link, and on its second.
@@ -16,7 +16,9 @@ const WIFI: &str = "10.77.1.1";
 const LTE: &str = "10.77.2.1";
 
 fn connect(hosts: &Hosts, address: &str) -> Result<TcpStream, ErrorKind> {
-    hosts.in_device(|| TcpStream::connect(address).map_err(|e| e.kind()))
+    let stream = hosts.in_device(|| TcpStream::connect(address).map_err(|e| e.kind()))?;
+    lose_patience(&stream);
+    Ok(stream)
 }
 
 fn source(stream: &TcpStream) -> IpAddr {

@@ -96,14 +96,25 @@ fn send(stream: &mut TcpStream, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
+/// A flow that stands still is an error, not a test that hangs.
+pub fn lose_patience(stream: &TcpStream) {
+    const LONGEST: Duration = Duration::from_secs(180);
+    if stream.read_timeout().unwrap().is_none() {
+        stream.set_read_timeout(Some(LONGEST)).unwrap();
+    }
+    stream.set_write_timeout(Some(LONGEST)).unwrap();
+}
+
 /// A download; "whole" where all is well.
 pub fn get(mut stream: TcpStream, bytes: u64, seen: &mut dyn FnMut(u64)) -> String {
+    lose_patience(&stream);
     writeln!(stream, "get {bytes}").unwrap();
     check(&mut stream, bytes, seen)
 }
 
 /// An upload, which ends with a half-close, after which the server says what it thinks of it.
 pub fn put(mut stream: TcpStream, bytes: u64) -> String {
+    lose_patience(&stream);
     writeln!(stream, "put {bytes}").unwrap();
     if let Err(e) = send(&mut stream, bytes) {
         return e.to_string();
@@ -118,6 +129,7 @@ pub fn put(mut stream: TcpStream, bytes: u64) -> String {
 
 /// An upload by a program that ends as soon as the system has its bytes. What the server has got, [`LEFT`] says.
 fn leave(mut stream: TcpStream, bytes: u64) -> &'static str {
+    lose_patience(&stream);
     writeln!(stream, "leave {bytes}").unwrap();
     match send(&mut stream, bytes) {
         Ok(()) => "left",
@@ -140,6 +152,7 @@ pub fn serve(listener: TcpListener) {
 
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(90)))?;
+    lose_patience(&stream);
     let mut input = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     input.read_line(&mut line)?;

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mp_testing::Ends;
+
 use crate::common::Reply;
 use crate::datagrams::{ask, both_paths, connect, echo, ECHO};
 use crate::hosts::{until, Hosts, PUBLIC, RELAY, SERVER};
@@ -185,7 +187,7 @@ fn strangers_that_dawdle_keep_no_device_out() {
         stream
     };
     let (full, is_full) = std::sync::mpsc::channel();
-    let dawdle = || {
+    let dawdle = move |over: &AtomicBool| {
         let mut strangers: Vec<_> = (0..400).map(|_| connect()).collect();
         full.send(()).unwrap();
         while !over.load(Ordering::Relaxed) {
@@ -202,13 +204,14 @@ fn strangers_that_dawdle_keep_no_device_out() {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| hosts.in_device(dawdle));
+        let end = Ends(&over);
+        scope.spawn(|| hosts.in_device(|| dawdle(&over)));
         is_full.recv().unwrap();
         let work = format!("get {SERVER} 1000");
         let replies: Vec<_> = (0..3)
             .map(|_| hosts.run_as("home", &hosts.line, &[], &work).output())
             .collect();
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         for reply in replies {
             let reply = Reply::from(reply.unwrap());
             assert!(reply.out.contains("worked: whole"), "{}", reply.err);

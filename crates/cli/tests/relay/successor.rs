@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use mp_testing::Ends;
+
 use crate::datagrams::{ask, connect, ready, ECHO};
 use crate::hosts::{until, Hosts, SERVER};
 use crate::namespace::sh;
@@ -57,13 +59,14 @@ fn open_flows_stay_with_their_process_and_new_ones_are_the_successors() {
                 }
                 fetched
             });
+            let end = Ends(&is_done);
             reload(hosts);
             assert_eq!(fetch(hosts), "whole");
             // A path that comes back is of no use to flows of before, and does not end them.
             hosts.set_link(1, "down");
             hosts.set_link(1, "up");
             hosts.route(1);
-            is_done.store(true, Ordering::Relaxed);
+            drop(end);
             let fetched = fetching.join().unwrap();
             assert!(fetched.iter().all(|said| said == "whole"), "{fetched:?}");
         });

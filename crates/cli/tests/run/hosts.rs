@@ -1,12 +1,14 @@
 //! A host with two paths.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use mp_testing::Ends;
 
 use crate::multipilot;
 use crate::namespace::{sh, Namespace};
@@ -48,13 +50,16 @@ impl TwoPaths {
     pub fn run(&self, arguments: &[&str], state: &Path) -> (Output, Vec<u8>) {
         let namespace = self.server.file();
         // A child that another test is starting may still hold the listener of the run before, until it becomes its program.
-        let bind = || loop {
-            match TcpListener::bind("10.99.0.1:5001") {
-                Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
-                    std::thread::sleep(Duration::from_millis(10));
+        let bind = || {
+            let mut bound = TcpListener::bind("10.99.0.1:5001");
+            for _ in 0..1000 {
+                if !matches!(&bound, Err(e) if e.kind() == ErrorKind::AddrInUse) {
+                    break;
                 }
-                bound => break bound.unwrap(),
+                std::thread::sleep(Duration::from_millis(10));
+                bound = TcpListener::bind("10.99.0.1:5001");
             }
+            bound.unwrap()
         };
         let listener = mp_kernel::choose::inside(namespace.as_fd(), bind).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -76,6 +81,7 @@ impl TwoPaths {
                 }
                 paths
             });
+            let end = Ends(&done);
             let run = multipilot(arguments);
             let mut command = self.host.enter(run.get_program());
             let output = command
@@ -84,7 +90,7 @@ impl TwoPaths {
                 .env("MULTIPILOT_SIGNALS", state.join("signals"))
                 .output()
                 .unwrap();
-            done.store(true, Ordering::Relaxed);
+            drop(end);
             (output, serving.join().unwrap())
         })
     }

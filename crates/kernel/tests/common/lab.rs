@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use mp_kernel::choose;
 use mp_kernel::diag::Diag;
 use mp_kernel::mptcp_info::mptcp_info;
+use mp_testing::Ends;
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub const PORT: u16 = 5001;
@@ -210,15 +211,6 @@ impl Drop for Lab {
                 .args(["netns", "del", &self.namespace(side)])
                 .status();
         }
-    }
-}
-
-/// Told when dropped, after a panic too.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Whether what comes in over the TUN reaches a listener of this host. Behind a firewall that drops it, as ufw and firewalld
 //! do, every connection of the host would wait in vain.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -25,13 +24,10 @@ const SEQUENCE: u32 = 1;
 const WINDOW: u16 = 1024;
 
 /// Opens a connection to the listener, as far as its first answer. Nobody else reads the TUN yet.
-pub async fn check(tun: &File, out: &Out, peer: IpAddr, listener: SocketAddr) -> Result<(), Error> {
+pub async fn check(out: &Out, peer: IpAddr, listener: SocketAddr) -> Result<(), Error> {
     let from = SocketAddr::new(peer, PORT);
     let failed = |e: io::Error| Error::failed(TUN, e);
-    let reading = tun
-        .try_clone()
-        .and_then(pipe::Receiver::from_file_unchecked);
-    let reading = reading.map_err(failed)?;
+    let reading = out.read().map_err(failed)?;
     out.write(syn(from, listener));
     let answered = timeout(PATIENCE, answer(&reading, listener, from)).await;
     out.write(Some(answer::reset(from, listener, SEQUENCE + 1, None)));

@@ -30,6 +30,7 @@ mod unserved;
 
 use std::fs::File;
 use std::net::IpAddr;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,7 +38,6 @@ use std::time::{Duration, Instant};
 use mp_kernel::interfaces::{self, Interface};
 use mp_kernel::transparent::Transparent;
 use serde::{Deserialize, Serialize};
-use tokio::net::unix::pipe;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::{watch, Notify};
@@ -284,21 +284,22 @@ impl Capture {
         standing.extend(routes::ways(index, &ends)?);
         let mut tasks = JoinSet::new();
         let out = Arc::new(Out {
-            tun: file.try_clone().map_err(|e| Error::failed(TUN, e))?,
+            tun: file,
             peers: ends.iter().map(|ends| ends.peer).collect(),
         });
         let translated = translated?;
         if let Some(v4) = translated.iter().find(|ends| ends.peer.is_ipv4()) {
-            firewall::check(&file, &out, v4.peer, v4.listener).await?;
+            firewall::check(&out, v4.peer, v4.listener).await?;
         }
+        let reading = out.read().map_err(|e| Error::failed(TUN, e))?;
         let lane = Lane::start(device.datagrams(), out.clone(), &mut tasks);
         let (caught, is_caught) = watch::channel(first);
         let (reach, reached) = watch::channel(true);
         let doubts = Arc::new(Notify::new());
         let shared = Arc::new(Shared {
             device: device.clone(),
-            tun: file,
             out,
+            last: reading.as_raw_fd(),
             lane: lane.clone(),
             runtime: runtime::Handle::current(),
             translator: Mutex::new(Translator::new(translated)),
@@ -311,11 +312,6 @@ impl Capture {
             over: watch::channel(false).0,
         });
         let (alive, gone) = watch::channel(());
-        let reading = shared
-            .tun
-            .try_clone()
-            .and_then(pipe::Receiver::from_file_unchecked);
-        let reading = reading.map_err(|e| Error::failed(TUN, e))?;
         tasks.spawn(tun::pump(shared.clone(), reading, alive));
         tasks.spawn(tun::expire(shared.clone()));
         for listener in listeners {

@@ -1,11 +1,14 @@
 //! Where packets of the datagram lane come out.
 
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mp_kernel::tun;
+use rustix::io::fcntl_dupfd_cloexec;
+use tokio::net::unix::pipe;
 
 use super::fragments::{divide, LONGEST};
 use super::{icmp, udp};
@@ -25,6 +28,13 @@ pub struct Out {
 }
 
 impl Out {
+    /// The TUN's packets; the descriptor is above that for writing.
+    pub fn read(&self) -> io::Result<pipe::Receiver> {
+        let above = self.tun.as_raw_fd() + 1;
+        let file = File::from(fcntl_dupfd_cloexec(&self.tun, above)?);
+        pipe::Receiver::from_file_unchecked(file)
+    }
+
     pub fn peer(&self, as_of: SocketAddr) -> Option<IpAddr> {
         let same = |peer: &&IpAddr| same_family(**peer, as_of.ip());
         self.peers.iter().find(same).copied()
@@ -39,9 +49,13 @@ impl Out {
         self.put(&packet);
     }
 
-    /// What does not fit is lost, as on any link.
     fn put(&self, packet: &[u8]) {
-        let parts = [IoSlice::new(&[0; tun::HEADER]), IoSlice::new(packet)];
+        self.frame(&[0; tun::HEADER], packet);
+    }
+
+    /// What does not fit is lost, as on any link.
+    pub fn frame(&self, header: &[u8], packet: &[u8]) {
+        let parts = [IoSlice::new(header), IoSlice::new(packet)];
         let _ = (&self.tun).write_vectored(&parts);
     }
 }

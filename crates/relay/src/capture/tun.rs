@@ -1,14 +1,15 @@
 //! What becomes of each packet of the TUN: TCP connections become flows, UDP and ICMP echo go to the datagram lane.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mp_kernel::tun;
+use rustix::io::fcntl_dupfd_cloexec;
 use tokio::io::Interest;
 use tokio::net::unix::pipe;
 use tokio::net::{TcpListener, TcpStream};
@@ -51,8 +52,9 @@ pub struct Counts {
 
 pub struct Shared {
     pub device: Arc<Device>,
-    pub tun: File,
     pub out: Arc<Out>,
+    /// The last of the TUN's descriptors.
+    pub last: RawFd,
     pub lane: Arc<Lane>,
     pub runtime: runtime::Handle,
     pub translator: Mutex<Translator>,
@@ -81,11 +83,6 @@ impl Shared {
 
     pub fn translator(&self) -> MutexGuard<'_, Translator> {
         lock(&self.translator)
-    }
-
-    /// What does not fit is lost, as on any link.
-    fn write(&self, frame: &[u8]) {
-        let _ = (&self.tun).write(frame);
     }
 
     /// Queries to the TUN's peer, and to resolvers that the rules catch, are for the relay's resolver.
@@ -192,7 +189,7 @@ impl Shared {
             .packet(packet, is_partial(header), self.now());
         match action {
             Action::Drop => {}
-            Action::Write => self.write(frame),
+            Action::Write => self.out.frame(header, packet),
             Action::Answer(packet) => self.out.write(Some(packet)),
             Action::Open(id, target) => {
                 let carrying = carry(self.clone(), id, target, frame.to_vec());
@@ -258,6 +255,9 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
+                let Ok(stream) = above(stream, shared.last) else {
+                    continue;
+                };
                 // A flow that is over before it has it is not to look as if the target had ended it well.
                 let _ = stream.set_zero_linger();
                 let local = stream.local_addr();
@@ -273,6 +273,16 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
+}
+
+/// The same connection with a descriptor above this one. The kernel closes those of a process that is killed from the last to the
+/// first, and a reset reaches the program only as long as the TUN is there.
+fn above(stream: TcpStream, descriptor: RawFd) -> io::Result<TcpStream> {
+    if stream.as_raw_fd() > descriptor {
+        return Ok(stream);
+    }
+    let above = fcntl_dupfd_cloexec(&stream, descriptor + 1)?;
+    TcpStream::from_std(above.into())
 }
 
 /// One connection, from its SYN on.
@@ -295,7 +305,7 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
         if !admitted {
             return None;
         }
-        here.write(&syn);
+        here.out.frame(header, packet);
         timeout(ACCEPTED_WITHIN, brought).await.ok()?.ok()
     };
     let mut ending = shared.over.subscribe();
@@ -321,7 +331,28 @@ async fn carry(shared: Arc<Shared>, id: Id, target: SocketAddr, mut syn: Vec<u8>
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_has_a_descriptor_above_the_tun() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let (one, other) = tokio::join!(TcpStream::connect(there), listener.accept());
+        let (one, (mut other, _)) = (one.unwrap(), other.unwrap());
+        let (as_it_was, there) = (one.as_raw_fd(), one.local_addr().unwrap());
+        let one = above(one, as_it_was - 1).unwrap();
+        assert_eq!(one.as_raw_fd(), as_it_was);
+        let mut one = above(one, 700).unwrap();
+        assert!(one.as_raw_fd() > 700);
+        assert_eq!(one.local_addr().unwrap(), there);
+        one.write_all(b"still the same").await.unwrap();
+        drop(one);
+        let mut heard = String::new();
+        other.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, "still the same");
+    }
 
     #[test]
     fn nobody_is_told_that_less_fits_than_on_any_link() {
