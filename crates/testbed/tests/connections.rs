@@ -436,11 +436,12 @@ fn a_bandit_no_longer_starts_connections_on_a_bad_wifi() {
              [[connections]]\nbytes = '20kB'\narrivals = '9/s'\ncount = 3\n[[variants]]\ninitial_path = '{initial}'\n"
         )
     };
-    let learnt = run(&text("active-explorer", "16s"));
+    let learnt = run(&text("active-explorer", "24s"));
     let decisions = &learnt.decisions;
     assert!(decisions.len() > 60, "{} connections", decisions.len());
-    // By then it has been trained on all of the first fifty.
-    let late = &decisions[decisions.len() * 3 / 4..];
+    // By then it has been trained on all of the first fifty, by a busy machine too.
+    let first = decisions.len() * 7 / 8;
+    let late = &decisions[first..];
     let good = late.iter().filter(|d| d.arm == "lte").count();
     assert!(
         good * 2 > late.len(),
@@ -462,7 +463,7 @@ fn a_bandit_no_longer_starts_connections_on_a_bad_wifi() {
     };
     let stock = run(&text("first", "5s"));
     assert!(stock.decisions.is_empty());
-    let with = median(&learnt.transfers[decisions.len() * 3 / 4..]);
+    let with = median(&learnt.transfers[first..]);
     let without = median(&stock.transfers);
     assert!(with < without, "{with:.3} s against {without:.3} s");
 }
