@@ -20,12 +20,17 @@ BUSY_RATE, BUSY_DELAY = 30, 20
 BUSY_FLOWS = (1, 4, 16)
 
 
+def spent(ends: Ends, act: Callable[[], float]) -> tuple[float, dict[str, float]]:
+    """What ``act`` returns, and the CPU of both ends meanwhile, s."""
+    before = {name: cpu(end) for name, end in ends.items()}
+    done = act()
+    return done, {name: cpu(end) - before[name] for name, end in ends.items()}
+
+
 def cost(ends: Ends, seconds: float, carry: Callable[[], float]) -> dict[str, float]:
     """CPU of both ends for what ``carry`` has carried in so many seconds (it returns Gbit), s per Gbit."""
-    before = {name: cpu(end) for name, end in ends.items()}
-    size = carry()
-    spent = {name: round((cpu(end) - before[name]) / size, 3) for name, end in ends.items()}
-    return {"gbit_per_s": round(size / seconds, 3), **spent}
+    size, used = spent(ends, carry)
+    return {"gbit_per_s": round(size / seconds, 3), **{name: round(cpu_s / size, 3) for name, cpu_s in used.items()}}
 
 
 def host(binary: Path, runs: int, seconds: int) -> dict[str, Any]:
@@ -139,11 +144,10 @@ def rivals(binary: Path, runs: int, seconds: int, count: int = 1000) -> dict[str
                     time.sleep(1)
                 ends = {"device": device, "relay": server}
                 it.client("churn", port, 1)
-                before = {name: cpu(end) for name, end in ends.items()}
-                opened = it.client("churn", port, seconds)
+                opened, used = spent(ends, partial(it.client, "churn", port, seconds))
                 figures: dict[str, Any] = {
                     "per_s": round(opened / seconds),
-                    "cpu_ms": {name: round(1e3 * (cpu(end) - before[name]) / opened, 3) for name, end in ends.items()},
+                    "cpu_ms": {name: round(1e3 * cpu_s / opened, 3) for name, cpu_s in used.items()},
                 }
                 figures["download_cpu"] = cost(ends, seconds, partial(it.client, "download", seconds, port))
                 figures["held_mb"] = held(it, ends, count, port)
