@@ -51,15 +51,15 @@ impl TwoPaths {
         let namespace = self.server.file();
         // A child that another test is starting may still hold the listener of the run before, until it becomes its program.
         let bind = || {
-            let mut bound = TcpListener::bind("10.99.0.1:5001");
-            for _ in 0..1000 {
-                if !matches!(&bound, Err(e) if e.kind() == ErrorKind::AddrInUse) {
-                    break;
+            let mut further = 0..1000;
+            loop {
+                match TcpListener::bind("10.99.0.1:5001") {
+                    Err(e) if e.kind() == ErrorKind::AddrInUse && further.next().is_some() => {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                    bound => break bound.unwrap(),
                 }
-                std::thread::sleep(Duration::from_millis(10));
-                bound = TcpListener::bind("10.99.0.1:5001");
             }
-            bound.unwrap()
         };
         let listener = mp_kernel::choose::inside(namespace.as_fd(), bind).unwrap();
         listener.set_nonblocking(true).unwrap();

@@ -255,11 +255,11 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
+                // A flow that is over before it has it is not to look as if the target had ended it well.
+                let _ = stream.set_zero_linger();
                 let Ok(stream) = above(stream, shared.last) else {
                     continue;
                 };
-                // A flow that is over before it has it is not to look as if the target had ended it well.
-                let _ = stream.set_zero_linger();
                 let local = stream.local_addr();
                 let id = local
                     .ok()
